@@ -1,0 +1,67 @@
+"""Multi-turn tool-use environments for training LLM agents with reinforcement learning.
+
+Importing this package imports nothing else; names are loaded when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentgym.endings import Ending as Ending
+    from agentgym.endings import Reason as Reason
+    from agentgym.env import Env as Env
+    from agentgym.env import Solution as Solution
+    from agentgym.errors import InfrastructureError as InfrastructureError
+    from agentgym.errors import ToolError as ToolError
+    from agentgym.errors import UsageError as UsageError
+    from agentgym.messages import Message as Message
+    from agentgym.messages import ToolCall as ToolCall
+    from agentgym.registry import list_environments as list_environments
+    from agentgym.registry import make as make
+    from agentgym.registry import register as register
+    from agentgym.rewards import Channel as Channel
+    from agentgym.rewards import Gate as Gate
+    from agentgym.rewards import Scheme as Scheme
+    from agentgym.task import GeneratedTasks as GeneratedTasks
+    from agentgym.task import Task as Task
+    from agentgym.task import TaskList as TaskList
+    from agentgym.task import TaskSource as TaskSource
+    from agentgym.tool import tool as tool
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Channel": "rewards",
+    "Ending": "endings",
+    "Env": "env",
+    "Gate": "rewards",
+    "GeneratedTasks": "task",
+    "InfrastructureError": "errors",
+    "Message": "messages",
+    "Reason": "endings",
+    "Scheme": "rewards",
+    "Solution": "env",
+    "Task": "task",
+    "TaskList": "task",
+    "TaskSource": "task",
+    "ToolCall": "messages",
+    "ToolError": "errors",
+    "UsageError": "errors",
+    "list_environments": "registry",
+    "make": "registry",
+    "register": "registry",
+    "tool": "tool",
+}
+
+__all__ = [*sorted(_WHERE), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'agentgym' has no attribute {name!r}")
+    module = import_module(f"agentgym.{_WHERE[name]}")
+    # A submodule of the same name (`agentgym.tool`) was just bound by the import; the public name wins.
+    value = globals()[name] = getattr(module, name)
+    return value

@@ -1,0 +1,415 @@
+"""`Env`: a multi-turn tool-use environment, written once. A real `gymnasium.Env`, synchronous and asynchronous.
+
+An author writes typed `@tool` methods, `start`, `grade` and `solution`; this file turns them into `reset` and `step`.
+It knows no particular environment, model or trainer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import gymnasium
+from gymnasium.error import ResetNeeded
+
+from agentgym.dialects import Dialect, get_dialect
+from agentgym.drive import run_now, run_on_loop
+from agentgym.endings import Ending, Reason
+from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user
+from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
+from agentgym.spaces import Action, ActionSpace, MessagesSpace
+from agentgym.task import Task, TaskSource, check_split
+from agentgym.tool import Tool, Toolset, bounded
+
+_T = TypeVar("_T")
+
+Solution = Generator["ToolCall | str", list[Message], None]
+"""A reference policy: yields tool calls (or plain text), is sent the observation that followed each."""
+
+
+class StepResult(NamedTuple):
+    """Gymnasium's five values."""
+
+    observation: list[Message]
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state of an episode: what to do to be there again."""
+
+    task: Task
+    seed: int | None
+    actions: tuple[Action, ...]
+
+
+class Env(gymnasium.Env[list[Message], Action]):
+    """Base class of all environments.
+
+    Args:
+        tasks: Where tasks come from; `default_tasks()` if not given.
+        split: The split that `reset` draws from unless its options say otherwise.
+        dialect: How the model writes tool calls (`agentgym.dialects`), a name or an instance.
+        scheme: What the reward channels pay; the class's `scheme` if not given. Refused if unsound (`rewards.lint`).
+        max_turns: Turns after which an episode is truncated; the class's `max_turns` if not given.
+        time_limit_s: Wall-clock seconds after which an episode is truncated; `None` is no limit.
+        render_mode: `"ansi"` makes `render` return the conversation as text.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}
+
+    # Set these in every environment.
+    channels: ClassVar[Mapping[str, Channel]] = {OUTCOME: Channel("1 if the task was solved, else 0")}
+
+    # Set these in some environments.
+    scheme: Scheme = Scheme()
+    system_prompt: ClassVar[str] = ""
+    max_turns: int = 10
+    max_calls_per_turn: ClassVar[int] = 1
+    """Tool calls that one action may hold; more are refused and none of them runs."""
+    max_format_errors: ClassVar[int] = 3
+    """Turns in a row without a readable action after which the episode is truncated."""
+
+    tools: ClassVar[Toolset] = Toolset(())
+    _has_tools: ClassVar[bool] = False
+    _is_async: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls.tools = Toolset.of(cls)
+        cls._has_tools = len(cls.tools) > 0
+        hooks = (cls.start, cls.respond, cls.grade, *(tool.method for tool in cls.tools))
+        cls._is_async = any(asyncio.iscoroutinefunction(hook) for hook in hooks)
+        if OUTCOME not in cls.channels:
+            raise UsageError(f"{cls.__name__}.channels needs an {OUTCOME!r} channel")
+
+    def __init__(
+        self,
+        *,
+        tasks: TaskSource | None = None,
+        split: str = "train",
+        dialect: str | Dialect = "hermes",
+        scheme: Scheme | None = None,
+        max_turns: int | None = None,
+        time_limit_s: float | None = None,
+        render_mode: str | None = None,
+    ):
+        self.tasks = self.default_tasks() if tasks is None else tasks
+        self.split = check_split(self.tasks, split)
+        self.dialect = get_dialect(dialect) if isinstance(dialect, str) else dialect
+        self.max_turns = type(self).max_turns if max_turns is None else max_turns
+        if self.max_turns < 1:
+            raise UsageError(f"max_turns must be at least 1, not {self.max_turns}")
+        self.scheme = type(self).scheme if scheme is None else scheme
+        check_scheme(self.scheme, self.channels, self.max_turns)
+        self.time_limit_s = time_limit_s
+        self.render_mode = render_mode
+        self.observation_space = MessagesSpace()
+        self.action_space = ActionSpace(self.tools, self.dialect)
+        self._zeros = dict.fromkeys(self.channels, 0.0)
+        self._transcript: list[Message] = []
+        self._actions: list[Action] = []
+        self._turns: list[dict[str, float]] = []
+        self._reason: Reason | None = None
+        self._task: Task | None = None
+        self._seed: int | None = None
+
+    # What an author writes.
+
+    @classmethod
+    def default_tasks(cls) -> TaskSource:
+        """Return the tasks of this environment. Every environment needs this, or a `tasks` argument."""
+        raise UsageError(f"{cls.__name__} has no tasks of its own; pass tasks=...")
+
+    def start(self, task: Task) -> Any:
+        """Stage a task; may return the opening text (`task.prompt` if it returns `None`). May be `async def`."""
+        return None
+
+    def respond(self, text: str) -> Any:
+        """Answer an action without a tool call; returns the text of the next user message. May be `async def`.
+
+        Environments without tools override this. By default it is the model's mistake.
+        """
+        raise ToolError(f"No tool call was found. Call one of: {', '.join(self.tools.names)}.")
+
+    def grade(self) -> Any:
+        """Return channel values that are known only when the episode has ended. May be `async def`."""
+        return None
+
+    def solution(self, task: Task) -> Solution:
+        """Yield the actions that solve `task`: the reference policy. Sent the observation that followed each."""
+        raise UsageError(f"{type(self).__name__} has no solution()")
+        yield ""
+
+    def release(self) -> None:
+        """Free what the environment holds (processes, files, connections). Called by `close`, perhaps twice."""
+
+    # What an author calls, from tools and hooks.
+
+    @property
+    def task(self) -> Task:
+        """The task of the current episode."""
+        if self._task is None:
+            raise ResetNeeded("call reset() first")
+        return self._task
+
+    def reward(self, channel: str, value: float) -> None:
+        """Set the value of a channel for the current turn."""
+        if channel not in self._zeros:
+            raise UsageError(f"unknown reward channel {channel!r}; {type(self).__name__} has {sorted(self.channels)}")
+        self._channels[channel] = value
+
+    def finish(self, reason: Reason) -> None:
+        """End the episode after this turn. Truncating reasons belong to the engine, not to environments."""
+        self._reason = reason
+
+    # What everyone else calls.
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[list[Message], dict[str, Any]]:
+        """Start an episode. Same seed and options, same episode.
+
+        Args:
+            seed: Seeds this instance's own generator, which chooses the task and everything random in the episode.
+            options: `task` (a `Task` or its id), or `split` and `index`; otherwise the seed chooses from `split`.
+
+        Returns:
+            The opening messages, and info (`task`, `split`, `difficulty`, `tools`).
+        """
+        return self._drive(self._reset(seed, options))
+
+    def step(self, action: Action) -> StepResult:  # type: ignore[override]
+        """Play one turn: run the tool calls in `action` and return the messages they led to.
+
+        Raises:
+            ResetNeeded: There is no episode, or it has ended.
+            InfrastructureError: Something around the model broke; the episode has failed.
+        """
+        return self._drive(self._step(action))
+
+    def interrupt(self, reason: Reason) -> StepResult:
+        """Truncate the episode for a reason that the policy's side sees (tokens, context, time) and grade it."""
+        return self._drive(self._interrupt(reason))
+
+    async def areset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[list[Message], dict[str, Any]]:
+        """`reset` for asynchronous callers; blocking work leaves the event loop."""
+        return await self._away(self._reset(seed, options))
+
+    async def astep(self, action: Action) -> StepResult:
+        """`step` for asynchronous callers; blocking work leaves the event loop."""
+        return await self._away(self._step(action))
+
+    async def ainterrupt(self, reason: Reason) -> StepResult:
+        """`interrupt` for asynchronous callers."""
+        return await self._away(self._interrupt(reason))
+
+    @property
+    def unwrapped(self) -> Self:
+        """This environment, without wrappers."""
+        return self
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the episode ended, or `None` while it goes on."""
+        return self._reason
+
+    def snapshot(self) -> Snapshot:
+        """Return the current state. The default keeps the actions, which `restore` plays again."""
+        return Snapshot(self.task, self._seed, tuple(self._actions))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a state of `snapshot`, by playing its actions again."""
+        self.reset(seed=snapshot.seed, options={"task": snapshot.task})
+        for action in snapshot.actions:
+            self.step(action)
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """Return the conversation so far as text, if `render_mode` is `"ansi"`."""
+        if self.render_mode != "ansi":
+            return None
+        return "\n".join(f"[{message.get('role')}] {text_of(message)}" for message in self._transcript)
+
+    def close(self) -> None:
+        """Release everything the environment holds. Safe to call twice."""
+        self.release()
+
+    # How it works.
+
+    def _drive(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return run_on_loop(work) if self._is_async else run_now(work)
+
+    async def _away(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Await `work` of an asynchronous environment here, and run that of a blocking one in a thread."""
+        return await work if self._is_async else await asyncio.to_thread(run_now, work)
+
+    async def _reset(
+        self, seed: int | None, options: Mapping[str, Any] | None
+    ) -> tuple[list[Message], dict[str, Any]]:
+        super().reset(seed=seed)
+        self._seed = seed
+        self._reason = None
+        self._task = task = self._choose(dict(options or {}))
+        self._channels = self._zeros.copy()
+        self._turns, self._actions, self._transcript = [], [], []
+        self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
+        self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
+        opening = await self._guard(self.start, task)
+        observation: list[Message] = []
+        instructions = self.dialect.instructions(self.tools) if self._has_tools else ""
+        if prompt := "\n\n".join(part for part in (self.system_prompt, instructions) if part):
+            observation.append(system(prompt))
+        observation.append(user(task.prompt if opening is None else opening))
+        self._show(observation)
+        return observation, {
+            "task": task.id,
+            "split": task.split,
+            "difficulty": task.difficulty,
+            "tools": self.tools.schemas,
+        }
+
+    def _choose(self, options: dict[str, Any]) -> Task:
+        """Return the task that the options name, or one that this instance's generator draws."""
+        unknown = set(options) - {"task", "split", "index"}
+        if unknown:
+            raise UsageError(f"unknown reset options {sorted(unknown)}; known: index, split, task")
+        if (wanted := options.get("task")) is not None:
+            return wanted if isinstance(wanted, Task) else self.tasks.find(str(wanted))
+        split = check_split(self.tasks, options.get("split", self.split))
+        index = options.get("index")
+        if index is None:
+            index = int(self.np_random.integers(self.tasks.size(split) or 2**31))
+        return self.tasks.get(split, index)
+
+    async def _step(self, action: Action) -> StepResult:
+        if self._task is None or self._reason is not None:
+            raise ResetNeeded("the episode has ended; call reset()" if self._task else "call reset() before step()")
+        self._channels = self._zeros.copy()
+        self._actions.append(action)
+        if self.render_mode is not None:
+            self._show([{"role": "assistant", "content": action if isinstance(action, str) else text_of(action)}])
+        observation = await self._play(action)
+        if self._reason is None:
+            self._reason = self._limit_reached()
+        return await self._settle(observation)
+
+    async def _interrupt(self, reason: Reason) -> StepResult:
+        if self._task is None or self._reason is not None:
+            raise ResetNeeded("there is no running episode to interrupt")
+        self._channels = self._zeros.copy()
+        self._reason = reason
+        return await self._settle([])
+
+    async def _play(self, action: Action) -> list[Message]:
+        """Read the action, run what it asks for, and return the messages that answer it."""
+        try:
+            text, calls = self._read(action)
+            if calls:
+                return [await self._run(call) for call in calls]
+            answer = await self._guard(self.respond, text)
+        except ToolError as mistake:
+            self._format_errors += 1
+            self._unreadable += 1
+            return [self.dialect.problem(str(mistake))]
+        self._understood()
+        return [user(answer)]
+
+    def _read(self, action: Action) -> tuple[str, Sequence[ToolCall]]:
+        """Return the text and the calls of an action. Raises `ToolError` if it cannot be read."""
+        if not isinstance(action, str):
+            text, calls = text_of(action), calls_of(action)
+        elif not self._has_tools:
+            return action, ()
+        else:
+            parsed = self.dialect.parse(action, self.tools)
+            if parsed.error is not None:
+                raise ToolError(parsed.error)
+            text, calls = parsed.text, parsed.calls
+        if len(calls) > self.max_calls_per_turn:
+            raise ToolError(f"Call {self.max_calls_per_turn} tool(s) at a time, not {len(calls)}. None of them ran.")
+        return text, calls
+
+    async def _run(self, call: ToolCall) -> Message:
+        """Run one call; the model's mistakes come back as its result."""
+        self._calls += 1
+        call = call if call.id else ToolCall(call.name, call.arguments, f"call_{self._calls}")
+        try:
+            tool = self.tools.get(call.name)
+            arguments = tool.check(call.arguments)
+            self._understood()
+            content = bounded(await self._invoke(tool, arguments), tool.max_chars)
+        except ToolError as mistake:
+            self._tool_errors += 1
+            content = f"Error: {mistake}"
+        return self.dialect.result(call, content)
+
+    async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
+        method = getattr(self, tool.method.__name__)
+        if self._is_async and not tool.is_async:
+            method = partial(asyncio.to_thread, method)
+        return await self._guard(method, **arguments)
+
+    def _understood(self) -> None:
+        self._format_errors = 0
+        if "format" in self._zeros:
+            self._channels["format"] = 1.0
+
+    async def _guard(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call what an author wrote, and await it if need be. What is not the model's mistake has broken the episode."""
+        try:
+            result = function(*args, **kwargs)
+            return await result if isinstance(result, Coroutine) else result
+        except AgentGymError as error:
+            if not isinstance(error, ToolError):
+                self._reason = Reason.INFRASTRUCTURE
+            raise
+        except Exception as error:
+            self._reason = Reason.INFRASTRUCTURE
+            raise InfrastructureError(f"{type(self).__name__} broke on task {self.task.id!r}: {error!r}") from error
+
+    def _limit_reached(self) -> Reason | None:
+        if self._format_errors >= self.max_format_errors:
+            return Reason.FORMAT_ERRORS
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            return Reason.TIME
+        return Reason.MAX_TURNS if len(self._actions) >= self.max_turns else None
+
+    async def _settle(self, observation: list[Message]) -> StepResult:
+        """Grade if the episode has ended, pay the turn, and say how things stand."""
+        reason = self._reason
+        if reason is not None:
+            self._channels.update(await self._guard(self.grade) or {})
+        channels = self._channels
+        self._turns.append(channels)
+        info: dict[str, Any] = {"rewards": channels.copy(), "turn": len(self._turns)}
+        if self._transcript:
+            self._show(observation)
+        if reason is None:
+            return StepResult(observation, self.scheme.pay(self._turns), False, False, info)
+        info["ending"] = reason.value
+        info["is_success"] = self._outcome() >= SOLVED_AT
+        info["counts"] = {
+            "calls": self._calls,
+            "tool_errors": self._tool_errors,
+            "format_errors": self._unreadable,
+        }
+        ending = reason.ending
+        reward = self.scheme.pay(self._turns)
+        return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
+
+    def _outcome(self) -> float:
+        return sum(turn.get(OUTCOME, 0.0) for turn in self._turns)
+
+    def _show(self, messages: list[Message]) -> None:
+        if self.render_mode is not None:
+            self._transcript.extend(messages)

@@ -1,0 +1,41 @@
+"""The errors agentgym raises. What a *model* does wrong is a `ToolError`; everything else is ours or the user's.
+
+AgentGymError
+├── ToolError (ValueError)             the model's mistake: shown to the model, the episode goes on
+├── InfrastructureError (RuntimeError) something around the model broke: the rollout is retried, never rewarded
+├── UsageError (ValueError)            the caller asked for something that cannot be: one clear line
+│   └── MissingExtra (ImportError)     an optional dependency is not installed: the line names the command
+└── TaskError (LookupError)            no such task, split or manifest entry
+"""
+
+
+class AgentGymError(Exception):
+    """Base of every error raised by agentgym."""
+
+
+class ToolError(AgentGymError, ValueError):
+    """What the model did wrong, told so that it can do better next turn."""
+
+
+class InfrastructureError(AgentGymError, RuntimeError):
+    """A failure of what surrounds the model (database, sandbox, network), never the model's fault."""
+
+
+class UsageError(AgentGymError, ValueError):
+    """The caller's input cannot be used; the message says what, where and what to do."""
+
+
+class MissingExtra(UsageError, ImportError):
+    """An optional dependency is missing; the message names the install command."""
+
+
+class TaskError(AgentGymError, LookupError):
+    """A task, split or manifest entry does not exist."""
+
+
+def require(module: str, extra: str) -> None:
+    """Raise `MissingExtra` with the install command unless `module` can be imported."""
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise MissingExtra(f"{module!r} is not installed; run: pip install 'agentgym-suite[{extra}]'")

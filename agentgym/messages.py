@@ -1,0 +1,92 @@
+"""Chat messages in the de-facto OpenAI/transformers form: what environments return and policies read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
+
+from agentgym.errors import ToolError
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class Message(TypedDict, total=False):
+    """One chat message. `role` and `content` are always there; the rest where it applies."""
+
+    role: Role
+    content: str | list[dict[str, Any]]
+    """Text, or content blocks (`{"type": "text", ...}`, `{"type": "image", ...}`)."""
+    tool_calls: list[dict[str, Any]]
+    tool_call_id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A request to run a tool: its name and its arguments, as yet unchecked."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+
+    def to_dict(self, *, arguments_as_text: bool = False) -> dict[str, Any]:
+        """Return the call in message form. OpenAI's API wants the arguments as JSON text, chat templates as an object."""
+        arguments = json.dumps(self.arguments) if arguments_as_text else dict(self.arguments)
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": arguments}}
+
+
+def system(content: str) -> Message:
+    """Return a system message."""
+    return {"role": "system", "content": content}
+
+
+def user(content: str) -> Message:
+    """Return a user message."""
+    return {"role": "user", "content": content}
+
+
+def assistant(content: str, calls: list[ToolCall] | None = None) -> Message:
+    """Return an assistant message with its tool calls, if any."""
+    message: Message = {"role": "assistant", "content": content}
+    if calls:
+        message["tool_calls"] = [call.to_dict() for call in calls]
+    return message
+
+
+def tool_result(call: ToolCall, content: str) -> Message:
+    """Return the result of `call` as a tool message."""
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
+
+
+def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    """Return the tool calls of an assistant message, whose arguments may be an object or JSON text.
+
+    Raises `ToolError` saying what is wrong with a call that cannot be read.
+    """
+    entries = message.get("tool_calls") or ()
+    if not isinstance(entries, list | tuple):
+        raise ToolError(f"tool_calls must be a list, not {type(entries).__name__}.")
+    return tuple(_read_call(entry) for entry in entries)
+
+
+def _read_call(entry: Any) -> ToolCall:
+    function = entry.get("function") if isinstance(entry, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise ToolError('A tool call must look like {"function": {"name": ..., "arguments": {...}}}.')
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError) as error:
+            raise ToolError(f"The arguments of {function['name']!r} are not valid JSON: {error}.") from None
+    return ToolCall(function["name"], arguments, str(entry.get("id") or ""))
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, joining its text blocks and leaving out the rest."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text", "") for block in content if block.get("type") == "text")

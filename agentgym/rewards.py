@@ -1,0 +1,177 @@
+"""Reward channels, and schemes that turn them into a number. Channels → gates → weights, in this order.
+
+A channel is a named quantity that an environment measures in a turn. A `Scheme` weighs the channels; a `Gate` lets
+some of them count only when another has reached a value (Gated Reward Accumulation, arXiv 2508.10548). `lint` refuses
+schemes in which some wrong outcome can earn more than some right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from agentgym.errors import UsageError
+
+OUTCOME = "outcome"
+"""The channel that says whether the task was solved; every environment has it."""
+
+SOLVED_AT = 1.0
+"""An outcome of at least this is a success."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What a channel measures and the range its value has in one turn."""
+
+    description: str
+    low: float = 0.0
+    high: float = 1.0
+    per_turn: bool = False
+    """Earned turn after turn (else once in an episode). Schemes average such channels over the turns."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Channels `opens` count only where channel `on` is at least `at_least`; elsewhere they are worth 0.
+
+    Gates apply in their order and read what earlier gates left, so they chain.
+    """
+
+    on: str
+    at_least: float
+    opens: tuple[str, ...]
+    scope: Literal["trajectory", "turn", "past"] = "trajectory"
+    """Which value of `on` decides: its sum over the episode, this turn's, or the best of the turns before."""
+    strict: bool = False
+    """Require more than `at_least`."""
+
+    def is_open(self, values: Sequence[float], turn: int) -> bool:
+        """Whether the gate is open in `turn`, given the values of `on` in every turn."""
+        if self.scope == "trajectory":
+            value = sum(values)
+        elif self.scope == "turn":
+            value = values[turn]
+        else:
+            value = max(values[:turn], default=float("-inf"))
+        return value > self.at_least if self.strict else value >= self.at_least
+
+
+Turns = Sequence[Mapping[str, float]]
+"""Raw channel values, one mapping a turn; a channel that is not named has the value 0."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Weights over channels, behind gates. Channels without a weight are shown but not paid."""
+
+    weights: Mapping[str, float] = field(default_factory=lambda: {OUTCOME: 1.0})
+    gates: tuple[Gate, ...] = ()
+    averaged: frozenset[str] = frozenset()
+    """Channels that pay their mean over the turns instead of their sum, so that more turns never pay more."""
+    allow_unsound: bool = False
+    """Accept what `lint` refuses, e.g. to reproduce how direct accumulation collapses."""
+
+    @cached_property
+    def is_simple(self) -> bool:
+        """Whether a turn's pay depends on that turn alone."""
+        return not self.gates and not self.averaged
+
+    def gated(self, turns: Turns) -> list[dict[str, float]]:
+        """Return the channel values with those behind closed gates set to 0."""
+        values = [dict(turn) for turn in turns]
+        for gate in self.gates:
+            source = [turn.get(gate.on, 0.0) for turn in values]
+            for index, turn in enumerate(values):
+                if not gate.is_open(source, index):
+                    turn.update({name: 0.0 for name in gate.opens if name in turn})
+        return values
+
+    def turn_rewards(self, turns: Turns) -> list[float]:
+        """Return what each turn earned once the whole episode is known; the sum is the episode's reward."""
+        values = turns if not self.gates else self.gated(turns)
+        count = max(1, len(turns))
+        scale = {name: weight / count if name in self.averaged else weight for name, weight in self.weights.items()}
+        return [sum(scale.get(name, 0.0) * value for name, value in turn.items()) for turn in values]
+
+    def total(self, turns: Turns) -> float:
+        """Return the episode's reward."""
+        return sum(self.turn_rewards(turns))
+
+    def pay(self, turns: Turns) -> float:
+        """Return what the last of `turns` adds to the total: what `step` pays now. Payments add up to `total`."""
+        if self.is_simple:
+            weights = self.weights
+            return sum(weights.get(name, 0.0) * value for name, value in turns[-1].items())
+        return self.total(turns) - self.total(turns[:-1])
+
+
+def averaging(channels: Mapping[str, Channel]) -> frozenset[str]:
+    """Return the channels that are earned turn after turn: what a scheme should average."""
+    return frozenset(name for name, channel in channels.items() if channel.per_turn)
+
+
+def lint(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> list[str]:
+    """Return what is wrong with a scheme, one sentence each; an empty list is a sound scheme.
+
+    Checks that all names exist, that no failed episode can earn as much as a solved one, and that no weight is more
+    than ten times the outcome's.
+    """
+    used = set(scheme.weights) | set(scheme.averaged) | {g.on for g in scheme.gates}
+    used |= {name for gate in scheme.gates for name in gate.opens}
+    if unknown := used - set(channels):
+        return [f"unknown channels {sorted(unknown)}; this environment has {sorted(channels)}"]
+    if OUTCOME not in scheme.weights:
+        return [f"the scheme gives {OUTCOME!r} no weight"]
+    problems = []
+    worst_right = sum(_bounds(scheme, channels, name, max_turns, solved=True)[0] for name in scheme.weights)
+    best_wrong = sum(_bounds(scheme, channels, name, max_turns, solved=False)[1] for name in scheme.weights)
+    if best_wrong >= worst_right:
+        problems.append(
+            f"a failed episode can earn {best_wrong:g} and a solved one as little as {worst_right:g}; lower the "
+            f"weights of the other channels, average them over turns, or put them behind Gate(on={OUTCOME!r}, ...)"
+        )
+    limit = 10 * abs(scheme.weights[OUTCOME])
+    for name, weight in scheme.weights.items():
+        if abs(weight) > limit:
+            problems.append(f"the weight of {name!r} ({weight:g}) is more than ten times that of {OUTCOME!r}")
+    return problems
+
+
+def check_scheme(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> None:
+    """Raise `UsageError` for an unsound scheme, unless it says `allow_unsound`."""
+    if not scheme.allow_unsound and (problems := lint(scheme, channels, max_turns)):
+        raise UsageError("unsound reward scheme: " + "; ".join(problems) + " (or set allow_unsound=True)")
+
+
+def _bounds(
+    scheme: Scheme, channels: Mapping[str, Channel], name: str, max_turns: int, *, solved: bool
+) -> tuple[float, float]:
+    """Least and greatest pay of one channel over an episode that is solved, or not."""
+    channel, weight = channels[name], scheme.weights[name]
+    low, high = channel.low, channel.high
+    if name == OUTCOME:
+        low, high = (SOLVED_AT, max(high, SOLVED_AT)) if solved else (low, min(high, _just_below_solved(channel)))
+    elif any(name in gate.opens for gate in scheme.gates):
+        if not solved and _shut_when_failed(scheme, channels, name):
+            return 0.0, 0.0
+        low, high = min(low, 0.0), max(high, 0.0)
+    times = max_turns if channel.per_turn and name not in scheme.averaged else 1
+    ends = (weight * low * times, weight * high * times)
+    return min(ends), max(ends)
+
+
+def _just_below_solved(channel: Channel) -> float:
+    """An outcome of 0 to 1 is taken as two-valued; one with a wider range has failing values up to 0."""
+    return max(channel.low, 0.0)
+
+
+def _shut_when_failed(scheme: Scheme, channels: Mapping[str, Channel], name: str) -> bool:
+    return any(
+        name in gate.opens
+        and gate.on == OUTCOME
+        and (gate.at_least > 0.0 or gate.strict and gate.at_least >= 0.0)
+        and gate.scope == "trajectory"
+        for gate in scheme.gates
+    )

@@ -1,0 +1,212 @@
+"""Tasks and where they come from. A task is plain data; what its grader needs (`gold`) never reaches the policy.
+
+A `TaskSource` is deterministic: the same source gives the same task for the same split and index, always. A manifest
+(JSONL of tasks with their hashes) pins a suite exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from agentgym.errors import TaskError, UsageError
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem: what the policy is told, what the environment needs to stage it, and what the grader needs.
+
+    All fields are JSON data, so a task can be written down, hashed and sent anywhere.
+    """
+
+    id: str
+    """Stable and unique within its source, e.g. `sql/train/17`."""
+    split: str
+    prompt: str
+    difficulty: int = 1
+    """From 1 (easy) upwards."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What the environment needs to stage the task; the policy may come to see it through tools."""
+    gold: Mapping[str, Any] = field(default_factory=dict)
+    """What the grader and the reference solution need; the policy must never see it."""
+    tags: tuple[str, ...] = ()
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash (hex SHA-256) of everything but the id and the split: equal hashes are the same problem."""
+        content = {key: value for key, value in asdict(self).items() if key not in ("id", "split")}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the task as JSON data, with its hash."""
+        return asdict(self) | {"tags": list(self.tags), "hash": self.hash}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Task:
+        """Rebuild a task from `to_dict`. Raises `TaskError` if the content does not match its recorded hash."""
+        values = dict(data)
+        recorded = values.pop("hash", None)
+        task = cls(**values | {"tags": tuple(values.get("tags", ()))})
+        if recorded is not None and recorded != task.hash:
+            raise TaskError(f"task {task.id!r} was changed: its hash is {task.hash[:12]}, recorded was {recorded[:12]}")
+        return task
+
+
+@runtime_checkable
+class TaskSource(Protocol):
+    """Where an environment's tasks come from. Implementations are deterministic, picklable and cheap to build."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits, `train` first if there is one. Splits share no task content."""
+        ...
+
+    def size(self, split: str) -> int | None:
+        """Number of tasks in `split`, or `None` if there is no end to them. Raises `TaskError` for an unknown split."""
+        ...
+
+    def get(self, split: str, index: int) -> Task:
+        """Return task number `index` (from 0) of `split`. Raises `TaskError` if there is none."""
+        ...
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with this id. Raises `TaskError` if there is none."""
+        ...
+
+
+def check_split(source: TaskSource, split: str) -> str:
+    """Return `split` if the source has it, else raise `TaskError` naming those it has."""
+    if split not in source.splits:
+        raise TaskError(f"unknown split {split!r}; this task source has: {', '.join(source.splits)}")
+    return split
+
+
+def iterate(source: TaskSource, split: str, limit: int | None = None, start: int = 0) -> Iterator[Task]:
+    """Yield tasks of `split` in order from index `start`, at most `limit` of them."""
+    size = source.size(check_split(source, split))
+    stop = size if limit is None else start + limit if size is None else min(size, start + limit)
+    if stop is None:
+        raise TaskError(f"split {split!r} has no end; pass a limit")
+    for index in range(start, stop):
+        yield source.get(split, index)
+
+
+class TaskList:
+    """A task source over tasks that are all in memory: a manifest, a loaded data set, a handful of your own.
+
+    Splits must not share content: two tasks with the same hash in different splits raise `TaskError`.
+    """
+
+    def __init__(self, tasks: Iterable[Task]):
+        self._by_split: dict[str, list[Task]] = {}
+        self._by_id: dict[str, Task] = {}
+        where: dict[str, Task] = {}
+        for task in tasks:
+            if task.id in self._by_id:
+                raise TaskError(f"task id {task.id!r} appears twice")
+            twin = where.setdefault(task.hash, task)
+            if twin.split != task.split:
+                raise TaskError(f"tasks {twin.id!r} ({twin.split}) and {task.id!r} ({task.split}) are the same problem")
+            self._by_id[task.id] = task
+            self._by_split.setdefault(task.split, []).append(task)
+        if not self._by_id:
+            raise TaskError("a task list needs at least one task")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits, in the order in which they first appeared."""
+        return tuple(self._by_split)
+
+    def size(self, split: str) -> int:
+        """Number of tasks in `split`."""
+        return len(self._by_split[check_split(self, split)])
+
+    def get(self, split: str, index: int) -> Task:
+        """Return task number `index` of `split`."""
+        tasks = self._by_split[check_split(self, split)]
+        if not 0 <= index < len(tasks):
+            raise TaskError(f"split {split!r} has tasks 0 to {len(tasks) - 1}, not {index}")
+        return tasks[index]
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with this id."""
+        if task_id not in self._by_id:
+            raise TaskError(f"no task {task_id!r} in this list of {len(self._by_id)}")
+        return self._by_id[task_id]
+
+
+class GeneratedTasks:
+    """A task source over a pure function: task `index` of a split is what the generator makes of that pair.
+
+    Args:
+        name: Prefix of the task ids (`name/split/index`).
+        generate: `(split, index) -> Task`; must depend on nothing else.
+        sizes: Number of tasks per split; `None` is unlimited.
+    """
+
+    def __init__(self, name: str, generate: Callable[[str, int], Task], sizes: Mapping[str, int | None]):
+        self._name, self._generate, self._sizes = name, generate, dict(sizes)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+        return tuple(self._sizes)
+
+    def size(self, split: str) -> int | None:
+        """Number of tasks in `split`, or `None` if unlimited."""
+        return self._sizes[check_split(self, split)]
+
+    def get(self, split: str, index: int) -> Task:
+        """Generate task number `index` of `split`."""
+        size = self.size(split)
+        if index < 0 or (size is not None and index >= size):
+            raise TaskError(f"split {split!r} has no task {index}; it has {'no end' if size is None else size}")
+        return self._generate(split, index)
+
+    def find(self, task_id: str) -> Task:
+        """Generate the task that an id of the form `name/split/index` names."""
+        name, _, rest = task_id.rpartition("/")[0].rpartition("/")
+        index = task_id.rpartition("/")[2]
+        if name != self._name or rest not in self._sizes or not index.isdecimal():
+            raise TaskError(f"no task {task_id!r}; ids look like {self._name}/{self.splits[0]}/0")
+        return self.get(rest, int(index))
+
+
+def split_of(content: str, shares: Mapping[str, float]) -> str:
+    """Assign content to a split by its hash alone, so that the same content can never be in two splits.
+
+    Args:
+        content: Whatever makes two tasks the same problem.
+        shares: Split name to its share; shares add up to 1.
+    """
+    point = int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "big") / 2**64
+    reached = 0.0
+    for split, share in shares.items():
+        reached += share
+        if point < reached:
+            return split
+    return next(reversed(shares))
+
+
+def write_manifest(path: Path, tasks: Sequence[Task]) -> None:
+    """Write tasks as a manifest: one JSON object a line, each with its hash."""
+    text = "".join(json.dumps(task.to_dict(), ensure_ascii=False) + "\n" for task in tasks)
+    path.write_text(text, encoding="utf-8")
+
+
+def read_manifest(path: Path) -> TaskList:
+    """Read a manifest. Raises `UsageError` naming the line that is not a task, `TaskError` if one was changed."""
+    tasks: list[Task] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            tasks.append(Task.from_dict(json.loads(line)))
+        except (json.JSONDecodeError, TypeError) as error:
+            raise UsageError(f"{path}:{number}: not a task: {error}") from error
+    return TaskList(tasks)

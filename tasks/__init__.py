@@ -1,0 +1,1 @@
+"""Task sources: generators and loaders. Data, not behaviour."""

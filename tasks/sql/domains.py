@@ -1,0 +1,194 @@
+"""What the SQL domains declare: tables, columns and the role each column plays in questions.
+
+Domains are YAML files in `data/`, read once. How cells get their values is in `values.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from agentgym.errors import UsageError
+
+HELD_OUT = ("bike_share", "satellites", "wines", "zoo")
+"""Domains that appear in the split `test_unseen` and in no other."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Role(StrEnum):
+    """What a column is good for in a question."""
+
+    KEY = "key"
+    """Integer primary key."""
+    REF = "ref"
+    """Foreign key."""
+    NAME = "name"
+    """Text that is different in every row and names it."""
+    CATEGORY = "category"
+    """Text with few different values."""
+    COUNT = "count"
+    """Whole number that may be added up."""
+    AMOUNT = "amount"
+    """Fractional number that may be added up."""
+    MEASURE = "measure"
+    """Number whose sum means nothing (age, rating)."""
+    YEAR = "year"
+    """Calendar year: may be compared, not averaged."""
+    DATE = "date"
+    FLAG = "flag"
+    TEXT = "text"
+    """Text that only matters for being there or not."""
+
+
+NUMBERS = (Role.COUNT, Role.AMOUNT, Role.MEASURE)
+"""Roles that may be compared and averaged."""
+ADDITIVE = (Role.COUNT, Role.AMOUNT)
+"""Roles that may be added up."""
+
+
+def plural_of(words: str) -> str:
+    """Return the regular English plural of a noun phrase."""
+    if words.endswith("y") and words[-2:-1] not in "aeiou":
+        return words[:-1] + "ies"
+    return words + ("es" if words.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+@dataclass(frozen=True)
+class ColumnDecl:
+    """A declared column. Formats as its SQL name."""
+
+    table: str
+    name: str
+    role: Role
+    label: str
+    """How questions call it."""
+    plural: str
+    type: str
+    nullable: bool
+    spec: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """How its values are drawn, as declared."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class TableDecl:
+    """A declared table. Formats as its SQL name."""
+
+    name: str
+    one: str
+    many: str
+    rows: tuple[int, int]
+    columns: tuple[ColumnDecl, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def identity(self) -> ColumnDecl:
+        """The column that answers "which one": the name if there is one, else the key."""
+        return next((c for c in self.columns if c.role is Role.NAME), self.key)
+
+    @cached_property
+    def key(self) -> ColumnDecl:
+        """The primary key."""
+        return next(c for c in self.columns if c.role is Role.KEY)
+
+    def of(self, *roles: Role) -> tuple[ColumnDecl, ...]:
+        """Return the columns that play one of `roles`."""
+        return tuple(c for c in self.columns if c.role in roles)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A foreign key: every `child` has at most one `parent`, which questions call `label`."""
+
+    child: TableDecl
+    column: ColumnDecl
+    parent: TableDecl
+
+    @property
+    def label(self) -> str:
+        """How questions call the parent, seen from the child."""
+        return self.column.label
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A small world: one to five related tables, parents before children."""
+
+    name: str
+    tables: tuple[TableDecl, ...]
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """All foreign keys."""
+        by_name = {table.name: table for table in self.tables}
+        return tuple(Link(t, c, by_name[c.spec["to"]]) for t in self.tables for c in t.of(Role.REF))
+
+    @cached_property
+    def only_links(self) -> tuple[Link, ...]:
+        """Foreign keys that are the only one between their two tables, so that "has" is not ambiguous."""
+        pairs = [(link.child.name, link.parent.name) for link in self.links]
+        return tuple(link for link, pair in zip(self.links, pairs, strict=True) if pairs.count(pair) == 1)
+
+
+@cache
+def domain_names() -> tuple[str, ...]:
+    """Return the names of all domains, held-out ones included, sorted."""
+    found = (entry.name for entry in files("agentgym.tasks.sql").joinpath("data").iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml") and name[0] != "_"))
+
+
+@cache
+def load_domain(name: str) -> Domain:
+    """Return the domain called `name`. Raises `UsageError` naming the existing ones if there is none such."""
+    if name not in domain_names():
+        raise UsageError(f"unknown domain {name!r}; choose from: {', '.join(domain_names())}")
+    declared = read_data(name)
+    return Domain(name, tuple(_table(table, spec) for table, spec in declared.items()))
+
+
+@cache
+def read_data(name: str) -> dict[str, Any]:
+    """Return the content of the data file `name`.yaml."""
+    text = files("agentgym.tasks.sql").joinpath("data", f"{name}.yaml").read_text(encoding="utf-8")
+    return yaml.load(text, Loader=_LOADER)
+
+
+def _table(name: str, spec: Mapping[str, Any]) -> TableDecl:
+    words = name.replace("_", " ")
+    columns = tuple(_column(name, column, values) for column, values in spec["columns"].items())
+    low, high = spec.get("rows", (20, 60))
+    return TableDecl(name, spec["one"], spec.get("many", words), (low, high), columns)
+
+
+def _column(table: str, name: str, spec: Mapping[str, Any]) -> ColumnDecl:
+    role = Role(spec["role"])
+    label = spec.get("label", name.replace("_", " "))
+    plural = spec.get("plural", plural_of(label))
+    return ColumnDecl(table, name, role, label, plural, _type(role, spec), spec.get("missing", 0) > 0, spec)
+
+
+def _type(role: Role, spec: Mapping[str, Any]) -> str:
+    match role:
+        case Role.KEY | Role.REF | Role.COUNT | Role.YEAR:
+            return "INTEGER"
+        case Role.AMOUNT:
+            return "DOUBLE"
+        case Role.MEASURE:
+            return "DOUBLE" if spec.get("decimals") else "INTEGER"
+        case Role.DATE:
+            return "DATE"
+        case Role.FLAG:
+            return "BOOLEAN"
+        case _:
+            return "VARCHAR"

@@ -1,0 +1,1 @@
+"""Policies with weights, warm start and GRPO. Needs the `[train]` extra."""
