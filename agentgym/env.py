@@ -253,9 +253,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         """Await `work` of an asynchronous environment here, and run that of a blocking one in a thread."""
         return await work if self._is_async else await asyncio.to_thread(run_now, work)
 
-    async def _reset(
-        self, seed: int | None, options: Mapping[str, Any] | None
-    ) -> tuple[list[Message], dict[str, Any]]:
+    async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
         super().reset(seed=seed)
         self._seed = seed
         self._reason = None

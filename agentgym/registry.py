@@ -51,7 +51,7 @@ def make(env_id: str, **kwargs: Any) -> Env:
     Raises:
         UsageError: There is no such environment; the message says which there are.
     """
-    if _is_class_path(env_id):
+    if is_class_path(env_id):
         return load_class(env_id)(**kwargs)
     env = gymnasium.make(resolve(env_id), disable_env_checker=True, **kwargs).unwrapped
     if not isinstance(env, Env):
@@ -85,7 +85,9 @@ def load_class(path: str) -> type[Env]:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and module_name.startswith(error.name):
-            raise UsageError(f"there is no module {module_name!r} (from {path!r}); is it on the Python path?") from error
+            raise UsageError(
+                f"there is no module {module_name!r} (from {path!r}); is it on the Python path?"
+            ) from error
         raise
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Env)):
@@ -93,7 +95,8 @@ def load_class(path: str) -> type[Env]:
     return found
 
 
-def _is_class_path(env_id: str) -> bool:
+def is_class_path(env_id: str) -> bool:
+    """Whether `env_id` is of the form `"module:Class"`."""
     return ":" in env_id and not _VERSION.search(env_id)
 
 

@@ -24,7 +24,9 @@ class MessagesSpace(Space[list[Message]]):
     def contains(self, x: Any) -> bool:
         """Whether `x` is a list of messages with a known role and a content."""
         return isinstance(x, list) and all(
-            isinstance(message, dict) and message.get("role") in _ROLES and isinstance(message.get("content"), str | list)
+            isinstance(message, dict)
+            and message.get("role") in _ROLES
+            and isinstance(message.get("content"), str | list)
             for message in x
         )
 

@@ -26,6 +26,8 @@ class Parsed:
     calls: tuple[ToolCall, ...] = ()
     error: str | None = None
     """Why the action could not be read, told to the model; `None` if it could. Then `calls` is empty."""
+    unclosed: bool = False
+    """Whether the error is that something begun was never ended: as in a generation that was cut off."""
 
 
 class Dialect(Protocol):

@@ -1,16 +1,109 @@
-"""Placeholder until the dialects land."""
+"""The Hermes dialect, which Qwen models are trained on: JSON in `<tool_call>` tags."""
+
 from __future__ import annotations
-import json, re
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from agentgym import strict_json
 from agentgym.dialects.base import Parsed
+from agentgym.dialects.text import TextDialect, Unreadable, before_call, first_outside_reasoning, set_apart
 from agentgym.messages import ToolCall
-class Hermes:
-    name="hermes"
-    def instructions(self, tools): return "Call tools like <tool_call>{\"name\":...,\"arguments\":{...}}</tool_call>. Tools: "+json.dumps(tools.schemas)
-    def parse(self, text, tools):
-        m=re.search(r"<tool_call>(.*?)</tool_call>", text, re.S)
-        if not m: return Parsed(text)
-        try: d=json.loads(m[1]); return Parsed(text[:m.start()].strip(), (ToolCall(d["name"], d["arguments"]),))
-        except Exception as e: return Parsed(error=str(e))
-    def render(self, text, calls, tools): return text+"".join("<tool_call>\n"+json.dumps({"name":c.name,"arguments":dict(c.arguments)})+"\n</tool_call>" for c in calls)
-    def result(self, call, content): return {"role":"tool","tool_call_id":call.id,"name":call.name,"content":content}
-    def problem(self, content): return {"role":"user","content":"Error: "+content}
+from agentgym.strict_json import JsonProblem, excerpt, kind_of, skip_space
+from agentgym.tool import Toolset
+
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+_SHAPE = '{"name": ..., "arguments": {...}}'
+_MARKS = re.compile(r"<think>|</?tool_call>")
+_IN_JSON = re.compile(r"<(?=/?(?:tool_call|think)>)")
+
+_INSTRUCTIONS = """# Tools
+
+You may call one or more functions to assist with the user query.
+
+You are provided with function signatures within <tools></tools> XML tags:
+<tools>
+{schemas}
+</tools>
+
+For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
+<tool_call>
+{{"name": <function-name>, "arguments": <args-json-object>}}
+</tool_call>
+End your message after the last </tool_call>."""
+
+
+class Hermes(TextDialect):
+    """JSON in `<tool_call>` tags, after free text; `<think>...</think>` is text whatever it holds.
+
+    `render` escapes the tags inside arguments, so every argument can be expressed. It raises `ValueError` for text that
+    would be read as a call, and for values that JSON cannot carry.
+    """
+
+    name = "hermes"
+
+    def instructions(self, tools: Toolset) -> str:
+        """List the schemas in `<tools>` and show the syntax, word for word as Qwen's chat templates do."""
+        return _INSTRUCTIONS.format(schemas="\n".join(strict_json.write(schema) for schema in tools.schemas))
+
+    def _read(self, text: str, tools: Toolset) -> Parsed:
+        first = first_outside_reasoning(text, _MARKS)
+        if first is None:
+            return Parsed(text)
+        if first[0] == _CLOSE:
+            raise Unreadable(f"{_CLOSE} stands without {_OPEN}. Write {_OPEN}{_SHAPE}{_CLOSE}.")
+        calls, at = [], first.start()
+        while at < len(text):
+            if not text.startswith(_OPEN, at):
+                raise Unreadable(f"There is text after the call: {excerpt(text, at)}. End your message after it.")
+            call, at = _read_call(text, at + len(_OPEN))
+            calls.append(call)
+            at = skip_space(text, at)
+        return Parsed(before_call(text, first.start()), tuple(calls))
+
+    def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
+        written = "\n".join(f"{_OPEN}\n{_write_call(call)}\n{_CLOSE}" for call in calls)
+        return set_apart(text, written) if calls else text
+
+
+def _write_call(call: ToolCall) -> str:
+    return _IN_JSON.sub(r"\\u003c", strict_json.write({"name": call.name, "arguments": dict(call.arguments)}))
+
+
+def _read_call(text: str, start: int) -> tuple[ToolCall, int]:
+    """Read the call whose opening tag ends at `start`; return it and where its closing tag ends."""
+    closes = text.find(_CLOSE, start)
+    if closes < 0:
+        raise Unreadable(f"{_OPEN} is never closed. Write {_OPEN}{_SHAPE}{_CLOSE} in full.", unclosed=True)
+    try:
+        value, end = strict_json.read_value(text, start)
+    except JsonProblem as problem:
+        if text.find(_OPEN, start, closes) >= 0:
+            raise Unreadable(f"A {_OPEN} starts inside another. Close each with {_CLOSE} first.") from None
+        if not text[start:closes].strip():
+            raise Unreadable(f"The tool call is empty. Write {_OPEN}{_SHAPE}{_CLOSE}.") from None
+        raise Unreadable(f"The tool call must be {_SHAPE}, but {problem}") from None
+    end = skip_space(text, end)
+    if not text.startswith(_CLOSE, end):
+        raise Unreadable(f"Only one JSON object may stand in a tool call; after it comes {excerpt(text, end)}.")
+    return _call_from(value), end + len(_CLOSE)
+
+
+def _call_from(value: Any) -> ToolCall:
+    if not isinstance(value, dict):
+        raise Unreadable(f"The tool call must be a JSON object {_SHAPE}, not {kind_of(value)}.")
+    if not isinstance(value.get("name"), str):
+        raise Unreadable(f'The tool call has no "name", or it is no string. Write {_SHAPE}.')
+    if "arguments" not in value:
+        keys = ", ".join(repr(key[:40]) for key in list(value)[:8])
+        raise Unreadable(f'The call of {value["name"]!r:.100} has no "arguments", only {keys}. Write {_SHAPE}.')
+    arguments = value["arguments"]
+    if isinstance(arguments, str):
+        try:
+            arguments = strict_json.read_object(arguments)
+        except JsonProblem as problem:
+            raise Unreadable(f'"arguments" is a string, and read as JSON {problem} Write {_SHAPE}.') from None
+    if not isinstance(arguments, dict):
+        raise Unreadable(f'"arguments" must be an object, not {kind_of(arguments)}. Write {_SHAPE}.')
+    return ToolCall(value["name"], arguments)

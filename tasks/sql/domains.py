@@ -60,6 +60,11 @@ def plural_of(words: str) -> str:
     return words + ("es" if words.endswith(("s", "x", "ch", "sh")) else "s")
 
 
+def with_article(words: str) -> str:
+    """Return a noun phrase with its indefinite article."""
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
 @dataclass(frozen=True)
 class ColumnDecl:
     """A declared column. Formats as its SQL name."""
@@ -74,6 +79,11 @@ class ColumnDecl:
     nullable: bool
     spec: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """How its values are drawn, as declared."""
+
+    @cached_property
+    def a(self) -> str:
+        """The label with its indefinite article."""
+        return with_article(self.label)
 
     def __str__(self) -> str:
         return self.name
@@ -91,6 +101,11 @@ class TableDecl:
 
     def __str__(self) -> str:
         return self.name
+
+    @cached_property
+    def a(self) -> str:
+        """The noun with its indefinite article."""
+        return with_article(self.one)
 
     @cached_property
     def identity(self) -> ColumnDecl:
@@ -119,6 +134,21 @@ class Link:
     def label(self) -> str:
         """How questions call the parent, seen from the child."""
         return self.column.label
+
+    @property
+    def a(self) -> str:
+        """The label with its indefinite article."""
+        return with_article(self.label)
+
+    @property
+    def join(self) -> str:
+        """Both tables joined, in SQL."""
+        return f"{self.child} JOIN {self.parent} ON {self.on}"
+
+    @property
+    def on(self) -> str:
+        """The join condition, in SQL."""
+        return f"{self.child}.{self.column} = {self.parent}.{self.parent.key}"
 
 
 @dataclass(frozen=True)

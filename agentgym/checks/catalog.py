@@ -1,0 +1,40 @@
+"""What a check is: a named promise about environments, and a function that finds out whether it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentgym.checks.subject import Subject
+
+Finding = str | None
+"""What a check that passed has to tell, if anything."""
+
+
+class CheckFailed(Exception):
+    """The promise is broken; the message says what happened, where, and what to do."""
+
+
+class CheckSkipped(Exception):
+    """The check does not apply to this environment, or another check has already said why it cannot run."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One guarantee."""
+
+    name: str
+    promise: str
+    """One line: what holds if this passes."""
+    run: Callable[[Subject], Finding]
+
+
+def check(name: str, promise: str) -> Callable[[Callable[[Subject], Finding]], Check]:
+    """Make a function a check. It returns a finding, or raises `CheckFailed` or `CheckSkipped`."""
+
+    def wrap(function: Callable[[Subject], Finding]) -> Check:
+        return Check(name, promise, function)
+
+    return wrap

@@ -1,0 +1,193 @@
+"""Episodes as the checks play and compare them. Knows no check."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.checks.catalog import CheckFailed
+from agentgym.env import Env, StepResult
+from agentgym.endings import Reason
+from agentgym.messages import Message, ToolCall, assistant
+from agentgym.spaces import Action
+from agentgym.task import Task
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_SPARE_TURNS = 3
+"""How long after `max_turns` a player keeps waiting for the end."""
+
+
+@dataclass
+class Episode:
+    """What was done and what came of it."""
+
+    task: Task
+    seed: int
+    opening: list[Message]
+    info: dict[str, Any]
+    actions: list[Action] = field(default_factory=list)
+    results: list[StepResult] = field(default_factory=list)
+    reason: Reason | None = None
+
+    @property
+    def turns(self) -> list[dict[str, float]]:
+        """Raw reward channels, turn by turn."""
+        return [result.info.get("rewards", {}) for result in self.results]
+
+    @property
+    def outcome(self) -> float:
+        """The episode's outcome channel."""
+        return sum(turn.get("outcome", 0.0) for turn in self.turns)
+
+    @property
+    def reward(self) -> float:
+        """What the environment paid over the whole episode."""
+        return sum(result.reward for result in self.results)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last step said that the episode has ended."""
+        return bool(self.results) and is_over(self.results[-1])
+
+    def trace(self) -> list[str]:
+        """Return everything that came out of the environment as canonical text: the opening, then each turn."""
+        opening = {"observation": self.opening, "info": self.info}
+        return [canonical(opening), *(canonical(result._asdict()) for result in self.results)]
+
+
+class Broken(Exception):
+    """An episode could not be played on; the cause is what was raised."""
+
+
+Player = Callable[[Env, Task], Iterable[Action]]
+"""Yields actions until it has no more; a generator is sent each observation."""
+
+
+def is_over(result: StepResult) -> bool:
+    """Whether a step ended its episode."""
+    return bool(result.terminated or result.truncated)
+
+
+def canonical(value: Any) -> str:
+    """Return text that is equal for equal data, in every process."""
+    text = json.dumps(_plain(value), sort_keys=True, default=repr)
+    return _ADDRESS.sub("", text)
+
+
+def _plain(value: Any) -> Any:
+    """Give sets a text form that keeps their order of iteration, which is what an observer would see."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def play(env: Env, task: Task, seed: int, player: Player) -> Episode:
+    """Play `task` until it ends, the player stops, or it is clear that the episode never ends."""
+    try:
+        opening, info = env.reset(seed=seed, options={"task": task})
+    except Exception as error:
+        raise Broken(f"task {task.id!r}: reset raised {type(error).__name__}: {error}") from error
+    episode = Episode(task, seed, opening, info)
+    try:
+        _play_on(env, episode, player)
+    except Exception as error:
+        turn = len(episode.results) + 1
+        raise Broken(f"task {task.id!r}, turn {turn}: {type(error).__name__}: {error}") from error
+    episode.reason = env.reason
+    return episode
+
+
+def _play_on(env: Env, episode: Episode, player: Player) -> None:
+    moves = iter(player(env, episode.task))
+    send = getattr(moves, "send", None)
+    observation: list[Message] | None = None
+    try:
+        for _ in range(env.max_turns + _SPARE_TURNS):
+            action = next(moves) if send is None or observation is None else send(observation)
+            result = env.step(action)
+            episode.actions.append(action)
+            episode.results.append(StepResult(*result))
+            observation = result[0]
+            if is_over(episode.results[-1]):
+                break
+    except StopIteration:
+        return
+
+
+def replayed(env: Env, episode: Episode) -> Episode:
+    """Play the same task with the same seed and actions again, in `env`."""
+    return play(env, episode.task, episode.seed, lambda *_: iter(episode.actions))
+
+
+def solution_player(env: Env, task: Task) -> Iterable[Action]:
+    """Play the environment's own solution, written in its dialect where the dialect can express it."""
+    moves = env.solution(task)
+    observation: list[Message] | None = None
+    while True:
+        try:
+            move = next(moves) if observation is None else moves.send(observation)
+        except StopIteration:
+            return
+        observation = yield _written(env, move)
+
+
+def _written(env: Env, move: ToolCall | str) -> Action:
+    if isinstance(move, str):
+        return move
+    try:
+        return env.dialect.render("", [move], env.tools)
+    except ValueError:
+        return assistant_call(move)
+
+
+def assistant_call(call: ToolCall) -> dict[str, Any]:
+    """Return a call as an assistant message, which no dialect needs to read."""
+    return dict(assistant("", [call]))
+
+
+def random_player(env: Env, task: Task) -> Iterable[Action]:
+    """Sample from the action space, seeded by the task."""
+    env.action_space.seed(int(task.hash[:8], 16))
+    while True:
+        yield env.action_space.sample()
+
+
+def idle_player(env: Env, task: Task) -> Iterable[Action]:
+    """Say nothing, ever."""
+    while True:
+        yield ""
+
+
+def helpless_player(env: Env, task: Task) -> Iterable[Action]:
+    """Say that nothing can be done, ever."""
+    while True:
+        yield "I do not know."
+
+
+def must_equal(expected: Sequence[str], found: Sequence[str], where: str, advice: str) -> None:
+    """Compare two traces; raise `CheckFailed` naming the first turn that differs, with both sides."""
+    for turn, (left, right) in enumerate(zip(expected, found, strict=False)):
+        if left != right:
+            place = "the opening" if turn == 0 else f"turn {turn}"
+            raise CheckFailed(f"{where}: {place} differs: {difference(left, right)}. {advice}")
+    if len(expected) != len(found):
+        raise CheckFailed(f"{where}: {len(expected) - 1} turns the first time, {len(found) - 1} the second. {advice}")
+
+
+def difference(left: str, right: str) -> str:
+    """Show two texts from shortly before the place where they part."""
+    at = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    start = max(0, at - 30)
+    return f"{short(left[start:])} became {short(right[start:])}"
+
+
+def short(value: Any, limit: int = 90) -> str:
+    """Return the value as text for a message, cut if long."""
+    text = value if isinstance(value, str) else repr(value)
+    text = text if len(text) <= limit else text[: limit - 1] + "…"
+    return f"‹{text}›" if isinstance(value, str) else text
+
+

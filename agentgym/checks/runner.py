@@ -1,0 +1,130 @@
+"""Run checks one after another, each with a time limit; one that breaks never stops the others."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from agentgym.checks.catalog import Check, CheckFailed, CheckSkipped
+from agentgym.checks.subject import Subject
+from agentgym.errors import UsageError
+
+CHECK_TIMEOUT_S = 60.0
+
+
+class Status(StrEnum):
+    """How a check came out."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    SKIP = "skip"
+    ERROR = "error"
+    """The environment raised something that the check did not expect, or did not come back."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The result of one check."""
+
+    name: str
+    promise: str
+    status: Status
+    message: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """The results of all checks, in order."""
+
+    target: str
+    rows: tuple[Row, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed. Skipped checks are no failures."""
+        return not self.problems
+
+    @property
+    def problems(self) -> tuple[Row, ...]:
+        """The rows that did not pass."""
+        return tuple(row for row in self.rows if row.status in (Status.FAIL, Status.ERROR))
+
+    def row(self, name: str) -> Row:
+        """Return the row of one check."""
+        return next(row for row in self.rows if row.name == name)
+
+
+def run(
+    target: str,
+    checks: Sequence[Check],
+    kwargs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    timeout_s: float = CHECK_TIMEOUT_S,
+    on_row: Callable[[Row], None] | None = None,
+) -> Report:
+    """Run `checks` against the environment that `target` names."""
+    subject = Subject(target, kwargs, seed)
+    rows: list[Row] = []
+    try:
+        for one in checks:
+            rows.append(_run_one(one, subject, timeout_s))
+            if on_row is not None:
+                on_row(rows[-1])
+    finally:
+        subject.close()
+    return Report(target, tuple(rows))
+
+
+def select(checks: Sequence[Check], only: Sequence[str] | None) -> list[Check]:
+    """Return the checks that `only` names. Raises `UsageError` for a name that is none."""
+    names = [one.name for one in checks]
+    for name in only or ():
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise UsageError(f"unknown check {name!r}; {hint}There are: {', '.join(names)}")
+    return [one for one in checks if not only or one.name in only]
+
+
+def _run_one(one: Check, subject: Subject, timeout_s: float) -> Row:
+    """Run a check in a thread of its own: what hangs can be left behind."""
+    outcome = [(Status.ERROR, f"did not come back within {timeout_s:g} s; find out what it waits for, and bound it")]
+
+    def work() -> None:
+        outcome[0] = _attempt(one, subject)
+
+    started = time.perf_counter()
+    thread = threading.Thread(target=work, name=f"check-{one.name}", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    status, message = outcome[0]
+    return Row(one.name, one.promise, status, message, time.perf_counter() - started)
+
+
+def _attempt(one: Check, subject: Subject) -> tuple[Status, str]:
+    try:
+        return Status.PASS, one.run(subject) or ""
+    except CheckFailed as failure:
+        return Status.FAIL, str(failure)
+    except CheckSkipped as reason:
+        return Status.SKIP, str(reason)
+    except Exception as error:
+        return Status.ERROR, _describe(error)
+
+
+def _describe(error: BaseException) -> str:
+    """Name the error and the line of the environment that raised it, looking through our own wrapping."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    frames = traceback.extract_tb(root.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
+    return f"{type(root).__name__}: {str(root) or 'no message'}{where}"

@@ -1,0 +1,149 @@
+"""The environment under test: how to make it, tasks to try it on, and episodes that several checks look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from agentgym import registry
+from agentgym.checks.catalog import CheckSkipped
+from agentgym.checks.play import Episode, Player, helpless_player, idle_player, play, random_player, solution_player
+from agentgym.env import Env
+from agentgym.task import Task
+
+PER_LEVEL = 3
+"""Tasks tried per split and difficulty."""
+
+_SCANNED = 200
+"""Tasks looked at per split."""
+
+_SCAN_SECONDS = 2.0
+"""Time after which a split has been looked at enough, however few tasks that were."""
+
+PLAYERS: dict[str, Player] = {
+    "solution": solution_player,
+    "random": random_player,
+    "idle": idle_player,
+    "helpless": helpless_player,
+}
+
+
+class Subject:
+    """An environment under test.
+
+    Args:
+        target: An environment's id, or `"module:Class"`.
+        kwargs: Arguments to make it with.
+        seed: Where every random choice of the checks comes from.
+    """
+
+    def __init__(self, target: str, kwargs: Mapping[str, Any] | None = None, seed: int = 0):
+        self.target, self.kwargs, self.seed = target, dict(kwargs or {}), seed
+        self._episodes: dict[str, list[Episode] | Exception] = {}
+
+    def make(self, **extra: Any) -> Env:
+        """Make a fresh environment."""
+        return registry.make(self.target, **self.kwargs | extra)
+
+    @contextmanager
+    def env(self, **extra: Any) -> Iterator[Env]:
+        """Make an environment and close it afterwards."""
+        env = self.make(**extra)
+        try:
+            yield env
+        finally:
+            env.close()
+
+    @contextmanager
+    def variant(self, **extra: Any) -> Iterator[Env]:
+        """Make an environment with other arguments; skip the check where its class does not take them."""
+        try:
+            env = self.make(**extra)
+        except TypeError as error:
+            raise CheckSkipped(f"cannot be made with {extra!r}: {error}") from error
+        try:
+            yield env
+        finally:
+            env.close()
+
+    @cached_property
+    def spec(self) -> EnvSpec:
+        """How Gymnasium would make it."""
+        if self.target in gymnasium.registry or not registry.is_class_path(self.target):
+            spec = gymnasium.spec(registry.resolve(self.target))
+            return EnvSpec(spec.id, entry_point=spec.entry_point, kwargs=spec.kwargs | self.kwargs)
+        name = self.target.rpartition(":")[2]
+        return EnvSpec(f"checked/{name}-v0", entry_point=self.target, kwargs=self.kwargs)
+
+    @cached_property
+    def scanned(self) -> dict[str, list[Task]]:
+        """The first tasks of every split."""
+        with self.env() as env:
+            return {split: _first_tasks(env, split) for split in env.tasks.splits}
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """A few tasks of every split and difficulty."""
+        chosen: list[Task] = []
+        for tasks in self.scanned.values():
+            levels: dict[int, int] = {}
+            for task in tasks:
+                levels[task.difficulty] = levels.get(task.difficulty, 0) + 1
+                if levels[task.difficulty] <= PER_LEVEL:
+                    chosen.append(task)
+        return chosen
+
+    @property
+    def few_tasks(self) -> list[Task]:
+        """Up to six of `tasks`, spread over them: for checks that need several episodes per task."""
+        stride = max(1, len(self.tasks) // 6)
+        return self.tasks[::stride][:6]
+
+    def play(self, task: Task, player: str, env: Env | None = None) -> Episode:
+        """Play one episode with a named player, in a fresh environment if none is given."""
+        if env is not None:
+            return play(env, task, self.seed, PLAYERS[player])
+        with self.env() as made:
+            return play(made, task, self.seed, PLAYERS[player])
+
+    def episodes(self, player: str) -> list[Episode]:
+        """Return one episode per task of `tasks`, played once however many checks ask.
+
+        Raises:
+            CheckSkipped: They cannot be played; the check `plays` says why.
+        """
+        if player not in self._episodes:
+            try:
+                self._episodes[player] = self.record(player)
+            except Exception as error:
+                self._episodes[player] = error
+        found = self._episodes[player]
+        if isinstance(found, Exception):
+            raise CheckSkipped(f"its {player} episodes cannot be played; see 'plays'") from found
+        return found
+
+    def all_episodes(self) -> list[Episode]:
+        """Return the episodes of all players."""
+        return [episode for player in PLAYERS for episode in self.episodes(player)]
+
+    def record(self, player: str) -> list[Episode]:
+        """Play one episode per task. Raises `Broken` naming the task and the turn that broke."""
+        with self.env() as env:
+            return [play(env, task, self.seed, PLAYERS[player]) for task in self.tasks]
+
+
+def _first_tasks(env: Env, split: str) -> list[Task]:
+    size = env.tasks.size(split)
+    until = time.monotonic() + _SCAN_SECONDS
+    tasks: list[Task] = []
+    for index in range(_SCANNED if size is None else min(size, _SCANNED)):
+        tasks.append(env.tasks.get(split, index))
+        if time.monotonic() > until:
+            break
+    return tasks

@@ -1,0 +1,121 @@
+"""The compact dialect: as few tokens as can be, for small models that are trained from nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from agentgym import strict_json
+from agentgym.dialects.base import Parsed
+from agentgym.dialects.text import TextDialect, Unreadable, before_call, set_apart, text_argument, text_parameters
+from agentgym.messages import ToolCall
+from agentgym.strict_json import JsonProblem, excerpt, kind_of, skip_space
+from agentgym.tool import Tool, Toolset
+
+_CALL = re.compile(r"^@([\w.-]++)(\s|\Z)?", re.MULTILINE)
+
+
+class Compact(TextDialect):
+    r"""`@search query` where a tool takes one string, `@add {"a":1,"b":2}` elsewhere, `@list` without arguments.
+
+    A call starts at the beginning of a line, after any text. A string goes on, as it is, to the next line that begins
+    with `@` and the name of a tool, or to the end; `render` puts a backslash before such an `@` inside a string, and
+    `parse` takes it away. So every argument can be expressed; `render` raises `ValueError` for text in which a line
+    begins like a call, and for a call that lacks its string. A string that was cut off cannot be told from a whole one.
+    """
+
+    name = "compact"
+
+    def instructions(self, tools: Toolset) -> str:
+        """List the calls on one line."""
+        return "Tools: " + " | ".join(map(_usage, tools))
+
+    def _read(self, text: str, tools: Toolset) -> Parsed:
+        first = _CALL.search(text)
+        if first is None:
+            return Parsed(text)
+        names, strings = _names(tools.names), text_parameters(tools)
+        calls: list[ToolCall] = []
+        opening: re.Match[str] | None = first
+        while opening is not None:
+            name = opening[1]
+            if opening[2] is None:
+                raise Unreadable(f"After '@{name[:60]}' comes {excerpt(text, opening.end())}. Write a space there.")
+            following = names.opening.search(text, opening.end(1))
+            end = len(text) if following is None else following.start() - 1
+            rest = text[opening.end(1) : end]
+            calls.append(ToolCall(name, _arguments(name, rest, strings, names, tools)))
+            opening = None if following is None else _CALL.match(text, following.start())
+        return Parsed(before_call(text, first.start()), tuple(calls))
+
+    def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
+        names, strings = _names(tools.names), text_parameters(tools)
+        written = "\n".join(_write_call(call, strings, names) for call in calls)
+        return set_apart(text, written) if calls else text
+
+
+class _Names:
+    """Patterns for the names of a toolset at the beginning of a line."""
+
+    def __init__(self, names: tuple[str, ...]):
+        either = "|".join(map(re.escape, names)) or "(?!)"
+        self.opening = re.compile(rf"^@(?:{either})(?=\s|\Z)", re.MULTILINE)
+        self.escapable = re.compile(rf"\n(\\*+@(?:{either})(?=\s|\Z))")
+        self.escaped = re.compile(rf"\n\\(\\*+@(?:{either})(?=\s|\Z))")
+
+
+@lru_cache(maxsize=256)
+def _names(names: tuple[str, ...]) -> _Names:
+    return _Names(names)
+
+
+def _arguments(name: str, rest: str, strings: dict[str, str], names: _Names, tools: Toolset) -> dict[str, Any]:
+    """Read what follows a name: its first character sets it apart from the name."""
+    if name in strings:
+        return {strings[name]: names.escaped.sub(r"\n\1", rest)[1:]} if rest else {}
+    if name not in tools and not rest.lstrip().startswith("{"):
+        return {}
+    return _read_object(name, rest, tools)
+
+
+def _read_object(name: str, rest: str, tools: Toolset) -> dict[str, Any]:
+    if not rest.strip():
+        return {}
+    usage = _usage(tools.get(name)) if name in tools else f"@{name[:60]} {{...}}"
+    try:
+        value, end = strict_json.read_value(rest)
+    except JsonProblem as problem:
+        raise Unreadable(f"Write {usage}, but {problem}", unclosed=problem.cut) from None
+    if not isinstance(value, dict):
+        raise Unreadable(f"Write {usage}: the arguments must be a JSON object, not {kind_of(value)}.")
+    if (end := skip_space(rest, end)) < len(rest):
+        raise Unreadable(f"There is text after the call: {excerpt(rest, end)}. End your message after it.")
+    return value
+
+
+def _write_call(call: ToolCall, strings: dict[str, str], names: _Names) -> str:
+    if call.name in strings:
+        return f"@{call.name} " + names.escapable.sub(r"\n\\\1", text_argument(call, strings[call.name]))
+    if not call.arguments:
+        return f"@{call.name}"
+    return f"@{call.name} {strict_json.write(dict(call.arguments), compact=True)}"
+
+
+def _usage(tool: Tool) -> str:
+    properties = tool.parameters.get("properties", {})
+    if strings := text_parameters(Toolset([tool])):
+        return f"@{tool.name} {strings[tool.name]}"
+    if not properties:
+        return f"@{tool.name}"
+    required = tool.parameters.get("required", ())
+    parts = (f'"{name}"{"" if name in required else "?"}:{_kind(schema)}' for name, schema in properties.items())
+    return f"@{tool.name} {{{','.join(parts)}}}"
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return "|".join(map(strict_json.write, schema["enum"]))
+    options = [_kind(option) for option in schema.get("anyOf", ())]
+    return str(schema.get("type") or "|".join(options) or "object")

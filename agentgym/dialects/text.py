@@ -1,0 +1,182 @@
+"""What the text dialects share: guards around `parse` and `render`, and reading bodies and reasoning.
+
+A dialect of this kind writes `_read`, which may raise, and `_write`; this file makes `parse` total and `render` exact.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from agentgym import strict_json
+from agentgym.dialects.base import MAX_ACTION_CHARS, Parsed
+from agentgym.errors import ToolError
+from agentgym.messages import Message, ToolCall, tool_result, user
+from agentgym.strict_json import JsonProblem
+from agentgym.tool import Tool, Toolset
+
+THINK, END_THINK = "<think>", "</think>"
+
+
+class Unreadable(ToolError):
+    """A model's text cannot be read. `unclosed` if something begun in it was never ended."""
+
+    def __init__(self, message: str, *, unclosed: bool = False):
+        super().__init__(message)
+        self.unclosed = unclosed
+
+
+class TextDialect(ABC):
+    """Base of the dialects whose calls are marked in the text. Results are tool messages, problems user messages."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def instructions(self, tools: Toolset) -> str:
+        """Return what a system prompt must say so that a model can call these tools in this dialect."""
+
+    @abstractmethod
+    def _read(self, text: str, tools: Toolset) -> Parsed:
+        """Read a text of bounded length. Raises `ToolError` with a sentence for the model."""
+
+    @abstractmethod
+    def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
+        """Write a turn. What comes back differently from `_read` is refused by the caller."""
+
+    def parse(self, text: str, tools: Toolset) -> Parsed:
+        """Read a model's text. Never raises: what cannot be read is `Parsed.error`."""
+        try:
+            check_readable(text)
+            return self._read(text, tools)
+        except Unreadable as problem:
+            return Parsed(error=str(problem), unclosed=problem.unclosed)
+        except ToolError as problem:
+            return Parsed(error=_sentence(str(problem)))
+
+    def render(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
+        """Write an assistant turn. Raises `ValueError` for what `parse` would not give back unchanged."""
+        for call in calls:
+            strict_json.write(dict(call.arguments))
+        written = self._write(text, calls, tools)
+        check_round_trip(self.parse(written, tools), text, calls, self.name)
+        return written
+
+    def result(self, call: ToolCall, content: str) -> Message:
+        """Return the message that shows the model the result of a call."""
+        return tool_result(call, content)
+
+    def problem(self, content: str) -> Message:
+        """Return the message that shows the model why its action could not be read."""
+        return user(f"Error: {content}")
+
+
+def check_readable(text: str) -> None:
+    """Raise `ToolError` for a text that no dialect reads: empty, too long, or not valid Unicode."""
+    if len(text) > MAX_ACTION_CHARS:
+        raise Unreadable(f"Your message has {len(text)} characters; at most {MAX_ACTION_CHARS} are read. Be shorter.")
+    if not text.strip():
+        raise Unreadable("Your message is empty. Call a tool.")
+    strict_json.check_text(text)
+
+
+def check_round_trip(back: Parsed, text: str, calls: Sequence[ToolCall], dialect: str) -> None:
+    """Raise `ValueError` unless `back` is what was rendered."""
+    if back.error is not None:
+        raise ValueError(f"the {dialect} dialect cannot express this turn; it would be read as: {back.error}")
+    if back.text != text:
+        raise ValueError(f"the {dialect} dialect cannot express the text {text[:80]!r}; it reads {back.text[:80]!r}")
+    wanted = [_plain(call) for call in calls]
+    for call, read in zip(wanted, map(_plain, back.calls), strict=False):
+        if call != read:
+            raise ValueError(f"the {dialect} dialect cannot express the call {call!r:.200}; it reads {read!r:.200}")
+    if len(calls) != len(back.calls):
+        raise ValueError(f"the {dialect} dialect reads {len(back.calls)} calls where {len(calls)} were meant")
+
+
+def before_call(text: str, start: int) -> str:
+    """Return the text before a call that begins at `start`, less the line break that sets the call apart."""
+    return text[:start].removesuffix("\n")
+
+
+def set_apart(text: str, call: str) -> str:
+    """Write text and then a call on a line of its own: the inverse of `before_call`."""
+    return f"{text}\n{call}" if text else call
+
+
+def first_outside_reasoning(text: str, marks: re.Pattern[str]) -> re.Match[str] | None:
+    """Find the first mark that is not in `<think>...</think>`; the chat template may have written the `<think>`.
+
+    Args:
+        text: What the model wrote.
+        marks: What to look for; must match `<think>` too.
+    """
+    start = _after(text, END_THINK, 0) or 0
+    while (found := marks.search(text, start)) and found[0] == THINK:
+        end = _after(text, END_THINK, found.end())
+        if end is None:
+            raise Unreadable(f"{THINK} is never closed. Close it with {END_THINK}, then call a tool.", unclosed=True)
+        start = end
+    return found
+
+
+def text_parameter(tool: Tool) -> str | None:
+    """Return the name of a tool's only parameter if that is a required string, else `None`."""
+    properties = tool.parameters.get("properties", {})
+    if len(properties) != 1 or tool.parameters.get("required") != list(properties):
+        return None
+    name, schema = next(iter(properties.items()))
+    return name if schema.get("type") == "string" else None
+
+
+def text_parameters(tools: Toolset) -> dict[str, str]:
+    """Return the tools that take one string and nothing else, with the name of that parameter."""
+    return {tool.name: parameter for tool in tools if (parameter := text_parameter(tool)) is not None}
+
+
+def read_body(body: str, name: str) -> dict[str, Any]:
+    """Read the JSON object that a call's body holds; an empty body is no arguments. Raises `Unreadable`."""
+    if not body.strip():
+        return {}
+    try:
+        return strict_json.read_object(body)
+    except JsonProblem as problem:
+        raise Unreadable(f"The arguments of {name!r} must be a JSON object, but {problem}") from None
+
+
+def write_body(call: ToolCall) -> str:
+    """Write the arguments of a call as `read_body` reads them."""
+    return strict_json.write(dict(call.arguments)) if call.arguments else ""
+
+
+def text_argument(call: ToolCall, parameter: str) -> str:
+    """Return the one string argument of a call. Raises `ValueError` if the call has anything else."""
+    value = call.arguments.get(parameter)
+    if len(call.arguments) != 1 or not isinstance(value, str):
+        raise ValueError(f"a call of {call.name!r} takes the string {parameter!r} only, not {dict(call.arguments)!r}")
+    return value
+
+
+def listing(tool: Tool, call: str) -> str:
+    """Describe a tool for a system prompt, given how a call of it looks."""
+    parameter = text_parameter(tool)
+    lines = [f"{call}\n  {tool.description}"]
+    if parameter is not None:
+        lines.append(f"{parameter}: {tool.parameters['properties'][parameter].get('description', '')}")
+    elif tool.parameters.get("properties"):
+        lines.append(f"Arguments (JSON schema): {strict_json.write(tool.parameters)}")
+    return "\n  ".join(lines)
+
+
+def _plain(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
+    return call.name, strict_json.read_object(strict_json.write(dict(call.arguments)))
+
+
+def _after(text: str, mark: str, start: int) -> int | None:
+    found = text.find(mark, start)
+    return None if found < 0 else found + len(mark)
+
+
+def _sentence(problem: str) -> str:
+    return problem[:1].upper() + problem[1:]

@@ -1,0 +1,66 @@
+"""Play a recorded trajectory again and say where it first differs: proof that an environment is deterministic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.env import Env
+from agentgym.registry import make
+from agentgym.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first thing that came out otherwise."""
+
+    turn: int
+    """Number of the turn, from 1; 0 is the opening."""
+    what: str
+    """`opening`, `observation`, `rewards`, `reward` or `ending`."""
+    recorded: Any
+    replayed: Any
+
+    def __str__(self) -> str:
+        return f"turn {self.turn}: {self.what} was {self.recorded!r}, is now {self.replayed!r}"
+
+
+def replay(trajectory: Trajectory, env: Env | None = None) -> Difference | None:
+    """Play the recorded actions again and return the first difference, or `None` if there is none.
+
+    Args:
+        trajectory: What was recorded. Episodes that failed or were interrupted are compared up to that point.
+        env: Where to play it; made from the trajectory's id and arguments if not given, and then closed.
+    """
+    if env is not None:
+        return _compare(trajectory, env)
+    made = make(trajectory.env_id, **trajectory.env_kwargs)
+    try:
+        return _compare(trajectory, made)
+    finally:
+        made.close()
+
+
+def _compare(trajectory: Trajectory, env: Env) -> Difference | None:
+    opening, _ = env.reset(seed=trajectory.seed, options={"task": trajectory.task_id})
+    if env.task.hash != trajectory.task_hash:
+        return Difference(0, "task", trajectory.task_hash, env.task.hash)
+    if opening != trajectory.opening:
+        return Difference(0, "opening", trajectory.opening, opening)
+    for number, turn in enumerate(trajectory.turns, start=1):
+        if turn.action is not None:
+            result = env.step(turn.action)
+        elif trajectory.reason is not None:
+            result = env.interrupt(trajectory.reason)
+        else:
+            break
+        for what, recorded, replayed in (
+            ("observation", turn.observation, result.observation),
+            ("rewards", turn.rewards, result.info["rewards"]),
+            ("reward", turn.reward, result.reward),
+        ):
+            if recorded != replayed:
+                return Difference(number, what, recorded, replayed)
+    if trajectory.reason is not None and not trajectory.error and env.reason != trajectory.reason:
+        return Difference(len(trajectory.turns), "ending", trajectory.reason, env.reason)
+    return None

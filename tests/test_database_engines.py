@@ -1,0 +1,236 @@
+"""What both engines promise to an environment: the same data, described and queried within bounds."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import threading
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.tools.database import (
+    DIALECTS,
+    Column,
+    DatabasePool,
+    DatabaseSpec,
+    ForeignKey,
+    QueryError,
+    QueryErrorKind,
+    QueryLimits,
+    Table,
+)
+
+DAY = datetime.date(2024, 2, 29)
+CUSTOMERS = Table(
+    "customers", (Column("id", "INTEGER", "who"), Column("name", "VARCHAR")), ((1, "Zoë"), (2, None)), "id"
+)
+ORDERS = Table(
+    "all orders",
+    (
+        Column("id", "INTEGER"),
+        Column("customer id", "INTEGER"),
+        Column("total", "DOUBLE"),
+        Column("day", "DATE"),
+        Column("order", "BOOLEAN"),
+    ),
+    ((10, 1, 1.5, DAY, True), (11, 2, None, None, False), (2**40, 1, -0.25, DAY, None)),
+    "id",
+    (ForeignKey("customer id", "customers", "id"),),
+)
+SPEC = DatabaseSpec("shop", (CUSTOMERS, ORDERS, Table("empty", (Column("x", "VARCHAR"),), ())))
+
+
+@pytest.fixture(scope="module")
+def pool():
+    pool = DatabasePool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(params=DIALECTS)
+def database(request, pool):
+    with pool.open(SPEC, request.param) as database:
+        yield database
+
+
+def test_tables_come_in_their_defined_order(database):
+    assert database.tables() == ("customers", "all orders", "empty")
+
+
+def test_describe_tells_columns_keys_count_and_sample(database):
+    info = database.describe("all orders", sample_rows=2)
+    assert [column.name for column in info.columns] == ["id", "customer id", "total", "day", "order"]
+    assert info.primary_key == "id"
+    assert info.foreign_keys == (ForeignKey("customer id", "customers", "id"),)
+    assert info.row_count == 3
+    assert [row[0] for row in info.sample.rows] == [10, 11]
+    assert database.describe("empty").sample.columns == ("x",)
+
+
+def test_describe_keeps_descriptions_and_ignores_case(database):
+    info = database.describe("CUSTOMERS")
+    assert (info.name, info.columns[0].description) == ("customers", "who")
+
+
+def test_describe_of_an_unknown_table_names_the_tables(database):
+    with pytest.raises(QueryError, match="customers, all orders, empty"):
+        database.describe("clients")
+
+
+def test_values_survive_the_way_through_the_engine(database):
+    rows = database.query('SELECT * FROM "all orders" ORDER BY id').rows
+    day = DAY.isoformat() if database.dialect == "sqlite" else DAY
+    assert rows == ((10, 1, 1.5, day, True), (11, 2, None, None, False), (2**40, 1, -0.25, day, None))
+    assert database.query("SELECT name FROM customers ORDER BY id").rows == (("Zoë",), (None,))
+
+
+def test_columns_may_repeat_or_have_odd_names(database):
+    result = database.query('SELECT 1 AS "a b", 2 AS "a b", 3 AS "?", 4 AS "é"')
+    assert result.columns == ("a b", "a b", "?", "é")
+    assert len(result.types) == 4
+
+
+def test_a_result_without_rows_still_has_columns(database):
+    result = database.query("SELECT * FROM empty")
+    assert (result.columns, result.rows, result.truncated) == (("x",), (), False)
+
+
+@pytest.mark.parametrize(
+    ("limits", "rows", "first"),
+    [
+        (QueryLimits(max_rows=2), 2, "abcdefgh"),
+        (QueryLimits(max_rows=3), 3, "abcdefgh"),
+        (QueryLimits(max_cell_chars=4), 3, "abcd"),
+        (QueryLimits(max_result_bytes=17), 2, "abcdefgh"),
+    ],
+)
+def test_rows_cells_and_bytes_are_bounded(database, limits, rows, first):
+    result = database.query("SELECT 'abcdefgh' FROM \"all orders\"", limits)
+    assert (len(result.rows), result.rows[0][0]) == (rows, first)
+    assert result.truncated == (limits != QueryLimits(max_rows=3))
+
+
+def test_a_huge_result_is_cut_without_being_fetched(database):
+    joined = " CROSS JOIN ".join(f"(SELECT {i} AS c{i} FROM customers)" for i in range(24))
+    result = database.query(f"SELECT * FROM {joined}")
+    assert (len(result.rows), result.truncated) == (1000, True)
+
+
+def test_a_wrong_name_is_answered_with_the_right_ones(database):
+    with pytest.raises(QueryError, match="name") as caught:
+        database.query("SELECT nam FROM customers")
+    assert caught.value.kind is QueryErrorKind.SYNTAX
+    with pytest.raises(QueryError, match="customers"):
+        database.query("SELECT * FROM customer")
+
+
+def test_equal_specs_share_one_database_and_handles_close_alone(pool):
+    again = DatabaseSpec("shop", (CUSTOMERS, ORDERS, Table("empty", (Column("x", "VARCHAR"),), ())))
+    for dialect in DIALECTS:
+        first, second = pool.open(SPEC, dialect), pool.open(again, dialect)
+        assert first._shared is second._shared
+        first.close()
+        first.close()
+        assert second.query("SELECT count(*) FROM customers").rows == ((2,),)
+        with pytest.raises(UsageError, match="closed"):
+            first.query("SELECT 1")
+        second.close()
+
+
+def test_idle_databases_are_bounded_and_return_when_asked_for():
+    pool = DatabasePool(idle=2)
+    specs = [DatabaseSpec(f"d{i}", (Table("t", (Column("a", "INTEGER"),), ((i,),)),)) for i in range(5)]
+    for dialect in DIALECTS:
+        for i in [0, 1, 2, 3, 4, 0, 1, 4, 4, 2, 3]:
+            with pool.open(specs[i], dialect) as database:
+                assert database.query("SELECT a FROM t").rows == ((i,),)
+            assert len(pool._entries) <= 2
+    pool.close()
+
+
+def test_many_threads_read_one_database(database):
+    wrong = []
+
+    def read(number):
+        for i in range(20):
+            if database.query(f"SELECT {number} * 100 + {i}").rows != ((number * 100 + i,),):
+                wrong.append((number, i))
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_spec_that_cannot_be_built_is_the_callers_error(pool, dialect):
+    twice = DatabaseSpec("twice", (Table("t", (Column("a", "INTEGER"),), ((1,), (1,)), "a"),))
+    with pytest.raises(UsageError, match="twice"):
+        pool.open(twice, dialect)
+    with pytest.raises(UsageError, match="BLOB"):
+        pool.open(DatabaseSpec("odd", (Table("t", (Column("a", "BLOB"),), ()),)), dialect)
+
+
+def test_an_unknown_dialect_is_refused_with_the_known_ones(pool):
+    with pytest.raises(UsageError, match="duckdb, sqlite"):
+        pool.open(SPEC, "postgres")
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "type_name"),
+    [
+        ("1.25::DECIMAL(6, 2)", 1.25, "DECIMAL(6,2)"),
+        ("sum(2)", 2, "HUGEINT"),
+        ("170141183460469231731687303715884105727::HUGEINT", 2**127 - 1, "HUGEINT"),
+        ("TIMESTAMP '2024-01-02 03:04:05.5'", datetime.datetime(2024, 1, 2, 3, 4, 5, 500000), "TIMESTAMP"),
+        ("TIMESTAMPTZ '2024-01-02 03:04:05+02'", "2024-01-02 01:04:05+00:00", "TIMESTAMP WITH TIME ZONE"),
+        ("TIME '03:04:05'", "03:04:05", "TIME"),
+        ("[1, NULL, 3]", "[1, null, 3]", "INTEGER[]"),
+        ("{'a': DATE '2024-01-02', 'b': 1.5}", '{"a": "2024-01-02", "b": 1.5}', "STRUCT(a DATE, b DECIMAL(2,1))"),
+        ("'\\xAB'::BLOB", "ab", "BLOB"),
+        ("'inf'::DOUBLE", math.inf, "DOUBLE"),
+        ("date_trunc('month', DATE '2024-02-29')", datetime.date(2024, 2, 1), "DATE"),
+    ],
+)
+def test_duckdb_types_become_plain_values(pool, expression, value, type_name):
+    with pool.open(SPEC, "duckdb") as database:
+        result = database.query(f"SELECT {expression}")
+    assert result.rows == ((value,),)
+    assert type(result.rows[0][0]) is type(value)
+    assert result.types == (type_name,)
+
+
+def test_sqlite_types_are_the_storage_classes(pool):
+    with pool.open(SPEC, "sqlite") as database:
+        result = database.query("SELECT 1, 2.5, 'x', NULL, x'ff', CAST(x'ff' AS TEXT)")
+    assert result.types == ("INTEGER", "REAL", "TEXT", "NULL", "TEXT", "TEXT")
+    assert result.rows == ((1, 2.5, "x", None, "ff", "�"),)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("printf('%05.1f|%-4s|%,d', 3.14159, 'ab', 1234567)", "003.1|ab  |1,234,567"),
+        ("printf('%*d', 4, 7)", "   7"),
+        ("trim('xxaxx', 'x')", "a"),
+        ("ltrim(1002, 1)", "002"),
+        ("replace('banana', 'an', 'o')", "booa"),
+        ("instr('banana', 'nan')", 3),
+        ("instr(NULL, 'a')", None),
+        ("instr(12.5, '.')", 3),
+    ],
+)
+def test_bounded_sqlite_functions_mean_what_the_built_in_ones_mean(pool, expression, value):
+    with pool.open(SPEC, "sqlite") as database:
+        assert database.query(f"SELECT {expression}").rows == ((value,),)
+
+
+def test_sqlite_allows_ordinary_nesting_of_common_table_expressions(pool):
+    sql = "WITH c0 AS (SELECT id FROM customers), " + ", ".join(
+        f"c{i}(id) AS (SELECT x.id FROM c{i - 1} x JOIN c{i - 1} y ON x.id = y.id)" for i in range(1, 6)
+    )
+    with pool.open(SPEC, "sqlite") as database:
+        assert database.query(sql + " SELECT count(*) FROM c5").rows == ((2,),)

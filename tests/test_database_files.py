@@ -1,0 +1,105 @@
+"""Existing database files are read, never written, whatever names and bytes they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sqlite3
+
+import duckdb
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.tools.database import ForeignKey, QueryError, QueryErrorKind, open_file
+
+
+@pytest.fixture
+def sqlite_path(tmp_path):
+    path = tmp_path / "my file?.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE "schools of art" ("" TEXT, "Free Meal %" REAL, "a""b" INTEGER PRIMARY KEY);
+            INSERT INTO "schools of art" VALUES ('x', 0.5, 1), (CAST(x'80fe41' AS TEXT), NULL, 2);
+            CREATE TABLE pupils (id INTEGER, school INTEGER REFERENCES "schools of art", year INTEGER,
+                                 PRIMARY KEY (id, year));
+            CREATE VIEW both AS SELECT * FROM pupils;
+            """
+        )
+    return path
+
+
+@pytest.fixture
+def duckdb_path(tmp_path):
+    path = tmp_path / "some file.duckdb"
+    with duckdb.connect(path) as connection:
+        connection.execute('CREATE TABLE "a b" (id INTEGER PRIMARY KEY, tags VARCHAR[])')
+        connection.execute("""INSERT INTO "a b" VALUES (1, ['x', 'y']), (2, NULL)""")
+        connection.execute('CREATE TABLE c ("a id" INTEGER REFERENCES "a b"(id))')
+        connection.execute("CREATE VIEW v AS SELECT id FROM \"a b\"")
+    return path
+
+
+def test_a_sqlite_file_with_odd_names_is_described(sqlite_path):
+    with open_file(sqlite_path, "sqlite") as database:
+        assert database.tables() == ("schools of art", "pupils", "both")
+        info = database.describe("schools of art")
+        assert [column.name for column in info.columns] == ["", "Free Meal %", 'a"b']
+        assert (info.primary_key, info.row_count) == ('a"b', 2)
+        assert database.describe("pupils").foreign_keys == (ForeignKey("school", "schools of art", 'a"b'),)
+        assert database.describe("pupils").primary_key is None
+
+
+def test_text_that_is_no_utf8_is_shown_with_replacement_characters(sqlite_path):
+    with open_file(sqlite_path, "sqlite") as database:
+        assert database.query('SELECT "" FROM "schools of art" ORDER BY "a""b"').rows == (("x",), ("��A",))
+
+
+def test_a_duckdb_file_is_described_and_queried(duckdb_path):
+    with open_file(duckdb_path, "duckdb") as database:
+        assert database.tables() == ("a b", "c", "v")
+        info = database.describe("a b")
+        assert (info.primary_key, info.row_count, info.sample.rows) == ("id", 2, ((1, '["x", "y"]'), (2, None)))
+        assert database.describe("c").foreign_keys == (ForeignKey("a id", "a b", "id"),)
+        assert database.describe("v").row_count == 2
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_a_file_is_never_changed_and_its_path_never_shown(dialect, sqlite_path, duckdb_path):
+    path = sqlite_path if dialect == "sqlite" else duckdb_path
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    attempts = [
+        "CREATE TABLE x (a INTEGER)",
+        "DELETE FROM pupils",
+        f"ATTACH '{path}' AS again",
+        "PRAGMA database_list",
+        "SELECT * FROM pragma_database_list",
+        "SELECT * FROM nowhere",
+        "SELECT path FROM duckdb_databases()",
+    ]
+    with open_file(path, dialect) as database:
+        for sql in attempts:
+            with pytest.raises(QueryError) as caught:
+                database.query(sql)
+            assert caught.value.kind in {QueryErrorKind.FORBIDDEN, QueryErrorKind.SYNTAX}
+            assert path.name not in str(caught.value)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == before
+    assert sorted(path.parent.iterdir()) == sorted([sqlite_path, duckdb_path])
+
+
+def test_a_file_is_shared_until_it_changes(sqlite_path):
+    with open_file(sqlite_path, "sqlite") as first, open_file(str(sqlite_path), "sqlite") as second:
+        assert first._shared is second._shared
+    with contextlib.closing(sqlite3.connect(sqlite_path)) as connection:
+        connection.executescript("CREATE TABLE more AS SELECT hex(zeroblob(5000)) AS a")
+    with open_file(sqlite_path, "sqlite") as third:
+        assert "more" in third.tables()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_what_is_no_database_is_refused(dialect, tmp_path):
+    (tmp_path / "text").write_text("no database at all, " * 100)
+    with pytest.raises(UsageError, match="cannot open database"):
+        open_file(tmp_path / "text", dialect)
+    with pytest.raises(UsageError, match="no database file"):
+        open_file(tmp_path / "missing", dialect)

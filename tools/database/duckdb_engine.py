@@ -1,0 +1,212 @@
+"""DuckDB behind the `Database` protocol: statements run in a worker process that may be killed at any time."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.database import wire
+from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits, QueryResult
+from agentgym.tools.database.duckdb_process import WorkerDied, WorkerProcess, WorkerTimeout
+from agentgym.tools.database.schema import Column, DatabaseSpec, ForeignKey, Table
+from agentgym.tools.database.shared import TRUSTED_LIMITS, schema_of
+from agentgym.tools.database.statements import quote_name, too_much_memory, too_slow
+
+KILL_AFTER_S = 1.0
+"""How long after a statement's time limit its worker is killed."""
+OPEN_TIMEOUT_S = 120.0
+MAX_OPEN = 64
+"""Databases that a worker keeps open; the least recently used makes room and is rebuilt when needed."""
+TYPE_NAMES = {"INTEGER": "BIGINT", "DOUBLE": "DOUBLE", "VARCHAR": "VARCHAR", "DATE": "DATE", "BOOLEAN": "BOOLEAN"}
+
+
+class WorkerSlot:
+    """A place for one worker process: starts it when needed, replaces it when it is gone, serialises requests."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.process: WorkerProcess | None = None
+        self._opened: OrderedDict[str, None] = OrderedDict()
+        self._unwanted: set[str] = set()
+
+    def run(self, database: DuckDBDatabase, sql: str, limits: QueryLimits) -> QueryResult:
+        """Run `sql`; the caller holds the lock."""
+        message = {"op": "query", "db": database.key, "sql": sql, "limits": asdict(limits)}
+        died = WorkerDied(0)
+        for _ in range(2):  # a process can die of something else than the statement: then the second try succeeds
+            self.open(database)
+            try:
+                reply = self._request(message, limits.timeout_s + KILL_AFTER_S)
+            except WorkerTimeout:
+                self.stop()
+                raise too_slow(limits) from None
+            except WorkerDied as error:
+                self.stop()
+                died = error
+                continue
+            return _result(reply)
+        if died.signal in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV):
+            raise too_much_memory(limits)
+        raise QueryError("The engine cannot run this statement; write it differently.", QueryErrorKind.RUNTIME)
+
+    def open(self, database: DuckDBDatabase) -> list[dict[str, Any]]:
+        """Make sure that the worker runs and has `database` open; return the tables of a database file."""
+        if self.process is not None and not self.process.alive():
+            self.stop()
+        self._unwanted.discard(database.key)
+        if database.key in self._opened:
+            self._opened.move_to_end(database.key)
+            return []
+        reply = self._request_opening(database)
+        if "ok" not in reply:
+            error = UsageError if "refused" in reply else InfrastructureError
+            raise error(f"cannot open database {database.name!r}: {reply.get('refused') or reply.get('broken')}")
+        self._opened[database.key] = None
+        self._unwanted.update(list(self._opened)[: max(0, len(self._opened) - MAX_OPEN)])
+        return reply["ok"]["tables"]
+
+    def _request_opening(self, database: DuckDBDatabase) -> wire.Message:
+        problem: Exception | None = None
+        for _ in range(2):
+            if self.process is None:
+                self.process = WorkerProcess()
+            try:
+                return self._request(database.opening(), OPEN_TIMEOUT_S)
+            except (WorkerDied, WorkerTimeout) as error:
+                self.stop()
+                problem = error
+        raise InfrastructureError(f"cannot open database {database.name!r}: {problem}") from problem
+
+    def forget(self, key: str) -> None:
+        """Let the worker close the database `key` with its next request. Needs no lock."""
+        self._unwanted.add(key)
+
+    def stop(self) -> None:
+        """End the worker; the next request starts another."""
+        process, self.process = self.process, None
+        self._opened.clear()
+        self._unwanted.clear()
+        if process is not None:
+            process.kill()
+
+    def after_fork(self) -> None:
+        """In a forked child: the worker is the parent's."""
+        self.lock = threading.Lock()
+        process, self.process = self.process, None
+        self._opened.clear()
+        self._unwanted.clear()
+        if process is not None:
+            process.disown()
+
+    def _request(self, message: wire.Message, timeout_s: float) -> wire.Message:
+        assert self.process is not None
+        closing = []
+        while self._unwanted:
+            key = self._unwanted.pop()
+            self._opened.pop(key, None)
+            closing.append(key)
+        try:
+            reply = self.process.request(message | {"close": closing}, timeout_s)
+        except ValueError as error:
+            self.stop()
+            raise InfrastructureError(f"the DuckDB worker sent something unreadable: {error}") from error
+        if reply.get("retire"):
+            self.stop()
+        return reply
+
+
+class DuckDBDatabase:
+    """A database that lives in worker processes, built there from a spec or opened from a file."""
+
+    dialect = "duckdb"
+
+    def __init__(
+        self, key: str, source: DatabaseSpec | str, memory_mb: int, slots: tuple[WorkerSlot, ...], home: int = 0
+    ):
+        self.key = key
+        self.name = source.name if isinstance(source, DatabaseSpec) else "file"
+        self._source = source
+        self._memory_mb = memory_mb
+        self._slots = slots[home % len(slots) :] + slots[: home % len(slots)]
+        self._counts: dict[str, int] = {}
+        if isinstance(source, DatabaseSpec):
+            self.schema = schema_of(source, TYPE_NAMES)
+            self._counts = {table.name: len(table.rows) for table in source.tables}
+            with self._slot() as slot:
+                slot.open(self)
+        else:
+            with self._slot() as slot:
+                self.schema = tuple(_table(entry) for entry in slot.open(self))
+
+    def run(self, sql: str, limits: QueryLimits) -> QueryResult:
+        """Run one statement in the first free worker."""
+        with self._slot() as slot:
+            return slot.run(self, sql, limits)
+
+    def row_count(self, table: str) -> int:
+        """Return the number of rows, counted once for a file."""
+        if table not in self._counts:
+            value = self.run(f"SELECT count(*) FROM {quote_name(table)}", TRUSTED_LIMITS).rows[0][0]
+            self._counts[table] = int(str(value))
+        return self._counts[table]
+
+    def close(self) -> None:
+        """Let the workers close it."""
+        for slot in self._slots:
+            slot.forget(self.key)
+
+    def after_fork(self) -> None:
+        """Nothing to do: the slots are told by the pool."""
+
+    def opening(self) -> wire.Message:
+        """Return the request that opens this database in a worker."""
+        message: wire.Message = {"op": "open", "db": self.key, "memory_mb": self._memory_mb, "path": None}
+        if isinstance(self._source, str):
+            return message | {"path": self._source}
+        return message | {"tables": [_content(table) for table in self._source.tables]}
+
+    @contextmanager
+    def _slot(self) -> Iterator[WorkerSlot]:
+        slot = next((slot for slot in self._slots if slot.lock.acquire(blocking=False)), None)
+        if slot is None:
+            slot = self._slots[0]
+            slot.lock.acquire()
+        lock = slot.lock
+        try:
+            yield slot
+        finally:
+            lock.release()
+
+
+def _content(table: Table) -> dict[str, Any]:
+    columns = [[wire.encode_value(row[i]) for row in table.rows] for i in range(len(table.columns))]
+    return {
+        "name": table.name,
+        "columns": [[column.name, TYPE_NAMES[column.type]] for column in table.columns],
+        "primary_key": table.primary_key,
+        "data": columns,
+    }
+
+
+def _table(entry: dict[str, Any]) -> Table:
+    columns = tuple(Column(str(name), str(kind)) for name, kind in entry["columns"])
+    keys = tuple(ForeignKey(str(a), str(target), str(b)) for a, target, b in entry["foreign_keys"])
+    return Table(str(entry["name"]), columns, (), entry["primary_key"], keys)
+
+
+def _result(reply: wire.Message) -> QueryResult:
+    try:
+        if error := reply.get("error"):
+            raise QueryError(str(error["message"]), QueryErrorKind(error["kind"]))
+        ok = reply["ok"]
+        columns, types = tuple(zip(*ok["columns"], strict=True)) or ((), ())
+        rows = wire.decode_rows(ok["rows"])
+        return QueryResult(columns, types, rows, bool(ok["truncated"]), float(ok["elapsed_s"]))
+    except (KeyError, TypeError) as error:
+        raise InfrastructureError(f"the DuckDB worker failed: {reply.get('broken', error)}") from error

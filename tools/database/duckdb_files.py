@@ -1,0 +1,73 @@
+"""DuckDB database files: built from plain data, opened locked down, and looked into. Runs in the worker."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import duckdb
+
+from agentgym.tools.database.statements import quote_name
+from agentgym.tools.database.wire import decode_value
+
+_CONFIG = {
+    "threads": "1",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "temp_directory": "",
+}
+_SETTINGS = ("python_enable_replacements = false", "max_expression_depth = 250", "TimeZone = 'UTC'")
+_LOCKS = ("enable_external_access = false", "lock_configuration = true")
+
+
+def build(path: str, tables: list[dict[str, Any]]) -> None:
+    """Write a database file with `tables` (name, columns, primary_key, data by column)."""
+    with duckdb.connect(path, config={"threads": "1", "temp_directory": ""}) as connection:
+        for table in tables:
+            columns = [
+                f"{quote_name(name)} {kind}" + (" PRIMARY KEY" if name == table["primary_key"] else "")
+                for name, kind in table["columns"]
+            ]
+            connection.execute(f"CREATE TABLE {quote_name(table['name'])} ({', '.join(columns)})")
+            if not table["data"] or not table["data"][0]:
+                continue
+            series = [f"unnest(?::{kind}[])" for _, kind in table["columns"]]
+            values = [[decode_value(value) for value in column] for column in table["data"]]
+            connection.execute(f"INSERT INTO {quote_name(table['name'])} SELECT {', '.join(series)}", values)
+
+
+def lock_down(path: str, memory_mb: int) -> duckdb.DuckDBPyConnection:
+    """Open `path` so that a statement can neither write, nor reach a file, nor change a setting.
+
+    Args:
+        path: The database file.
+        memory_mb: What DuckDB may use for this database.
+    """
+    os.stat(path)
+    connection = duckdb.connect(path, read_only=True, config={**_CONFIG, "memory_limit": f"{memory_mb}MB"})
+    for setting in (*_SETTINGS, *_LOCKS):
+        connection.execute(f"SET {setting}")
+    return connection
+
+
+def introspect(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    """Return name, columns, primary key and foreign keys of every table and view in the main schema."""
+    columns = connection.execute(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal AND schema_name = 'main'"
+        " ORDER BY table_oid, column_index"
+    ).fetchall()
+    constraints = connection.execute(
+        "SELECT table_name, constraint_type, constraint_column_names, referenced_table, referenced_column_names"
+        " FROM duckdb_constraints() WHERE schema_name = 'main'"
+    ).fetchall()
+    tables: dict[str, dict[str, Any]] = {}
+    for table, column, kind in columns:
+        entry = tables.setdefault(table, {"name": table, "columns": [], "primary_key": None, "foreign_keys": []})
+        entry["columns"].append([column, kind])
+    for table, kind, names, target, target_names in constraints:
+        if kind == "PRIMARY KEY" and len(names) == 1:
+            tables[table]["primary_key"] = names[0]
+        elif kind == "FOREIGN KEY":
+            tables[table]["foreign_keys"] += [[a, target, b] for a, b in zip(names, target_names, strict=True)]
+    return list(tables.values())

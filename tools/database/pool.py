@@ -1,0 +1,168 @@
+"""Opening databases: one shared database per content and engine in a process, however many episodes read it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from agentgym.errors import UsageError
+from agentgym.tools.database.base import Database, QueryLimits
+from agentgym.tools.database.duckdb_engine import DuckDBDatabase, WorkerSlot
+from agentgym.tools.database.schema import DatabaseSpec
+from agentgym.tools.database.shared import Handle, SharedDatabase
+from agentgym.tools.database.sqlite_engine import SqliteDatabase
+
+DIALECTS = ("duckdb", "sqlite")
+DEFAULT_LIMITS = QueryLimits()
+
+
+@dataclass
+class _Entry:
+    shared: SharedDatabase
+    users: int = 0
+
+
+class DatabasePool:
+    """Opens databases, shares them between handles, and keeps some open for the next episode.
+
+    Args:
+        duckdb_workers: Worker processes for DuckDB statements; each serves all databases, one statement at a time.
+        idle: Databases kept open while no handle uses them.
+    """
+
+    def __init__(self, duckdb_workers: int = 1, idle: int = 16):
+        if duckdb_workers < 1 or idle < 0:
+            raise UsageError(f"duckdb_workers={duckdb_workers!r} must be at least 1, idle={idle!r} at least 0")
+        self._slots = tuple(WorkerSlot() for _ in range(duckdb_workers))
+        self._max_idle = idle
+        self._lock = threading.RLock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._closed = False
+        _pools.add(self)
+
+    def open(self, spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> Database:
+        """Return a handle to the database that holds `spec`; equal specs share one database."""
+        if dialect == "sqlite":
+            return self._handle(f"sqlite-{spec.hash}", limits, lambda _: SqliteDatabase(spec))
+        _check_dialect(dialect)
+        key = f"{spec.hash}-{limits.memory_mb}"
+        return self._handle(
+            key, limits, lambda key: DuckDBDatabase(key, spec, limits.memory_mb, self._slots, int(spec.hash[:8], 16))
+        )
+
+    def open_file(self, path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> Database:
+        """Return a handle to an existing database file, read-only. The file must not change while it is open."""
+        _check_dialect(dialect)
+        path = Path(path).resolve()
+        if not path.is_file():
+            raise UsageError(f"there is no database file {str(path)!r}")
+        stat = path.stat()
+        identity = f"{path}|{stat.st_mtime_ns}|{stat.st_size}|{limits.memory_mb}|{dialect}"
+        key = "file-" + sha256(identity.encode()).hexdigest()
+        if dialect == "sqlite":
+            return self._handle(key, limits, lambda _: SqliteDatabase(path))
+        return self._handle(
+            key, limits, lambda key: DuckDBDatabase(key, str(path), limits.memory_mb, self._slots, int(key[5:13], 16))
+        )
+
+    def worker_pids(self) -> tuple[int, ...]:
+        """Process ids of the DuckDB workers that run now."""
+        processes = [slot.process for slot in self._slots]
+        return tuple(process.pid for process in processes if process is not None)
+
+    def close(self) -> None:
+        """Close every database and end the workers. Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            entries, self._entries = self._entries, OrderedDict()
+        for entry in entries.values():
+            entry.shared.close()
+        for slot in self._slots:
+            with slot.lock:
+                slot.stop()
+
+    def _handle(self, key: str, limits: QueryLimits, make: Callable[[str], SharedDatabase]) -> Database:
+        with self._lock:
+            if self._closed:
+                raise UsageError("this pool of databases is closed")
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._entries[key] = _Entry(make(key))
+            entry.users += 1
+            return Handle(entry.shared, limits, lambda: self._release(key, entry))
+
+    def _release(self, key: str, entry: _Entry) -> None:
+        with self._lock:
+            entry.users -= 1
+            if entry.users or self._entries.get(key) is not entry:
+                return
+            self._entries.move_to_end(key)
+            idle = [name for name, other in self._entries.items() if not other.users]
+            dropped = [self._entries.pop(name) for name in idle[: max(0, len(idle) - self._max_idle)]]
+        for other in dropped:
+            other.shared.close()
+
+    def _after_fork(self) -> None:
+        self._lock = threading.RLock()
+        for slot in self._slots:
+            slot.after_fork()
+        for entry in self._entries.values():
+            entry.shared.after_fork()
+
+
+_pools: weakref.WeakSet[DatabasePool] = weakref.WeakSet()
+_default_lock = threading.Lock()
+_default: DatabasePool | None = None
+
+
+def default_pool() -> DatabasePool:
+    """Return the pool of this process."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = DatabasePool()
+        return _default
+
+
+def open_database(spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> Database:
+    """Open the database that holds `spec` in the pool of this process.
+
+    Args:
+        spec: What the database contains.
+        dialect: `"duckdb"` or `"sqlite"`.
+        limits: Bounds on a statement, unless `query` is given others.
+    """
+    return default_pool().open(spec, dialect, limits)
+
+
+def open_file(path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> Database:
+    """Open an existing database file read-only in the pool of this process."""
+    return default_pool().open_file(path, dialect, limits)
+
+
+def _check_dialect(dialect: str) -> None:
+    if dialect not in DIALECTS:
+        raise UsageError(f"unknown dialect {dialect!r}; choose one of {', '.join(DIALECTS)}")
+
+
+def _after_fork_in_child() -> None:
+    global _default_lock
+    _default_lock = threading.Lock()
+    for pool in _pools:
+        pool._after_fork()
+
+
+def _at_exit() -> None:
+    for pool in list(_pools):
+        pool.close()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_at_exit)

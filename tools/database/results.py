@@ -1,0 +1,93 @@
+"""From an engine's cursor to bounded rows of plain values; the same bounds for both engines."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from agentgym.tools.database.base import QueryLimits
+from agentgym.tools.database.schema import Value
+
+BATCH_ROWS = 256
+
+
+def to_value(value: Any) -> Value:
+    """Return a driver's value as a cell.
+
+    Decimals become floats, bytes hex text, lists and structs JSON text; times, intervals, UUIDs and timestamps with a
+    time zone become text.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, datetime.datetime):
+        return value if value.tzinfo is None else value.isoformat(sep=" ")
+    if isinstance(value, datetime.date):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list | tuple | dict):
+        return _nested_text(value)
+    return str(value)
+
+
+def _nested_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_nested_leaf)
+    except TypeError:  # a map with keys that JSON has no form for
+        return str(value)
+
+
+def _nested_leaf(value: Any) -> Any:
+    leaf = to_value(value)
+    return str(leaf) if isinstance(leaf, datetime.date) else leaf
+
+
+def collect(
+    fetch: Callable[[int], Sequence[Sequence[Any]]], limits: QueryLimits
+) -> tuple[tuple[tuple[Value, ...], ...], bool]:
+    """Fetch rows until one of `limits` is reached.
+
+    Args:
+        fetch: The cursor's `fetchmany`.
+        limits: Bounds on rows, cells and the whole result.
+
+    Returns:
+        The rows, and whether rows or parts of cells were left out.
+    """
+    rows: list[tuple[Value, ...]] = []
+    clipped = False
+    size = 0
+    while True:
+        batch = fetch(min(BATCH_ROWS, limits.max_rows + 1 - len(rows)))
+        if not batch:
+            return tuple(rows), clipped
+        for raw in batch:
+            if len(rows) >= limits.max_rows:
+                return tuple(rows), True
+            row, row_size, row_clipped = _bounded_row(raw, limits.max_cell_chars)
+            size += row_size
+            if size > limits.max_result_bytes:
+                return tuple(rows), True
+            clipped = clipped or row_clipped
+            rows.append(row)
+
+
+def _bounded_row(raw: Sequence[Any], max_chars: int) -> tuple[tuple[Value, ...], int, bool]:
+    cells: list[Value] = []
+    size = 0
+    clipped = False
+    for item in raw:
+        cell = to_value(item)
+        if isinstance(cell, str):
+            if len(cell) > max_chars:
+                cell, clipped = cell[:max_chars], True
+            size += len(cell) if cell.isascii() else len(cell.encode(errors="replace"))
+        else:
+            size += 8
+        cells.append(cell)
+    return tuple(cells), size, clipped

@@ -1,0 +1,72 @@
+"""Between chat messages and token ids, with any tokenizer that has a chat template. History is never rendered again.
+
+What follows a model turn is found once per observation by rendering a short stand-in conversation and keeping what
+the template adds after the assistant's turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgym.errors import UsageError
+from agentgym.messages import Message
+
+_ASKED = {"role": "user", "content": "?"}
+_SAID = "\u2042"
+"""The stand-in for what the model said: a character that no template writes by itself."""
+
+
+class ChatCodec:
+    """Renders openings and observations with a tokenizer's chat template.
+
+    Args:
+        tokenizer: A transformers tokenizer with a chat template and an end-of-turn token (`eos_token`).
+        with_tools: Give the tool schemas to the template. Only for dialects that leave the instructions to it.
+        template_kwargs: Passed to the template, e.g. `{"enable_thinking": False}`.
+    """
+
+    def __init__(self, tokenizer: Any, *, with_tools: bool = False, template_kwargs: Mapping[str, Any] | None = None):
+        if not getattr(tokenizer, "chat_template", None):
+            raise UsageError(f"the tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction model")
+        self.tokenizer = tokenizer
+        self.end_id: int = tokenizer.eos_token_id
+        self._with_tools = with_tools
+        self._kwargs = dict(template_kwargs or {})
+        self._tools: list[Mapping[str, Any]] | None = None
+
+    def open(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Return the ids of the opening messages, ready for the model's first turn."""
+        self._tools = list(tools) if self._with_tools else None
+        return self._encode(self._render(list(messages), generate=True))
+
+    def extend(self, observation: Sequence[Message], last_id: int) -> list[int]:
+        """Return the ids between a model turn whose last token was `last_id` and its next turn."""
+        end = self.tokenizer.eos_token
+        said = [_ASKED, {"role": "assistant", "content": _SAID}]
+        before = self._render(said, generate=False)
+        after = self._render([*said, *_answering(observation)], generate=True)
+        head, mark, _ = before.rpartition(_SAID)
+        turn_end = before.find(end, len(head))
+        if not mark or turn_end < 0 or not after.startswith(before[: turn_end + len(end)]):
+            raise UsageError("this chat template changes earlier turns or does not end them; it cannot be extended")
+        glue = self._encode(after[turn_end + len(end) :])
+        return glue if last_id == self.end_id else [self.end_id, *glue]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of sampled ids, without the token that ends a turn."""
+        said = ids[:-1] if ids and ids[-1] == self.end_id else ids
+        return self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+    def _render(self, messages: Sequence[Any], *, generate: bool) -> str:
+        return self.tokenizer.apply_chat_template(
+            messages, tools=self._tools, tokenize=False, add_generation_prompt=generate, **self._kwargs
+        )
+
+    def _encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False)
+
+
+def _answering(observation: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return an observation as templates take it: a tool message needs no more than its role and content."""
+    return [{key: message[key] for key in ("role", "name", "content") if key in message} for message in observation]

@@ -1,0 +1,136 @@
+"""Credit assignment: from the trajectories of a batch to one advantage per turn. Pure functions, no torch.
+
+Three modes now; all of them gate before they normalise, so that a shut gate means "no reward", not "average reward".
+
+- `outcome`: GRPO (arXiv 2402.03300) on the outcome channel; every turn of a trajectory gets the same advantage.
+- `gated`: GRPO on the environment's gated scheme (Gated Reward Accumulation, arXiv 2508.10548), trajectory level.
+- `turn`: the outcome's advantage plus `turn_weight` times that of the gated reward still to come at each turn, which
+  is compared over all turns of the group (MT-GRPO's two streams, arXiv 2505.11821, for any number of turns).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from agentgym.endings import Ending
+from agentgym.rewards import OUTCOME, Scheme
+from agentgym.trajectory import Trajectory
+
+
+class CreditMode(StrEnum):
+    """How reward becomes advantage."""
+
+    OUTCOME = "outcome"
+    GATED = "gated"
+    TURN = "turn"
+
+
+@dataclass(frozen=True)
+class Credit:
+    """A credit assignment method and its numbers."""
+
+    mode: CreditMode = CreditMode.GATED
+    scheme: Scheme = Scheme()
+    """The environment's scheme; `outcome` mode reads only the outcome channel."""
+    scale_by_std: bool = True
+    """Divide by the group's standard deviation (GRPO); `False` only centres (Dr. GRPO, arXiv 2503.20783)."""
+    turn_weight: float = 0.5
+    """Weight of the turn stream in `turn` mode."""
+    gamma: float = 1.0
+    """Discount of the reward still to come, per turn."""
+    train_on_truncated: bool = True
+    """Whether truncated episodes get a gradient. Their reward counts in the group either way."""
+
+    def advantages(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
+        """Return one advantage per model turn of each trajectory.
+
+        Args:
+            trajectories: A whole batch; those that failed get 0 everywhere and do not count in their group.
+            groups: Which trajectories are attempts at the same task.
+        """
+        rewards = [episode_reward(t, self.mode, self.scheme) for t in trajectories]
+        whole = normalise(rewards, groups, scale_by_std=self.scale_by_std)
+        turns = [_model_turns(t) for t in trajectories]
+        result = [[advantage] * count for advantage, count in zip(whole, turns, strict=True)]
+        if self.mode is CreditMode.TURN:
+            for row, extra in zip(result, self._turn_stream(trajectories, groups), strict=True):
+                row[:] = [a + self.turn_weight * b for a, b in zip(row, extra, strict=True)]
+        return [
+            row if self._may_train(trajectory) else [0.0] * len(row)
+            for row, trajectory in zip(result, trajectories, strict=True)
+        ]
+
+    def _turn_stream(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
+        """Normalise the reward to go of every turn over all turns of its group."""
+        to_go = [
+            reward_to_go(shaping_rewards(t, self.scheme), self.gamma)
+            if t.ending is not Ending.FAILED
+            else [math.nan] * _model_turns(t)
+            for t in trajectories
+        ]
+        flat = [value for row in to_go for value in row]
+        owners = [group for row, group in zip(to_go, groups, strict=True) for _ in row]
+        values = iter(normalise(flat, owners, scale_by_std=self.scale_by_std))
+        return [[next(values) for _ in row] for row in to_go]
+
+    def _may_train(self, trajectory: Trajectory) -> bool:
+        return self.train_on_truncated or trajectory.ending is not Ending.TRUNCATED
+
+
+def episode_reward(trajectory: Trajectory, mode: CreditMode, scheme: Scheme) -> float:
+    """Return what a trajectory is compared by in its group; NaN for a failed one."""
+    if trajectory.ending is Ending.FAILED:
+        return math.nan
+    return scheme.total(trajectory.channels) if mode is CreditMode.GATED else trajectory.outcome
+
+
+def shaping_rewards(trajectory: Trajectory, scheme: Scheme) -> list[float]:
+    """Return what each model turn earned beside the outcome, behind the scheme's gates.
+
+    What the grading of an interrupted episode paid belongs to the model's last turn.
+    """
+    total = scheme.turn_rewards(trajectory.channels)
+    weight = scheme.weights.get(OUTCOME, 0.0)
+    earned = [paid - weight * turn.get(OUTCOME, 0.0) for paid, turn in zip(total, trajectory.channels, strict=True)]
+    count = _model_turns(trajectory)
+    if count and len(earned) > count:
+        earned[count - 1] += sum(earned[count:])
+    return earned[:count]
+
+
+def reward_to_go(rewards: Sequence[float], gamma: float) -> list[float]:
+    """Return the discounted sum of this and all later rewards, for each turn."""
+    result: list[float] = []
+    later = 0.0
+    for reward in reversed(rewards):
+        later = reward + gamma * later
+        result.append(later)
+    return result[::-1]
+
+
+def normalise(
+    values: Sequence[float], groups: Sequence[int], *, scale_by_std: bool = True, epsilon: float = 1e-4
+) -> list[float]:
+    """Centre values in their groups and, if asked, divide by the group's standard deviation (ddof 1).
+
+    NaN values do not count and come back as 0; so does the only value of a group.
+    """
+    result = np.zeros(len(values))
+    array, owners = np.asarray(values, dtype=float), np.asarray(groups)
+    for group in dict.fromkeys(groups):
+        members = (owners == group) & ~np.isnan(array)
+        if members.sum() < 2:
+            continue
+        centred = array[members] - array[members].mean()
+        result[members] = centred / (array[members].std(ddof=1) + epsilon) if scale_by_std else centred
+    return result.tolist()
+
+
+def _model_turns(trajectory: Trajectory) -> int:
+    """Number of turns in which the model spoke; the grading of an interruption is not one."""
+    return sum(turn.action is not None for turn in trajectory.turns)

@@ -1,0 +1,92 @@
+"""The `tiny` model: a small Qwen-family causal LM made on the spot, with its own tokenizer and chat template.
+
+It goes through the same code as a model of any size, so the whole of training runs on a laptop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+ROLES = ("system", "user", "assistant", "tool")
+END, PAD = "<|end|>", "<|pad|>"
+
+CHAT_TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{{- '<|' + message.role + '|>' -}}"
+    "{%- if message.role == 'assistant' -%}"
+    "{%- generation -%}{{- message.content + '<|end|>' -}}{%- endgeneration -%}"
+    "{%- else -%}{{- message.content + '<|end|>' -}}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
+)
+"""One token per role and one at the end of a message. `generation` marks what a model is trained to say."""
+
+
+@dataclass(frozen=True)
+class TinyShape:
+    """Size of the tiny model; the defaults give about a million parameters."""
+
+    vocabulary: int = 1024
+    hidden: int = 128
+    layers: int = 4
+    heads: int = 4
+    feed_forward: int = 384
+    context: int = 1024
+
+
+def tiny_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+    """Return a byte-level BPE tokenizer learned from `texts`; any text can be written in it.
+
+    Words, spaces, signs and single digits are kept apart, so that a name or a number has the same tokens wherever it
+    stands: a small model learns to copy only what looks the same.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    words = Regex(r"\p{L}+|\p{N}|\s|[^\p{L}\p{N}\s]")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(words, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    special = [PAD, END, *(f"<|{role}|>" for role in ROLES)]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        additional_special_tokens=special[2:],
+        chat_template=CHAT_TEMPLATE,
+        model_max_length=1_000_000,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def tiny_model(tokenizer: Any, shape: TinyShape, seed: int) -> Qwen3ForCausalLM:
+    """Return a freshly initialised model for `tokenizer`; the global random state is left as it was."""
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.hidden // shape.heads,
+        max_position_embeddings=shape.context,
+        tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Qwen3ForCausalLM(config)
