@@ -87,11 +87,10 @@ def check_text(text: str) -> None:
 
 def write(value: Any, *, compact: bool = False) -> str:
     """Write JSON on one line. Raises `ValueError` for what `read_value` would refuse."""
-    check_value(value)
     try:
-        separators = (",", ":") if compact else None
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)
-    except TypeError as error:
+        check_value(value)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":") if compact else None)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"cannot be written as JSON: {error}") from None
 
 
@@ -123,8 +122,8 @@ def _located(text: str, start: int, error: json.JSONDecodeError) -> JsonProblem:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in found if keys.count(key) > 1)
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
         raise JsonProblem(f"the key {twice[:100]!r} appears twice in one JSON object.")
     return found
 

@@ -192,7 +192,6 @@ def test_an_unknown_dialect_is_refused_with_the_known_ones(pool):
         ("{'a': DATE '2024-01-02', 'b': 1.5}", '{"a": "2024-01-02", "b": 1.5}', "STRUCT(a DATE, b DECIMAL(2,1))"),
         ("'\\xAB'::BLOB", "ab", "BLOB"),
         ("'inf'::DOUBLE", math.inf, "DOUBLE"),
-        ("date_trunc('month', DATE '2024-02-29')", datetime.date(2024, 2, 1), "DATE"),
     ],
 )
 def test_duckdb_types_become_plain_values(pool, expression, value, type_name):

@@ -36,7 +36,7 @@ def duckdb_path(tmp_path):
         connection.execute('CREATE TABLE "a b" (id INTEGER PRIMARY KEY, tags VARCHAR[])')
         connection.execute("""INSERT INTO "a b" VALUES (1, ['x', 'y']), (2, NULL)""")
         connection.execute('CREATE TABLE c ("a id" INTEGER REFERENCES "a b"(id))')
-        connection.execute("CREATE VIEW v AS SELECT id FROM \"a b\"")
+        connection.execute('CREATE VIEW v AS SELECT id FROM "a b"')
     return path
 
 

@@ -65,6 +65,11 @@ class Credit:
             for row, trajectory in zip(result, trajectories, strict=True)
         ]
 
+    def logged_rewards(self, trajectories: Sequence[Trajectory]) -> list[float | None]:
+        """Return what trajectories are compared by, `None` for those that failed."""
+        rewards = [episode_reward(t, self.mode, self.scheme) for t in trajectories]
+        return [None if math.isnan(reward) else reward for reward in rewards]
+
     def _turn_stream(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
         """Normalise the reward to go of every turn over all turns of its group."""
         to_go = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,8 +13,9 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym import registry
-from agentgym.checks.catalog import CheckSkipped
+from agentgym.checks.catalog import CheckFailed, CheckSkipped
 from agentgym.checks.play import Episode, Player, helpless_player, idle_player, play, random_player, solution_player
+from agentgym.checks.probe import Probes
 from agentgym.env import Env
 from agentgym.task import Task
 
@@ -82,6 +84,33 @@ class Subject:
         return EnvSpec(f"checked/{name}-v0", entry_point=self.target, kwargs=self.kwargs)
 
     @cached_property
+    def probes(self) -> Probes:
+        """Fresh interpreters that have begun to play this environment."""
+        from agentgym.checks.probe_child import Request
+
+        episodes = [self.episodes(player)[index] for player in ("solution", "random") for index in self._spread()]
+        try:
+            return Probes(Request(self.target, self.kwargs, self.spec, self.seed, episodes, self._pickled()))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise CheckFailed(f"what it is made with cannot be sent to another process: {error}") from error
+
+    def _spread(self) -> range:
+        """Indices of up to six of `tasks`, spread over them."""
+        return range(0, len(self.tasks), max(1, -(-len(self.tasks) // 6)))
+
+    def _pickled(self) -> bytes | None:
+        with self.env() as env:
+            try:
+                return pickle.dumps(env)
+            except Exception:
+                return None
+
+    def close(self) -> None:
+        """End what the checks have started."""
+        if "probes" in self.__dict__:
+            self.probes.close()
+
+    @cached_property
     def scanned(self) -> dict[str, list[Task]]:
         """The first tasks of every split."""
         with self.env() as env:
@@ -102,8 +131,7 @@ class Subject:
     @property
     def few_tasks(self) -> list[Task]:
         """Up to six of `tasks`, spread over them: for checks that need several episodes per task."""
-        stride = max(1, len(self.tasks) // 6)
-        return self.tasks[::stride][:6]
+        return [self.tasks[index] for index in self._spread()]
 
     def play(self, task: Task, player: str, env: Env | None = None) -> Episode:
         """Play one episode with a named player, in a fresh environment if none is given."""

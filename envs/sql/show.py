@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -78,6 +79,8 @@ def _elapsed(result: QueryResult) -> str:
 
 def _float(value: float) -> str:
     """Return a number with four decimals, or four digits if it is small: more than graders look at in an answer."""
+    if abs(value) >= 1e15 or not math.isfinite(value):
+        return repr(value)
     if abs(value) >= 1 or value == 0:
         text = f"{value:.4f}".rstrip("0")
         return f"{text}0" if text.endswith(".") else text

@@ -20,6 +20,8 @@ from agentgym.tasks.sql import (
     families_join,
     families_nested,
     families_relate,
+    families_steps,
+    families_window,
 )
 from agentgym.tasks.sql.database import database_for
 from agentgym.tasks.sql.domains import HELD_OUT, domain_names
@@ -39,6 +41,8 @@ FAMILY_MODULES = (
     families_join,
     families_nested,
     families_relate,
+    families_steps,
+    families_window,
 )
 """The modules that fill `FAMILIES`, easier ones first."""
 _DRAWS = 600

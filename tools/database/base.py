@@ -38,10 +38,12 @@ class QueryLimits:
 
     timeout_s: float = 2.0
     memory_mb: int = 512
+    """Memory for one statement in DuckDB; the value given at opening bounds later ones. SQLite is bounded as a whole."""
     max_rows: int = 1_000
     """Rows fetched; a result with more is `truncated`."""
     max_cell_chars: int = 2_000
     max_result_bytes: int = 1_000_000
+    """Bytes of all cells; rows beyond are left out and the result is `truncated`."""
     max_sql_bytes: int = 20_000
 
 
@@ -51,6 +53,7 @@ class QueryResult:
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
+    """The engine's names. In SQLite the storage class of the first value that is not NULL."""
     rows: tuple[tuple[Value, ...], ...]
     truncated: bool
     """More rows (or longer cells) existed than `QueryLimits` let through."""

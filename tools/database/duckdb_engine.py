@@ -201,12 +201,12 @@ def _table(entry: dict[str, Any]) -> Table:
 
 
 def _result(reply: wire.Message) -> QueryResult:
+    if error := reply.get("error"):
+        raise QueryError(str(error["message"]), QueryErrorKind(error["kind"]))
     try:
-        if error := reply.get("error"):
-            raise QueryError(str(error["message"]), QueryErrorKind(error["kind"]))
         ok = reply["ok"]
-        columns, types = tuple(zip(*ok["columns"], strict=True)) or ((), ())
+        columns, types = tuple(map(str, ok["columns"])), tuple(map(str, ok["types"]))
         rows = wire.decode_rows(ok["rows"])
         return QueryResult(columns, types, rows, bool(ok["truncated"]), float(ok["elapsed_s"]))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InfrastructureError(f"the DuckDB worker failed: {reply.get('broken', error)}") from error

@@ -21,7 +21,7 @@ from agentgym.tools.database import wire
 from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits
 from agentgym.tools.database.duckdb_files import build, introspect, lock_down
 from agentgym.tools.database.duckdb_guard import ALLOWED, DuckDBGuard
-from agentgym.tools.database.results import collect
+from agentgym.tools.database.results import collect, header
 from agentgym.tools.database.statements import forbidden, shorten, too_much_memory, too_slow
 from agentgym.tools.database.worker_limits import Watchdog, address_space, install_utc_timezones, resident_mb
 
@@ -98,10 +98,13 @@ class Worker:
         try:
             with address_space(limits.memory_mb), self._watchdog.watch(cursor, limits.timeout_s):
                 cursor.execute(database.guard.check(request["sql"]))
+                description = cursor.description or ()
+                columns = header((item[0] for item in description), limits)
+                types = header((item[1] for item in description), limits)
                 rows, truncated = collect(cursor.fetchmany, limits)
-                columns = [(str(item[0]), str(item[1])) for item in cursor.description or ()]
             reply: wire.Message = {
                 "columns": columns,
+                "types": types,
                 "rows": wire.encode_rows(rows),
                 "truncated": truncated,
                 "elapsed_s": time.perf_counter() - started,

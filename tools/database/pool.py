@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,8 +25,9 @@ DEFAULT_LIMITS = QueryLimits()
 
 @dataclass
 class _Entry:
-    shared: SharedDatabase
+    shared: SharedDatabase | None = None
     users: int = 0
+    opening: threading.Lock = field(default_factory=threading.Lock)
 
 
 class DatabasePool:
@@ -82,8 +83,7 @@ class DatabasePool:
         with self._lock:
             self._closed = True
             entries, self._entries = self._entries, OrderedDict()
-        for entry in entries.values():
-            entry.shared.close()
+        _close(list(entries.values()))
         for slot in self._slots:
             with slot.lock:
                 slot.stop()
@@ -92,29 +92,44 @@ class DatabasePool:
         with self._lock:
             if self._closed:
                 raise UsageError("this pool of databases is closed")
-            entry = self._entries.get(key)
-            if entry is None:
-                entry = self._entries[key] = _Entry(make(key))
+            entry = self._entries.setdefault(key, _Entry())
             entry.users += 1
-            return Handle(entry.shared, limits, lambda: self._release(key, entry))
+        try:
+            with entry.opening:  # opening takes a while; nobody waits for it who wants another database
+                if entry.shared is None:
+                    entry.shared = make(key)
+        except BaseException:
+            self._release(key, entry)
+            raise
+        return Handle(entry.shared, limits, lambda: self._release(key, entry))
 
     def _release(self, key: str, entry: _Entry) -> None:
         with self._lock:
             entry.users -= 1
             if entry.users or self._entries.get(key) is not entry:
                 return
+            if entry.shared is None:
+                del self._entries[key]
+                return
             self._entries.move_to_end(key)
             idle = [name for name, other in self._entries.items() if not other.users]
             dropped = [self._entries.pop(name) for name in idle[: max(0, len(idle) - self._max_idle)]]
-        for other in dropped:
-            other.shared.close()
+        _close(dropped)
 
     def _after_fork(self) -> None:
         self._lock = threading.RLock()
         for slot in self._slots:
             slot.after_fork()
         for entry in self._entries.values():
-            entry.shared.after_fork()
+            entry.opening = threading.Lock()
+            if entry.shared is not None:
+                entry.shared.after_fork()
+
+
+def _close(entries: list[_Entry]) -> None:
+    for entry in entries:
+        if entry.shared is not None:
+            entry.shared.close()
 
 
 _pools: weakref.WeakSet[DatabasePool] = weakref.WeakSet()

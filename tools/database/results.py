@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from agentgym.tools.database.base import QueryLimits
+from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits
 from agentgym.tools.database.schema import Value
 
 BATCH_ROWS = 256
+MAX_COLUMNS = 2_000
 
 
 def to_value(value: Any) -> Value:
@@ -45,6 +46,15 @@ def _nested_text(value: Any) -> str:
 def _nested_leaf(value: Any) -> Any:
     leaf = to_value(value)
     return str(leaf) if isinstance(leaf, datetime.date) else leaf
+
+
+def header(texts: Iterable[object], limits: QueryLimits) -> tuple[str, ...]:
+    """Return names or types of columns, as bounded as cells; raise `QueryError` if they are too many."""
+    names = tuple(str(text)[: limits.max_cell_chars] for text in texts)
+    if len(names) > MAX_COLUMNS:
+        message = f"The result has {len(names)} columns; at most {MAX_COLUMNS} are allowed. Select fewer."
+        raise QueryError(message, QueryErrorKind.TOO_LARGE)
+    return names
 
 
 def collect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sqlite3
 import threading
@@ -12,15 +13,14 @@ from pathlib import Path
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits, QueryResult
-from agentgym.tools.database.results import collect
+from agentgym.tools.database.results import collect, header
 from agentgym.tools.database.schema import DatabaseSpec, Table, Value
 from agentgym.tools.database.shared import TRUSTED_LIMITS, schema_of
-from agentgym.tools.database.sqlite_files import TYPE_NAMES, build, decode, introspect, open_file
-from agentgym.tools.database.sqlite_guard import ALLOWED, check_expansion, guard
+from agentgym.tools.database.sqlite_expansion import check_expansion
+from agentgym.tools.database.sqlite_files import TYPE_NAMES, build, introspect, open_file, open_memory
+from agentgym.tools.database.sqlite_guard import ALLOWED, guard
 from agentgym.tools.database.statements import forbidden, quote_name, shorten, too_much_memory, too_slow
 
-HEAP_LIMIT_BYTES = 1 << 30
-"""For all SQLite databases of the process together; the process-wide setting can only be lowered."""
 PROGRESS_OPS = 100
 """Virtual machine steps between two looks at the clock."""
 MAX_IDLE_CONNECTIONS = 8
@@ -29,16 +29,26 @@ _BROKEN = {
     sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERNAL,
 }  # fmt: skip
+_numbers = itertools.count()
 
 
 class _Connection:
     """A guarded connection with a deadline for the statement it runs."""
 
-    def __init__(self, connection: sqlite3.Connection):
-        self.raw = connection
+    def __init__(self, raw: sqlite3.Connection):
+        self.raw = raw
         self.deadline = 0.0
-        guard(connection)
-        connection.set_progress_handler(lambda: time.monotonic() > self.deadline, PROGRESS_OPS)
+        self._helper = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        try:
+            guard(raw, self._helper)
+        except BaseException:
+            self.close()
+            raise
+        raw.set_progress_handler(lambda: time.monotonic() > self.deadline, PROGRESS_OPS)
+
+    def close(self) -> None:
+        self.raw.close()
+        self._helper.close()
 
 
 class SqliteDatabase:
@@ -47,17 +57,18 @@ class SqliteDatabase:
     dialect = "sqlite"
 
     def __init__(self, source: DatabaseSpec | Path):
+        self._source = source
         self._lock = threading.Lock()
         self._idle: list[_Connection] = []
         self._closed = False
         self._counts: dict[str, int] = {}
-        self._path = source if isinstance(source, Path) else None
-        self._image = b""
+        self._memory: sqlite3.Connection | None = None
+        self._memory_name = ""
         try:
             if isinstance(source, DatabaseSpec):
                 self.schema = schema_of(source, TYPE_NAMES)
-                self._image = build(source)
                 self._counts = {table.name: len(table.rows) for table in source.tables}
+                self._fill(source)
             else:
                 with contextlib.closing(open_file(source)) as connection:
                     self.schema: tuple[Table, ...] = introspect(connection)
@@ -73,11 +84,11 @@ class SqliteDatabase:
             cursor = connection.raw.cursor()
             try:
                 cursor.execute(sql)
-                columns = tuple(str(item[0]) for item in cursor.description or ())
+                columns = header((item[0] for item in cursor.description or ()), limits)
                 rows, truncated = collect(cursor.fetchmany, limits)
             except MemoryError as error:
                 raise too_much_memory(limits) from error
-            except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+            except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
                 raise self._explain(error, sql, limits) from error
             finally:
                 cursor.close()
@@ -95,15 +106,24 @@ class SqliteDatabase:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
+            memory, self._memory = self._memory, None
         for connection in idle:
-            connection.raw.close()
+            connection.close()
+        if memory is not None:
+            memory.close()
 
     def after_fork(self) -> None:
-        """In a forked child: connections share file offsets with the parent, so open others."""
+        """In a forked child: give up what is shared with the parent (a file's read position, a lock) and open anew."""
         self._lock = threading.Lock()
         idle, self._idle = self._idle, []
         for connection in idle:
-            connection.raw.close()
+            connection.close()
+        if isinstance(self._source, DatabaseSpec) and not self._closed:
+            self._fill(self._source)
+
+    def _fill(self, spec: DatabaseSpec) -> None:
+        self._memory_name = f"agentgym-{os.getpid()}-{next(_numbers)}"
+        self._memory = build(spec, self._memory_name)
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[_Connection]:
@@ -120,17 +140,12 @@ class SqliteDatabase:
                 if keep:
                     self._idle.append(connection)
             if not keep:
-                connection.raw.close()
+                connection.close()
 
     def _connect(self) -> _Connection:
         try:
-            if self._path is not None:
-                return _Connection(open_file(self._path))
-            raw = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-            raw.deserialize(self._image)
-            raw.text_factory = decode
-            raw.execute(f"PRAGMA hard_heap_limit = {HEAP_LIMIT_BYTES}").close()
-            return _Connection(raw)
+            path = self._source
+            return _Connection(open_file(path) if isinstance(path, Path) else open_memory(self._memory_name))
         except (sqlite3.Error, MemoryError) as error:
             raise InfrastructureError(f"cannot open a SQLite connection: {error}") from error
 

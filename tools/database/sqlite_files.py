@@ -15,9 +15,10 @@ TYPE_NAMES = {"INTEGER": "INTEGER", "DOUBLE": "REAL", "VARCHAR": "TEXT", "DATE":
 """Column type of a spec to the declared type in SQLite."""
 
 
-def build(spec: DatabaseSpec) -> bytes:
-    """Return the bytes of a SQLite database that holds `spec`."""
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+def build(spec: DatabaseSpec, name: str) -> sqlite3.Connection:
+    """Fill the process-wide memory database `name` with `spec`; it lives as long as the connection returned."""
+    connection = open_memory(name)
+    try:
         connection.execute("BEGIN")
         for table in spec.tables:
             connection.execute(f"CREATE TABLE {quote_name(table.name)} ({', '.join(_definitions(table))})")
@@ -25,7 +26,15 @@ def build(spec: DatabaseSpec) -> bytes:
             rows = ([_stored(value) for value in row] for row in table.rows)
             connection.executemany(f"INSERT INTO {quote_name(table.name)} VALUES ({marks})", rows)
         connection.execute("COMMIT")
-        return connection.serialize()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_memory(name: str) -> sqlite3.Connection:
+    """Open the memory database `name`, which all connections of the process share without copying it."""
+    return _connect(f"file:/{name}?vfs=memdb")
 
 
 def _definitions(table: Table) -> list[str]:
@@ -48,7 +57,10 @@ def _stored(value: Value) -> Value:
 
 def open_file(path: Path) -> sqlite3.Connection:
     """Open `path` read-only, promising SQLite that nobody changes the file (so no lock and no journal is needed)."""
-    uri = f"file:{quote_path(str(path.resolve()))}?mode=ro&immutable=1"
+    return _connect(f"file:{quote_path(str(path.resolve()))}?mode=ro&immutable=1")
+
+
+def _connect(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
     connection.text_factory = decode
     return connection

@@ -1,0 +1,146 @@
+"""Fresh interpreters for the checks that need one, started once and side by side, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentgym.checks.catalog import CheckFailed
+
+if TYPE_CHECKING:
+    from agentgym.checks.probe_child import Request
+
+TIMEOUT_S = 45.0
+
+_MARK = "AGENTGYM_PROBE"
+"""Environment variable by which everything that a probe started can be recognised."""
+
+JOBS_BY_HASH_SEED = {"1": ("leftovers", "traces"), "2": ("traces", "unpickled", "vector_async")}
+
+
+class Probe:
+    """A fresh interpreter with a hash seed of its own, doing some jobs."""
+
+    def __init__(self, request: Request, hash_seed: str, jobs: Sequence[str]):
+        self._folder = tempfile.TemporaryDirectory(prefix="agentgym-probe-", ignore_cleanup_errors=True)
+        root = Path(self._folder.name)
+        self._results, self._errors, self._temp = root / "results", root / "errors", root / "tmp"
+        self._temp.mkdir()
+        (root / "request").write_bytes(pickle.dumps(request))
+        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": path,
+            "TMPDIR": str(self._temp),
+            _MARK: root.name,
+        }
+        module = "agentgym.checks.probe_child"
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, str(root / "request"), str(self._results), *jobs],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self._deadline = time.monotonic() + TIMEOUT_S
+        self._mark = root.name
+        self.left: list[str] = []
+        """What outlived the process, once it has been waited for."""
+
+    def wait(self) -> dict[str, dict[str, Any]]:
+        """Wait for the end and return each job's result. What is left of the process group is ended."""
+        try:
+            self._process.wait(max(0.1, self._deadline - time.monotonic()))
+            self._look_around()
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        text = self._results.read_text(encoding="utf-8") if self._results.exists() else ""
+        return {line["job"]: line for line in map(json.loads, text.splitlines())}
+
+    @property
+    def complaint(self) -> str:
+        """Why a job has no result: the last thing the process said."""
+        lines = self._errors.read_text(errors="replace").split("\n") if self._errors.exists() else []
+        last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        return f"the process ended with code {self._process.returncode}: {last}"
+
+    def close(self) -> None:
+        """End the process if it still runs, and remove its folder."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._folder.cleanup()
+
+    def _look_around(self) -> None:
+        """Find processes and files that outlived the probe; end the processes."""
+        patience = time.monotonic() + 2.0
+        while (alive := marked_processes(self._mark)) and time.monotonic() < patience:
+            time.sleep(0.05)
+        for pid in alive:
+            self.left.append(f"process {pid} still runs")
+            os.kill(pid, signal.SIGKILL)
+        files = sorted(path.name for path in self._temp.iterdir())
+        if files:
+            self.left.append(f"{len(files)} temporary files or folders are still there: {', '.join(files[:3])}")
+
+
+class Probes:
+    """The probes of one subject, started when the first of their results is asked for."""
+
+    def __init__(self, request: Request):
+        self._lock = threading.Lock()
+        self._probes = [Probe(request, seed, jobs) for seed, jobs in JOBS_BY_HASH_SEED.items()]
+        self._results: list[dict[str, dict[str, Any]]] | None = None
+
+    def values(self, job: str) -> list[Any]:
+        """Return the values of a job from every probe that did it. Raises `CheckFailed` if one failed."""
+        with self._lock:
+            if self._results is None:
+                self._results = [probe.wait() for probe in self._probes]
+        values = []
+        for probe, jobs, results in zip(self._probes, JOBS_BY_HASH_SEED.values(), self._results, strict=True):
+            if job not in jobs:
+                continue
+            if job not in results:
+                raise CheckFailed(f"in a fresh process, {job} did not come back in {TIMEOUT_S:g} s: {probe.complaint}")
+            if (failed := results[job].get("failed")) is not None:
+                raise CheckFailed(f"in a fresh process: {failed}")
+            values.append(results[job].get("value"))
+        return values
+
+    @property
+    def left(self) -> list[str]:
+        """What outlived the processes."""
+        return [left for probe in self._probes for left in probe.left]
+
+    def close(self) -> None:
+        """End the processes."""
+        for probe in self._probes:
+            probe.close()
+
+
+def marked_processes(mark: str) -> list[int]:
+    """Return the processes that carry a probe's mark, on systems that let one see."""
+    needle = f"{_MARK}={mark}".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if needle in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found

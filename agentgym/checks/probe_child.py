@@ -1,0 +1,170 @@
+"""What a fresh interpreter does for the checks: play again, unpickle, vectorise, and look at what stays behind.
+
+Run as `python -m agentgym.checks.probe_child REQUEST RESULTS`. Each job's result is written as soon as it is known, so
+that a job that hangs takes no other with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pickle
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AsyncVectorEnv
+
+from agentgym.checks.catalog import CheckFailed
+from agentgym.checks.play import Episode, canonical, must_equal, play, replayed, short, solution_player
+from agentgym.checks.subject import Subject
+
+ROUNDS = 3
+"""Environments made and closed between two looks at what the process holds."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the parent asks for."""
+
+    target: str
+    kwargs: dict[str, Any]
+    spec: EnvSpec
+    seed: int
+    episodes: list[Episode]
+    pickled: bytes | None
+    """An environment, pickled before its first reset."""
+
+
+def traces(request: Request) -> list[list[str]]:
+    """Play the recorded actions again and return what came of them."""
+    subject = _subject(request)
+    with subject.env() as env:
+        return [replayed(env, episode).trace() for episode in request.episodes]
+
+
+def unpickled(request: Request) -> None:
+    """Play in an environment that another process pickled."""
+    if request.pickled is None:
+        raise CheckFailed("it could not be pickled; see 'pickles'")
+    env = pickle.loads(request.pickled)
+    try:
+        for episode in request.episodes[:3]:
+            advice = "Keep nothing in the class or module that the other process has set up."
+            must_equal(episode.trace(), replayed(env, episode).trace(), f"task {episode.task.id!r}", advice)
+    finally:
+        env.close()
+
+
+def vector_async(request: Request) -> None:
+    """Step copies in worker processes."""
+    subject = _subject(request)
+    vector: Any = AsyncVectorEnv([subject.make, subject.make], shared_memory=False)
+    try:
+        observations, _ = vector.reset(seed=request.seed)
+        for index, observation in enumerate(observations):
+            with subject.env() as env:
+                alone, _ = env.reset(seed=request.seed + index)
+            if canonical(alone) != canonical(observation):
+                raise CheckFailed(f"copy {index} opens with {short(observation)}, alone with {short(alone)}")
+        vector.action_space.seed(request.seed)
+        for _ in range(3):
+            vector.step(vector.action_space.sample())
+    finally:
+        vector.close()
+
+
+def leftovers(request: Request) -> None:
+    """Make and close environments; what the process holds must not grow with their number."""
+    subject = _subject(request)
+    _use(subject, request)  # what all environments share is made now
+    before = _held()
+    for _ in range(ROUNDS):
+        _use(subject, request)
+    patience = time.monotonic() + 2.0
+    while (grown := _grown(before, _held())) and time.monotonic() < patience:
+        time.sleep(0.05)
+    if grown:
+        raise CheckFailed(f"after {ROUNDS} environments were made, played and closed: {'; '.join(grown)}")
+
+
+JOBS: dict[str, Callable[[Request], Any]] = {
+    "leftovers": leftovers,
+    "traces": traces,
+    "unpickled": unpickled,
+    "vector_async": vector_async,
+}
+
+
+def _subject(request: Request) -> Subject:
+    return Subject(request.target, request.kwargs, request.seed)
+
+
+def _use(subject: Subject, request: Request) -> None:
+    """Play one episode to its end and leave another in the middle, then close twice."""
+    env = subject.make()
+    try:
+        play(env, request.episodes[0].task, request.seed, solution_player)
+        env.reset(seed=request.seed)
+        env.step("")
+    finally:
+        env.close()
+        env.close()
+    del env
+    gc.collect()
+
+
+def _held() -> dict[str, int]:
+    held = {"threads": threading.active_count(), "temporary files": len(list(Path(tempfile.gettempdir()).iterdir()))}
+    own = Path("/proc/self")
+    if (own / "fd").is_dir():
+        held["open files"] = len(os.listdir(own / "fd"))
+    tasks = own / "task"
+    if tasks.is_dir():
+        held["child processes"] = sum(len(_read(task / "children").split()) for task in tasks.iterdir())
+    return held
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _grown(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
+    """Name what grew by at least one per environment; pools that all share may grow by less."""
+    return [
+        f"{after[name] - count} more {name} than before; free them in release()"
+        for name, count in before.items()
+        if after[name] - count >= ROUNDS
+    ]
+
+
+def main(request_path: str, results_path: str, jobs: list[str]) -> None:
+    """Do the jobs and write one JSON line for each."""
+    request: Request = pickle.loads(Path(request_path).read_bytes())
+    if request.spec.id not in gymnasium.registry and ":" not in request.target:
+        gymnasium.register(request.spec.id, entry_point=request.spec.entry_point, kwargs=request.spec.kwargs)
+    with open(results_path, "a", encoding="utf-8") as results:
+        for job in jobs:
+            try:
+                line: dict[str, Any] = {"job": job, "value": JOBS[job](request)}
+            except CheckFailed as failure:
+                line = {"job": job, "failed": str(failure)}
+            except Exception as error:
+                line = {"job": job, "failed": f"{type(error).__name__}: {error}"}
+            results.write(json.dumps(line) + "\n")
+            results.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

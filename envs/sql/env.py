@@ -1,0 +1,294 @@
+"""`SQLEnv`: answer a question about a database by looking at its tables, querying it and submitting an answer.
+
+Databases come from `agentgym.tools.database` (DuckDB or SQLite, locked down there), questions from
+`agentgym.tasks.sql` or a folder of files, the verdict from `grading`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from agentgym.endings import Reason
+from agentgym.env import Env, Solution
+from agentgym.errors import TaskError, ToolError, UsageError
+from agentgym.envs.sql.grading import answer_matches, match, partial
+from agentgym.envs.sql.linking import Names, linking
+from agentgym.envs.sql.show import show_result, show_schema, show_table
+from agentgym.messages import ToolCall
+from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.task import Task, TaskSource
+from agentgym.tasks.sql import SQLTasks, database_for
+from agentgym.tasks.sql_files import SpiderTasks
+from agentgym.tool import tool
+from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_database, open_file
+
+ShowSchema = Literal["tools", "prompt"]
+SolutionStyle = Literal["full", "short", "direct"]
+
+GRADING_LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_000, max_result_bytes=20_000_000)
+"""Bounds on gold and submitted queries: results are compared whole, not as a preview."""
+
+_QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|from)\b", re.IGNORECASE | re.DOTALL)
+_NAMES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
+
+
+class SQLEnv(Env):
+    """Answer a question about a database.
+
+    Task: a question, a database, and a gold query that the policy never sees.
+    Tools: `list_tables()`, `describe_table(table)`, `query(sql)`, `submit(answer)`.
+    Observation: terse text; `query` shows typed column names, the first rows and how many there are.
+    Reward: `outcome` 1 if the submitted query's result (or the submitted value) matches the gold's. Smaller parts
+        for readable actions, calls that run, naming the right tables and columns, and a partly right result are
+        paid only to episodes that submit an answer (G-RA, arXiv 2508.10548).
+    Episode end: an answer is submitted (a query that fails to run is told and may be corrected), or 8 turns are over.
+    Version history: v0, first version.
+
+    Args:
+        engine: `"duckdb"`, `"sqlite"` or `"mixed"` (either, by task); `"duckdb"` if not given.
+        difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
+        families: Names of question families; all if not given.
+        domains: Names of domains; all if not given.
+        databases_per_domain: How many databases each domain has.
+        task_seed: Other seeds give other questions about other databases.
+        folder: A Spider- or BIRD-style folder to take questions from instead (`agentgym.tasks.sql_files`).
+        show_schema: `"tools"`: the policy asks for tables and columns. `"prompt"`: the opening message lists them.
+        preview_rows: Rows that `query` shows.
+        sample_rows: Rows that `describe_table` shows.
+        limits: Bounds on a query (`QueryLimits`, or its fields by name).
+        solution_style: What `solution` does: `"full"` looks at tables first, `"short"` queries and submits,
+            `"direct"` submits at once.
+        tasks: A task source of your own, instead of the choices above.
+        kwargs: Arguments of `agentgym.Env`.
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the submitted answer is right"),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
+        "executed": Channel("1 if the call ran without an error", per_turn=True),
+        "linking": Channel("overlap of the tables and columns that the last query and the gold query name"),
+        "partial": Channel("likeness of the submitted result and the gold result; 1 only if they match"),
+        "submitted": Channel("1 if an answer was submitted"),
+    }
+    scheme = Scheme(
+        weights={OUTCOME: 1.0, "format": 0.05, "executed": 0.05, "linking": 0.1, "partial": 0.2},
+        gates=(Gate(on="submitted", at_least=1.0, opens=("format", "executed", "linking", "partial")),),
+        averaged=frozenset({"format", "executed"}),
+    )
+    system_prompt = "Answer the question about the database. Look at its tables, query it (read-only), then submit."
+    max_turns = 8
+
+    def __init__(
+        self,
+        *,
+        engine: str | None = None,
+        difficulty: int | Sequence[int] | None = None,
+        families: Sequence[str] | None = None,
+        domains: Sequence[str] | None = None,
+        databases_per_domain: int | None = None,
+        task_seed: int | None = None,
+        folder: str | Path | None = None,
+        show_schema: ShowSchema = "tools",
+        preview_rows: int = 10,
+        sample_rows: int = 3,
+        limits: QueryLimits | Mapping[str, Any] | None = None,
+        solution_style: SolutionStyle = "full",
+        tasks: TaskSource | None = None,
+        **kwargs: Any,
+    ):
+        choices = {
+            "dialect": engine,
+            "difficulty": difficulty,
+            "families": families,
+            "domains": domains,
+            "databases_per_domain": databases_per_domain,
+            "seed": task_seed,
+            "folder": folder,
+        }
+        super().__init__(tasks=_task_source(tasks, choices), **kwargs)
+        self.show_schema: ShowSchema = _one_of("show_schema", show_schema, get_args(ShowSchema))
+        self.solution_style: SolutionStyle = _one_of("solution_style", solution_style, get_args(SolutionStyle))
+        self._preview_rows, self._sample_rows = preview_rows, sample_rows
+        self._limits = _limits(limits, preview_rows)
+        self._database: Database | None = None
+        self._opened: tuple[Any, ...] = ()
+        self._schemas: dict[tuple[Any, ...], tuple[str, Names]] = {}
+        self._last_query = ""
+
+    @classmethod
+    def default_tasks(cls) -> TaskSource:
+        """Return generated questions of all levels and domains, in DuckDB's dialect."""
+        return SQLTasks()
+
+    def start(self, task: Task) -> str:
+        """Tell the question, the SQL dialect and, if wanted, the schema."""
+        self._last_query = ""
+        opening = f"{task.prompt}\nSQL dialect: {_NAMES[task.data['dialect']]}"
+        return f"{opening}\n{self._schema()[0]}" if self.show_schema == "prompt" else opening
+
+    @tool
+    def list_tables(self) -> str:
+        """List the tables of the database."""
+        names = ", ".join(self.database.tables())
+        self.reward("executed", 1.0)
+        return names
+
+    @tool
+    def describe_table(self, table: str) -> str:
+        """Show the columns, types, keys and first rows of a table.
+
+        Args:
+            table: Name of the table.
+        """
+        info = self.database.describe(table, self._sample_rows)
+        self.reward("executed", 1.0)
+        return show_table(info)
+
+    @tool
+    def query(self, sql: str) -> str:
+        """Run a read-only SQL query and show the first rows of its result.
+
+        Args:
+            sql: One SELECT statement.
+        """
+        result = self.database.query(sql, self._limits)
+        self._last_query = sql
+        self.reward("executed", 1.0)
+        return show_result(result, self._preview_rows)
+
+    @tool
+    def submit(self, answer: str) -> str:
+        """Submit the final answer: a SQL query whose result answers the question, or the value itself.
+
+        Args:
+            answer: A query, or a value (in quotes if it begins like a query).
+        """
+        if not answer.strip():
+            raise ToolError("The answer is empty. Submit a query or a value.")
+        gold, ordered = self._gold(), bool(self.task.gold["ordered"])
+        if is_query(answer, self.task.data["dialect"]):
+            result = self._run_submitted(answer)
+            self._last_query = answer
+            solved, likeness = match(result, gold, ordered), partial(result, gold, ordered)
+        else:
+            solved = answer_matches(answer, gold, ordered)
+            likeness = float(solved)
+        self._settle_answer(solved, likeness)
+        return "Submitted."
+
+    def solution(self, task: Task) -> Solution:
+        """Look at the tables that are needed, take the steps there are, try the gold query and submit it."""
+        gold = task.gold["sql"]
+        if self.solution_style == "full":
+            yield ToolCall("list_tables")
+            for table in task.gold.get("tables", ()):
+                yield ToolCall("describe_table", {"table": table})
+        if self.solution_style != "direct":
+            for step in task.gold.get("steps", ()):
+                yield ToolCall("query", {"sql": step})
+            yield ToolCall("query", {"sql": gold})
+        yield ToolCall("submit", {"answer": gold})
+
+    @property
+    def database(self) -> Database:
+        """The current task's database, opened when first needed."""
+        key = _database_key(self.task)
+        if self._database is None or self._opened != key:
+            self.release()
+            self._database = self._open(self.task)
+            self._opened = key
+        return self._database
+
+    def release(self) -> None:
+        """Close the database handle."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_database": None, "_opened": ()}
+
+    def _open(self, task: Task) -> Database:
+        dialect = task.data["dialect"]
+        if "file" not in task.data:
+            return open_database(database_for(task.data), dialect, self._limits)
+        if not isinstance(self.tasks, SpiderTasks):
+            raise UsageError(f"task {task.id!r} needs a database file; pass folder=... to SQLEnv")
+        return open_file(self.tasks.database_file(task), dialect, self._limits)
+
+    def _schema(self) -> tuple[str, Names]:
+        """Return the current database's schema, as text and as names, read once."""
+        key = _database_key(self.task)
+        if key not in self._schemas:
+            self._schemas[key] = show_schema(self.database), Names.of(self.database)
+        return self._schemas[key]
+
+    def _gold(self) -> QueryResult:
+        try:
+            return self.database.query(self.task.gold["sql"], GRADING_LIMITS)
+        except QueryError as error:
+            raise TaskError(f"the gold query of task {self.task.id!r} fails: {error}") from error
+
+    def _run_submitted(self, sql: str) -> QueryResult:
+        try:
+            return self.database.query(sql, GRADING_LIMITS)
+        except QueryError as error:
+            hint = "The answer was run as a query and failed; correct it, or put quotes around it if it is a value."
+            raise ToolError(f"{error}\n{hint}") from error
+
+    def _settle_answer(self, solved: bool, likeness: float) -> None:
+        self.reward("executed", 1.0)
+        self.reward("submitted", 1.0)
+        self.reward("partial", likeness)
+        if self._last_query:
+            self.reward("linking", linking(self._last_query, self.task.gold["sql"], self._schema()[1]))
+        self.reward(OUTCOME, float(solved))
+        self.finish(Reason.SOLVED if solved else Reason.ANSWERED)
+
+
+def is_query(answer: str, dialect: str) -> bool:
+    """Whether a submitted answer is a query: it begins with SELECT, WITH or VALUES (in DuckDB also FROM).
+
+    Comments and opening parentheses may come before. Everything else, also what stands in quotes, is a value.
+    """
+    found = _QUERY.match(answer)
+    return found is not None and (found[1].lower() != "from" or dialect == "duckdb")
+
+
+def _database_key(task: Task) -> tuple[Any, ...]:
+    data = task.data
+    return data["dialect"], data.get("file"), data.get("domain"), data.get("database_seed")
+
+
+def _task_source(tasks: TaskSource | None, choices: dict[str, Any]) -> TaskSource:
+    given = {name: value for name, value in choices.items() if value is not None}
+    if tasks is not None:
+        if given:
+            raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
+        return tasks
+    folder = given.pop("folder", None)
+    if folder is None:
+        return SQLTasks(**given)
+    if given:
+        raise UsageError(f"questions from a folder have no {sorted(given)} to choose")
+    return SpiderTasks(folder)
+
+
+def _limits(limits: QueryLimits | Mapping[str, Any] | None, preview_rows: int) -> QueryLimits:
+    if preview_rows < 1:
+        raise UsageError(f"preview_rows must be at least 1, not {preview_rows!r}")
+    if isinstance(limits, QueryLimits):
+        return limits
+    known = QueryLimits.__dataclass_fields__
+    if unknown := set(limits or ()) - set(known):
+        raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(known)}")
+    return QueryLimits(**(limits or {}))
+
+
+def _one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
+    if value not in valid:
+        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
+    return value

@@ -1,0 +1,134 @@
+"""From dataset rows to trajectories: which tasks a training step sees, and how their rollouts are run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from datasets import Dataset
+
+from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
+from agentgym.task import Task, TaskSource
+from agentgym.trainers.credit import Credit
+from agentgym.trainers.engine import TransformersPolicy
+from agentgym.trajectory import Trajectory
+
+
+def task_rows(source: TaskSource, count: int, seed: int, split: str = "train") -> Dataset:
+    """Return a dataset of `count` tasks, each named by its index in `split` and the seed its episodes start from.
+
+    The order is fixed by `seed` alone. TRL repeats each row once per member of its group.
+    """
+    draw = random.Random(f"tasks/{seed}")
+    size = source.size(split)
+    indices = _without_end(count, draw) if size is None else _repeated(size, count, draw)
+    return Dataset.from_list(
+        [
+            {"prompt": [{"role": "user", "content": f"{split}/{index}"}], "index": index, "env_seed": draw.getrandbits(31)}
+            for index in indices
+        ]
+    )
+
+
+def _without_end(count: int, draw: random.Random) -> list[int]:
+    start = draw.randrange(2**20)
+    return list(range(start, start + count))
+
+
+def _repeated(size: int, count: int, draw: random.Random) -> list[int]:
+    """Return `count` indices below `size`: every task once, in random order, before any comes again."""
+    indices: list[int] = []
+    while len(indices) < count:
+        epoch = list(range(size))
+        draw.shuffle(epoch)
+        indices += epoch
+    return indices[:count]
+
+
+class BatchRollouts:
+    """Runs the trajectories of a training step.
+
+    Args:
+        policy: Samples the turns; shares its weights with the model being trained.
+        factory: Makes the environments.
+        source: Where the tasks come from.
+        credit: Says whether a group's rewards differ (for refilling).
+        limits: Bounds on the rollouts.
+        refill_rounds: How often groups without any difference in reward are replaced by groups of fresh tasks
+            (dynamic sampling, DAPO, arXiv 2503.14476).
+        seed: Seeds the choice of fresh tasks.
+    """
+
+    def __init__(
+        self,
+        policy: TransformersPolicy,
+        factory: EnvFactory,
+        source: TaskSource,
+        credit: Credit,
+        limits: Limits,
+        *,
+        refill_rounds: int = 0,
+        seed: int = 0,
+    ):
+        self._policy, self._factory, self._source = policy, factory, source
+        self._credit, self._limits = credit, limits
+        self._refill_rounds, self._seed = refill_rounds, seed
+        self._pool = EnvPool(factory)
+        self.first_round: list[Trajectory] = []
+        """The trajectories of the last step as sampled, before any group was replaced: what metrics are made of."""
+
+    def __call__(self, rows: Sequence[dict[str, Any]], version: int, *, training: bool) -> list[Trajectory]:
+        """Return one trajectory per row. Rows with the same index and seed are one group."""
+        self._policy.updated(version)
+        jobs = [
+            Job(self._source.get("train", row["index"]), row["env_seed"], attempt)
+            for attempt, row in enumerate(rows)
+        ]
+        trajectories = self._run(jobs)
+        self.first_round = list(trajectories)
+        if training:
+            self._refill(trajectories, jobs, version)
+        return trajectories
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._pool.close()
+
+    def _run(self, jobs: list[Job]) -> list[Trajectory]:
+        return asyncio.run(collect(jobs, self._policy, self._factory, self._limits, self._pool))
+
+    def _refill(self, trajectories: list[Trajectory], jobs: list[Job], version: int) -> None:
+        """Replace, in place, groups that teach nothing."""
+        draw = random.Random(f"refill/{self._seed}/{version}")
+        for _ in range(self._refill_rounds):
+            flat = [rows for rows in _groups(jobs) if self._is_flat([trajectories[row] for row in rows])]
+            if not flat:
+                return
+            for rows in flat:
+                task, seed = self._fresh_task(draw), draw.getrandbits(31)
+                for row in rows:
+                    jobs[row] = Job(task, seed, row)
+            wanted = [row for rows in flat for row in rows]
+            for row, trajectory in zip(wanted, self._run([jobs[row] for row in wanted]), strict=True):
+                trajectories[row] = trajectory
+
+    def _is_flat(self, group: list[Trajectory]) -> bool:
+        rewards = {reward for reward in self._credit.logged_rewards(group) if reward is not None}
+        return len(rewards) < 2
+
+    def _fresh_task(self, draw: random.Random) -> Task:
+        size = self._source.size("train")
+        return self._source.get("train", draw.randrange(2**20, 2**30) if size is None else draw.randrange(size))
+
+
+def _groups(jobs: Sequence[Job]) -> list[list[int]]:
+    """Return the row numbers of each group: consecutive jobs of the same task and seed."""
+    groups: list[list[int]] = []
+    for row, job in enumerate(jobs):
+        if groups and (jobs[row - 1].task.id, jobs[row - 1].seed) == (job.task.id, job.seed):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups

@@ -1,0 +1,245 @@
+"""The whole configuration of a training run, in one dataclass. Recipes (YAML) and flags override it.
+
+`agentgym train --show-config` prints it with its documentation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as validated
+
+from agentgym.errors import UsageError
+from agentgym.trainers.credit import CreditMode
+
+RECIPES = Path(__file__).parent / "recipes"
+
+
+@validated(config=ConfigDict(extra="forbid"))
+@dataclass(kw_only=True)
+class TrainConfig:
+    """A training run."""
+
+    # What is trained, and on what
+    env: str = "sql"
+    """Environment id, its short form, or module:Class."""
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the environment."""
+    model: str = "tiny"
+    """`tiny`, a folder with a transformers checkpoint, or a model name that transformers can find."""
+    dialect: str | None = None
+    """How the model writes tool calls; by default `compact` for tiny and `hermes` for all others."""
+    output_dir: str = "runs/{env}-{credit}-{seed}"
+    """Where everything is written; {env}, {credit} and {seed} are filled in."""
+    seed: int = 0
+    resume: bool = False
+    """Go on from the last complete checkpoint in `output_dir`."""
+
+    # Credit
+    credit: CreditMode = CreditMode.GATED
+    """How reward becomes advantage: outcome, gated or turn."""
+    turn_weight: float = 0.5
+    """Weight of the turn stream (credit: turn)."""
+    scale_by_std: bool = True
+    """Divide advantages by the group's standard deviation."""
+    train_on_truncated: bool = True
+    """Whether truncated episodes get a gradient; their reward counts in the group either way."""
+
+    # Rollouts
+    steps: int = 60
+    """Rounds of: sample a batch of trajectories, then learn from it."""
+    groups: int = 32
+    """Tasks per step."""
+    group_size: int = 8
+    """Trajectories per task."""
+    refill_rounds: int = 0
+    """How often groups in which all rewards are equal are replaced by fresh ones within a step (DAPO)."""
+    temperature: float = 1.0
+    max_new_tokens: int = 64
+    """Sampled tokens per turn."""
+    max_tokens: int | None = None
+    """Sampled tokens per episode."""
+    max_in_flight: int = 256
+    """Episodes that run at the same time."""
+    turn_timeout_s: float = 120.0
+    """Bound on each wait for the model or the environment."""
+
+    # Optimisation
+    learning_rate: float = 5e-4
+    warmup_steps: int = 5
+    """Steps over which the learning rate rises; then it falls linearly to a tenth."""
+    updates_per_step: int = 4
+    """Clipped optimizer updates per batch of trajectories, each on its own share."""
+    epochs_per_step: int = 1
+    """Passes over each batch of trajectories."""
+    micro_batch: int | None = None
+    """Trajectories per forward pass and device; by default an update's whole share."""
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    kl_weight: float = 0.0
+    """Weight of the KL penalty towards the starting policy."""
+    entropy_weight: float = 0.0
+    """Weight of the entropy bonus."""
+    loss: str = "dapo"
+    """TRL's loss type: dapo, grpo, bnpo, dr_grpo, cispo, sapo, luspo, vespo."""
+    max_grad_norm: float = 1.0
+    weight_decay: float = 0.0
+    bf16: bool = False
+    gradient_checkpointing: bool = False
+    lora_rank: int = 0
+    """Rank of LoRA adapters; 0 trains all weights."""
+    lora_alpha: int = 32
+    use_vllm: bool = False
+    """Sample with vLLM in the training process (needs the `vllm` extra)."""
+    vllm_memory: float = 0.3
+    """Share of GPU memory that vLLM may take."""
+    track_kl: bool = True
+    """Measure the KL divergence to the starting policy; keeps a copy of the weights unless LoRA is used."""
+
+    # Warm start (tiny model)
+    warm_start_steps: int = 300
+    """Supervised steps on solution trajectories before reinforcement learning; 0 for none."""
+    warm_start_tasks: int = 4000
+    """Tasks whose solutions are learned from."""
+    warm_start_batch: int = 32
+    warm_start_learning_rate: float = 3e-3
+    tiny_vocabulary: int = 1024
+    tiny_hidden: int = 128
+    tiny_layers: int = 4
+    tiny_heads: int = 4
+    context: int = 1024
+    """Greatest length of a conversation in tokens."""
+
+    # Evaluation
+    eval_split: str = "test"
+    """Split whose tasks are solved before and after training."""
+    eval_tasks: int = 200
+    eval_attempts: int = 2
+    """Sampled trajectories per task."""
+
+    # Records
+    save_every: int = 10
+    """Steps between checkpoints."""
+    keep_checkpoints: int = 2
+    report_to: list[str] = field(default_factory=lambda: ["tensorboard"])
+    """Where TRL also logs: tensorboard, wandb, trackio, ..."""
+    plateau_warning: int = 5
+    """Warn after this many steps in which every group's rewards were equal."""
+
+    @property
+    def batch(self) -> int:
+        """Trajectories per step."""
+        return self.groups * self.group_size
+
+    @property
+    def folder(self) -> Path:
+        """`output_dir`, filled in."""
+        short = re.sub(r"[^\w.-]+", "-", self.env.removeprefix("agentgym/"))
+        return Path(self.output_dir.format(env=short, credit=self.credit.value, seed=self.seed))
+
+    def check(self) -> TrainConfig:
+        """Return this configuration if its numbers go together. Raises `UsageError` saying which do not."""
+        if self.group_size < 2:
+            raise UsageError("group_size must be at least 2: an advantage is a comparison within a group")
+        if self.batch % self.updates_per_step:
+            raise UsageError(
+                f"groups × group_size ({self.batch}) must be a multiple of updates_per_step ({self.updates_per_step})"
+            )
+        if self.micro_batch is not None and (self.batch // self.updates_per_step) % self.micro_batch:
+            raise UsageError(
+                f"an update's share ({self.batch // self.updates_per_step}) must be a multiple of micro_batch "
+                f"({self.micro_batch})"
+            )
+        for name in ("steps", "groups", "max_new_tokens", "updates_per_step", "epochs_per_step", "save_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        return self
+
+
+FIELDS = {f.name: f for f in dataclasses.fields(TrainConfig)}
+
+
+def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
+    """Return the defaults, changed by a recipe and then by `overrides`.
+
+    Args:
+        recipe: Path of a YAML file, or the name of a bundled recipe. By default the recipe named like the
+            environment is used where there is one.
+        overrides: Field to value.
+
+    Raises:
+        UsageError: Unknown field (with a suggestion), value of the wrong type, or numbers that do not go together.
+    """
+    overrides = dict(overrides or {})
+    env = str(overrides.get("env", "sql")).removeprefix("agentgym/")
+    if recipe is None and (RECIPES / f"{env}.yaml").is_file():
+        recipe = env
+    values = read_recipe(recipe) if recipe else {}
+    values |= {key: value for key, value in overrides.items() if key != "env_kwargs"}
+    if "env_kwargs" in overrides:
+        values["env_kwargs"] = values.get("env_kwargs", {}) | overrides["env_kwargs"]
+    return build(values)
+
+
+def build(values: Mapping[str, Any]) -> TrainConfig:
+    """Return a checked configuration from field values."""
+    for name in values:
+        if name not in FIELDS:
+            close = get_close_matches(name, FIELDS, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise UsageError(f"unknown setting {name!r}; {hint}`agentgym train --show-config` lists all settings")
+    try:
+        return TypeAdapter(TrainConfig).validate_python(dict(values)).check()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"setting {where!r}: {first['msg']}, got {first['input']!r}") from None
+
+
+def read_recipe(name: str) -> dict[str, Any]:
+    """Return the settings in a recipe, given its path or the name of a bundled one."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else RECIPES / f"{name}.yaml"
+    if not path.is_file():
+        bundled = ", ".join(sorted(p.stem for p in RECIPES.glob("*.yaml")))
+        raise UsageError(f"no recipe {name!r}; give a YAML file or one of: {bundled}")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise UsageError(f"{path}: a recipe is a mapping of settings to values")
+    return values
+
+
+def describe(config: TrainConfig) -> str:
+    """Return the configuration as YAML, with each field's documentation as a comment."""
+    documented = _field_docs()
+    lines = []
+    for name in FIELDS:
+        value = getattr(config, name)
+        written = yaml.safe_dump({name: getattr(value, "value", value)}, sort_keys=False, allow_unicode=True).strip()
+        if doc := documented.get(name):
+            lines.append(f"# {doc}")
+        lines.append(written)
+    return "\n".join(lines) + "\n"
+
+
+def to_dict(config: TrainConfig) -> dict[str, Any]:
+    """Return the configuration as plain data."""
+    return {name: getattr(getattr(config, name), "value", getattr(config, name)) for name in FIELDS}
+
+
+def _field_docs() -> dict[str, str]:
+    """Return the string under each field of `TrainConfig`: the one place where it is documented."""
+    source = inspect.getsource(TrainConfig)
+    found: Sequence[tuple[str, str]] = re.findall(r'^    (\w+): [^\n]+\n    """(.+?)"""', source, re.M | re.S)
+    return {name: " ".join(doc.split()) for name, doc in found}

@@ -1,0 +1,149 @@
+"""Trajectory-level GRPO: a thin subclass of TRL's `GRPOTrainer`.
+
+`rollout_func` runs the rollout engine; one overridden method turns TRL's scalar advantages into per-token ones. This is
+the only file that touches TRL's private names; `tests/test_trl_seam.py` fails loudly if a new TRL breaks them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from accelerate.utils import gather_object
+
+from agentgym.errors import UsageError
+from agentgym.trainers.credit import Credit
+from agentgym.trajectory import Trajectory
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+from trl import GRPOConfig, GRPOTrainer  # noqa: E402 (the variable is read at import)
+
+
+class Rollouts(Protocol):
+    """Runs a batch of trajectories for the trainer."""
+
+    def __call__(self, rows: Sequence[dict[str, Any]], version: int, *, training: bool) -> list[Trajectory]:
+        """Return one trajectory with tokens per dataset row, in the same order."""
+        ...
+
+
+class AgentGRPOTrainer(GRPOTrainer):
+    """GRPO over multi-turn trajectories with per-turn credit.
+
+    Args:
+        rollouts: Runs the trajectories of a batch.
+        credit: Turns their rewards into advantages.
+        on_batch: Told of every batch of trajectories, on every rank, e.g. to log it.
+        kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
+    """
+
+    def __init__(
+        self,
+        *,
+        rollouts: Rollouts,
+        credit: Credit,
+        on_batch: Callable[[list[Trajectory], int], None] | None = None,
+        **kwargs: Any,
+    ):
+        refuse(kwargs["args"], kwargs)
+        self._rollouts, self._credit, self._on_batch = rollouts, credit, on_batch
+        self._rows: list[dict[str, Any]] = []
+        super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._rows = inputs  # rollout_func is given nothing but the prompts
+        output = super()._generate_and_score_completions(inputs)
+        if output["advantages"].dim() != 1:
+            raise RuntimeError("this TRL makes advantages of another shape; agentgym needs trl>=1.16,<1.17")
+        trajectories: list[Trajectory] = [row["trajectory"] for row in inputs]
+        output["advantages"] = self._token_advantages(trajectories, output["completion_ids"])
+        check_batch(trajectories, output)
+        return output
+
+    def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
+        """Return advantages, `(rows, completion tokens)`: each turn's on its sampled tokens, 0 elsewhere."""
+        size = self.num_generations if self.model.training else self.num_generations_eval
+        everyone: list[Trajectory] = gather_object(trajectories)  # groups may straddle ranks
+        per_turn = self._credit.advantages(everyone, [row // size for row in range(len(everyone))])
+        first = self.accelerator.process_index * len(trajectories)
+        advantages = torch.zeros_like(completion_ids, dtype=torch.float32)
+        for row, trajectory in enumerate(trajectories):
+            spans = [turn.span for turn in trajectory.turns if turn.action is not None]
+            for span, advantage in zip(spans, per_turn[first + row], strict=True):
+                if span is not None:
+                    advantages[row, span[0] : span[1]] = advantage
+        return advantages
+
+    def run_rollouts(self) -> list[Trajectory]:
+        """Run the trajectories of the current batch."""
+        # In vLLM server mode rank 0 pushes the weights; the others must not sample before it has.
+        self.accelerator.wait_for_everyone()
+        trajectories = self._rollouts(self._rows, self.state.global_step, training=self.model.training)
+        if len(trajectories) != len(self._rows):
+            raise RuntimeError(f"{len(self._rows)} trajectories were asked for, {len(trajectories)} came back")
+        if self._on_batch is not None:
+            self._on_batch(gather_object(trajectories), self.state.global_step)
+        return trajectories
+
+    def episode_rewards(self, trajectories: list[Trajectory]) -> list[float | None]:
+        """Return the reward of each trajectory that TRL logs; `None` for one that failed."""
+        return self._credit.logged_rewards(trajectories)
+
+
+def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
+    """Raise `UsageError` for settings under which turn credit is silently lost."""
+    if args.importance_sampling_level != "token":
+        raise UsageError("importance_sampling_level must be 'token': 'sequence' averages turn credit away")
+    if args.use_vllm and args.vllm_importance_sampling_mode != "token_truncate":
+        raise UsageError("vllm_importance_sampling_mode must be 'token_truncate': the product over a trajectory explodes")
+    for name in ("tools", "environment_factory", "rollout_func", "reward_funcs"):
+        if kwargs.get(name):
+            raise UsageError(f"{name}= is not for this trainer: TRL would run its own tool loop on top of ours")
+
+
+def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> None:
+    """Assert that what is trained on is what was sampled, and that no observation token carries loss."""
+    mask = batch["completion_mask"] * batch["tool_mask"]
+    for row, trajectory in enumerate(trajectories):
+        ids, sampled = completion_of(trajectory)
+        length = len(ids)
+        if batch["completion_ids"][row, :length].tolist() != ids:
+            raise RuntimeError(f"{trajectory.id}: the tokens to train on are not those that were sampled")
+        if mask[row, :length].tolist() != sampled or bool(mask[row, length:].any()):
+            raise RuntimeError(f"{trajectory.id}: a token that was not sampled would carry loss")
+    if bool((batch["advantages"][mask == 0] != 0).any()):
+        raise RuntimeError("an observation token has an advantage")
+
+
+def completion_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
+    """Return a trajectory's completion ids and loss mask; one masked token where there is nothing to train on."""
+    tokens = trajectory.tokens
+    if tokens is None or not tokens.completion_ids:
+        return [0], [0]
+    if trajectory.error is not None:
+        return tokens.completion_ids, [0] * len(tokens.completion_ids)
+    return tokens.completion_ids, tokens.loss_mask
+
+
+def _roll_out(prompts: list[Any], trainer: AgentGRPOTrainer) -> dict[str, Any]:
+    """TRL's `rollout_func`: one row per prompt, in the same order."""
+    trajectories = trainer.run_rollouts()
+    completions = [completion_of(trajectory) for trajectory in trajectories]
+    return {
+        "prompt_ids": [(t.tokens.prompt_ids if t.tokens else None) or [0] for t in trajectories],
+        "completion_ids": [ids for ids, _ in completions],
+        "env_mask": [mask for _, mask in completions],
+        "logprobs": [
+            t.tokens.logprobs if t.tokens and t.tokens.logprobs else [0.0] * len(ids)
+            for t, (ids, _) in zip(trajectories, completions, strict=True)
+        ],
+        "trajectory": trajectories,
+        "paid": trainer.episode_rewards(trajectories),
+    }
+
+
+def _paid(paid: list[float | None], **_: Any) -> list[float | None]:
+    """TRL's reward function: what the credit compares trajectories by."""
+    return paid

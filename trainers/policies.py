@@ -1,0 +1,127 @@
+"""Policies with weights, by name: `tiny`, or any transformers checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from agentgym.errors import UsageError
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.engine import Sampling, TransformersPolicy
+from agentgym.trainers.tiny import TinyShape
+from agentgym.trainers.warm_start import WarmStart, warm_started
+
+TINY = "tiny"
+
+
+def default_dialect(model: str) -> str:
+    """Return the dialect a model speaks unless told otherwise: terse for a tiny one, Hermes for all others."""
+    if model == TINY or (Path(model) / "agentgym_tiny").is_file():
+        return "compact"
+    return "hermes"
+
+
+def load(
+    name: str,
+    *,
+    env_id: str,
+    env_kwargs: dict[str, Any],
+    dialect: str | None = None,
+    temperature: float = 1.0,
+    seed: int = 0,
+    concurrency: int = 64,
+    context: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> TransformersPolicy:
+    """Return a policy for evaluation.
+
+    Args:
+        name: `tiny` (warm-started on the environment, from the cache or made now), a checkpoint folder, or a model
+            name that transformers can find.
+        env_id: Where the tiny model is warm-started.
+        env_kwargs: Arguments of that environment.
+        dialect: How the tiny model writes tool calls; `compact` by default.
+        temperature: 0 takes the likeliest tokens.
+        seed: Seeds sampling.
+        concurrency: Conversations sampled at the same time.
+        context: Greatest length of a conversation in tokens; what the model allows by default (at most 8,192).
+        progress: Told `(what, done, of)` while something long runs.
+    """
+    config = TrainConfig(env=env_id, env_kwargs=env_kwargs, model=name, dialect=dialect)
+    model, tokenizer = load_model(config, progress or (lambda what, done, of: None))
+    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    return make_policy(
+        model, tokenizer, name=name, context=context, slots=concurrency, sampling=Sampling(temperature, seed)
+    )
+
+
+def make_policy(
+    model: Any,
+    tokenizer: Any,
+    *,
+    name: str,
+    context: int | None = None,
+    slots: int = 64,
+    sampling: Sampling | None = None,
+) -> TransformersPolicy:
+    """Return a policy that samples from `model` in process."""
+    allowed = getattr(model.config, "max_position_embeddings", None) or 8_192
+    return TransformersPolicy(
+        model,
+        ChatCodec(tokenizer),
+        end_ids=end_tokens(model, tokenizer),
+        context=min(allowed, context or 8_192),
+        name=name,
+        slots=slots,
+        sampling=sampling,
+    )
+
+
+def end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """Return the tokens that end a turn: the tokenizer's, and those of the model's generation settings."""
+    settings = getattr(model, "generation_config", None)
+    ends = getattr(settings, "eos_token_id", None)
+    ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
+    return sorted({tokenizer.eos_token_id, *ends})
+
+
+def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` for a run. Raises `UsageError` if there is no such model."""
+    if config.model == TINY:
+        return warm_started(warm_start_of(config), progress)
+    dtype = torch.bfloat16 if config.bf16 else torch.float32
+    try:
+        model = AutoModelForCausalLM.from_pretrained(config.model, dtype=dtype)
+        return model, AutoTokenizer.from_pretrained(config.model)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UsageError(
+            f"cannot load model {config.model!r}: {reason} Give 'tiny', a folder with a transformers checkpoint, or a "
+            "model name that can be downloaded."
+        ) from error
+
+
+def warm_start_of(config: TrainConfig) -> WarmStart:
+    """Return the settings of the tiny model that a run starts from."""
+    dialect = config.dialect or default_dialect(TINY)
+    return WarmStart(
+        env=config.env,
+        env_kwargs={**config.env_kwargs, "dialect": dialect},
+        shape=TinyShape(
+            vocabulary=config.tiny_vocabulary,
+            hidden=config.tiny_hidden,
+            layers=config.tiny_layers,
+            heads=config.tiny_heads,
+            context=config.context,
+        ),
+        steps=config.warm_start_steps,
+        tasks=config.warm_start_tasks,
+        batch=config.warm_start_batch,
+        learning_rate=config.warm_start_learning_rate,
+        seed=config.seed,
+    )

@@ -1,0 +1,71 @@
+"""What a run writes down as it goes: metrics as JSON lines, and checkpoints that are known to be complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+COMPLETE = "complete"
+"""A file in every checkpoint folder that was written to its end."""
+
+
+class MetricsFile:
+    """One JSON object a line, flushed as it is written.
+
+    Args:
+        path: The file.
+        resume_at: Forget lines of steps after this one: a resumed run does those again.
+    """
+
+    def __init__(self, path: Path, *, resume_at: int | None = None):
+        kept = [line for line in read_metrics(path) if resume_at is not None and line["step"] <= resume_at]
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        unfinished.replace(path)
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append a line."""
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a metrics file; a last line cut off by a crash is passed over."""
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            return
+
+
+class MarkComplete(TrainerCallback):
+    """Marks each checkpoint once everything in it has been written."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if state.is_world_process_zero and folder.is_dir():
+            (folder / COMPLETE).touch()
+            os.sync()
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """Return the newest complete checkpoint in a run's folder, or `None`."""
+    found = [
+        (int(match[1]), path)
+        for path in folder.glob("checkpoint-*")
+        if (match := re.fullmatch(r"checkpoint-(\d+)", path.name)) and (path / COMPLETE).is_file()
+    ]
+    return max(found)[1] if found else None

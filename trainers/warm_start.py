@@ -1,0 +1,148 @@
+"""Warm start: supervised learning on solution trajectories with TRL's `SFTTrainer`, assistant tokens only, cached."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from agentgym.errors import UsageError
+from agentgym.messages import text_of
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.trainers.tiny import CHAT_TEMPLATE, TinyShape, tiny_model, tiny_tokenizer
+from agentgym.trajectory import Trajectory
+
+Progress = Callable[[str, int, int], None]
+"""Told `(what, done, of)` while something long runs."""
+
+_RECIPE_VERSION = 1
+"""Part of the cache key: raise it when the same settings would give another model."""
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """What a warm-started tiny model depends on; equal settings share one cached model."""
+
+    env: str
+    env_kwargs: dict[str, Any]
+    shape: TinyShape
+    steps: int
+    tasks: int
+    batch: int
+    learning_rate: float
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Names the cached model."""
+        content = json.dumps([_RECIPE_VERSION, CHAT_TEMPLATE, asdict(self)], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Return where models are kept: `$AGENTGYM_CACHE`, or `agentgym` in the user's cache folder."""
+    if path := os.environ.get("AGENTGYM_CACHE"):
+        return Path(path)
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentgym"
+
+
+def warm_started(settings: WarmStart, progress: Progress) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` of the tiny model, from the cache or made now."""
+    folder = cache_folder() / "tiny" / settings.key
+    if not (folder / "config.json").is_file():
+        _make(settings, folder, progress)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progress: Progress) -> list[Trajectory]:
+    """Return solution trajectories of `tasks` training tasks. Raises `UsageError` if one does not solve its task."""
+    factory = EnvFactory(env, env_kwargs)
+    probe = factory()
+    source = probe.tasks
+    probe.close()
+    draw = random.Random(f"warm-start/{seed}")
+    size = source.size("train")
+    # Endless sources: far from the tasks that reinforcement learning takes from the start of the split.
+    indices = range(2**30, 2**30 + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
+    found: list[Trajectory] = []
+    for start in range(0, tasks, 256):
+        jobs = [Job(source.get("train", index), draw.getrandbits(31), n) for n, index in enumerate(indices[start : start + 256])]
+        found += asyncio.run(collect(jobs, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
+        progress("solving tasks", len(found), tasks)
+    if unsolved := [t for t in found if not t.success]:
+        raise UsageError(f"{env}: solution() does not solve {unsolved[0].task_id!r} ({len(unsolved)} of {len(found)})")
+    return found
+
+
+def _make(settings: WarmStart, folder: Path, progress: Progress) -> None:
+    """Train the model and move it into the cache in one go, so that a killed run leaves nothing half done."""
+    trajectories = solutions(settings.env, settings.env_kwargs, settings.tasks, settings.seed, progress)
+    progress("learning a tokenizer", 0, 1)
+    texts = (text_of(message) for trajectory in trajectories for message in trajectory.messages)
+    tokenizer = tiny_tokenizer(texts, settings.shape.vocabulary)
+    model = tiny_model(tokenizer, settings.shape, settings.seed)
+    if settings.steps:
+        _fine_tune(model, tokenizer, trajectories, settings, progress)
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    model.save_pretrained(unfinished)
+    tokenizer.save_pretrained(unfinished)
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+
+
+def _fine_tune(
+    model: Any, tokenizer: Any, trajectories: list[Trajectory], settings: WarmStart, progress: Progress
+) -> None:
+    # Only what a template needs: SFT renders the very conversation that a rollout renders piece by piece.
+    rows = [{"messages": [{"role": m["role"], "content": text_of(m)} for m in t.messages]} for t in trajectories]
+    arguments = SFTConfig(
+        output_dir=str(cache_folder() / "sft"),
+        max_steps=settings.steps,
+        per_device_train_batch_size=settings.batch,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=min(20, settings.steps // 5),
+        weight_decay=0.01,
+        max_length=settings.shape.context,
+        assistant_only_loss=True,
+        use_cpu=not torch.cuda.is_available(),
+        bf16=False,
+        seed=settings.seed,
+        report_to=[],
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+    trainer = SFTTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        callbacks=[_Steps(progress)],
+    )
+    trainer.train()
+
+
+class _Steps(TrainerCallback):
+    """Reports the steps of a trainer."""
+
+    def __init__(self, progress: Progress):
+        self._progress = progress
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._progress("warm start", state.global_step, state.max_steps)
