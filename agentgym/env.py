@@ -11,10 +11,14 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
+from types import CoroutineType
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import gymnasium
+import numpy as np
 from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
 
 from agentgym.dialects import Dialect, get_dialect
 from agentgym.drive import run_now, run_on_loop
@@ -24,7 +28,7 @@ from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
 from agentgym.spaces import Action, ActionSpace, MessagesSpace
 from agentgym.task import Task, TaskSource, check_split
-from agentgym.tool import Tool, Toolset, bounded
+from agentgym.tool import MAX_RESULT_CHARS, Tool, Toolset, bounded
 
 _T = TypeVar("_T")
 
@@ -121,6 +125,8 @@ class Env(gymnasium.Env[list[Message], Action]):
         self._reason: Reason | None = None
         self._task: Task | None = None
         self._seed: int | None = None
+        self._generator: np.random.Generator | None = None
+        self._instructed: tuple[Dialect | None, str] = (None, "")
 
     # What an author writes.
 
@@ -194,7 +200,8 @@ class Env(gymnasium.Env[list[Message], Action]):
             ResetNeeded: There is no episode, or it has ended.
             InfrastructureError: Something around the model broke; the episode has failed.
         """
-        return self._drive(self._step(action))
+        work = self._step(action)
+        return run_on_loop(work) if self._is_async else run_now(work)
 
     def interrupt(self, reason: Reason) -> StepResult:
         """Truncate the episode for a reason that the policy's side sees (tokens, context, time) and grade it."""
@@ -246,47 +253,84 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     # How it works.
 
+    @property
+    def _np_random(self) -> np.random.Generator:  # type: ignore[override]
+        """Gymnasium's generator, made when it is first asked for: making one takes longer than most turns."""
+        generator = self._generator
+        if generator is None:
+            generator, self._np_random_seed = seeding.np_random(self._np_random_seed)
+            self._generator = generator
+        return generator
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator) -> None:  # type: ignore[override]
+        self._generator = generator
+
+    def _reseed(self, seed: int) -> None:
+        if not isinstance(seed, int) or seed < 0:
+            raise UsageError(f"a seed is a whole number from 0 upwards, not {seed!r}")
+        self._generator, self._np_random_seed = None, seed
+
     def _drive(self, work: Coroutine[Any, Any, _T]) -> _T:
         return run_on_loop(work) if self._is_async else run_now(work)
 
     async def _away(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Await `work` of an asynchronous environment here, and run that of a blocking one in a thread."""
-        return await work if self._is_async else await asyncio.to_thread(run_now, work)
+        if self._is_async:
+            return await work
+        try:
+            return await asyncio.to_thread(run_now, work)
+        finally:
+            # Cancelled while it waited for a thread, it never began.
+            if getcoroutinestate(work) == CORO_CREATED:
+                work.close()
 
     async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
-        super().reset(seed=seed)
+        if seed is not None:
+            self._reseed(seed)
         self._seed = seed
         self._reason = None
-        self._task = task = self._choose(dict(options or {}))
+        self._task = task = self._choose(seed, options)
         self._channels = self._zeros.copy()
         self._turns, self._actions, self._transcript = [], [], []
         self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
         self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
-        opening = await self._guard(self.start, task)
+        opening = self._call(self.start, task)
+        if type(opening) is CoroutineType:
+            opening = await self._awaited(opening)
         observation: list[Message] = []
-        instructions = self.dialect.instructions(self.tools) if self._has_tools else ""
-        if prompt := "\n\n".join(part for part in (self.system_prompt, instructions) if part):
+        if prompt := self._instructions():
             observation.append(system(prompt))
         observation.append(user(task.prompt if opening is None else opening))
-        self._show(observation)
+        if self.render_mode is not None:
+            self._show(observation)
         return observation, {
             "task": task.id,
             "split": task.split,
             "difficulty": task.difficulty,
-            "tools": self.tools.schemas,
+            "tools": self.tools.schemas if self._has_tools else [],
         }
 
-    def _choose(self, options: dict[str, Any]) -> Task:
-        """Return the task that the options name, or one that this instance's generator draws."""
-        unknown = set(options) - {"task", "split", "index"}
-        if unknown:
-            raise UsageError(f"unknown reset options {sorted(unknown)}; known: index, split, task")
-        if (wanted := options.get("task")) is not None:
-            return wanted if isinstance(wanted, Task) else self.tasks.find(str(wanted))
-        split = check_split(self.tasks, options.get("split", self.split))
-        index = options.get("index")
+    def _instructions(self) -> str:
+        """Return the system message: the environment's own words and how to call tools, written once a dialect."""
+        if self._instructed[0] is not self.dialect:
+            of_tools = self.dialect.instructions(self.tools) if self._has_tools else ""
+            text = "\n\n".join(part for part in (self.system_prompt, of_tools) if part)
+            self._instructed = (self.dialect, text)
+        return self._instructed[1]
+
+    def _choose(self, seed: int | None, options: Mapping[str, Any] | None) -> Task:
+        """Return the task that the options name, or one that the seed or this instance's generator draws."""
+        split, index = self.split, None
+        if options:
+            if unknown := set(options) - {"task", "split", "index"}:
+                raise UsageError(f"unknown reset options {sorted(unknown)}; known: index, split, task")
+            if (wanted := options.get("task")) is not None:
+                return wanted if isinstance(wanted, Task) else self.tasks.find(str(wanted))
+            split, index = check_split(self.tasks, options.get("split", split)), options.get("index")
         if index is None:
-            index = int(self.np_random.integers(self.tasks.size(split) or 2**31))
+            size = self.tasks.size(split) or 2**31
+            index = int(self.np_random.integers(size)) if seed is None else _scramble(seed) % size
         return self.tasks.get(split, index)
 
     async def _step(self, action: Action) -> StepResult:
@@ -296,31 +340,33 @@ class Env(gymnasium.Env[list[Message], Action]):
         self._actions.append(action)
         if self.render_mode is not None:
             self._show([{"role": "assistant", "content": action if isinstance(action, str) else text_of(action)}])
-        observation = await self._play(action)
+        try:
+            text, calls = self._read(action)
+            if calls:
+                observation = [await self._run(call) for call in calls]
+            else:
+                answer = self.respond(text)
+                if type(answer) is CoroutineType:
+                    answer = await answer
+                observation = [user(answer)]
+                self._understood()
+        except ToolError as mistake:
+            self._format_errors += 1
+            self._unreadable += 1
+            observation = [self.dialect.problem(bounded(str(mistake), MAX_RESULT_CHARS))]
+        except Exception as error:
+            self._blame(error)
+            raise
         if self._reason is None:
             self._reason = self._limit_reached()
-        return await self._settle(observation)
+        return self._settle(observation) if self._reason is None else await self._end(observation)
 
     async def _interrupt(self, reason: Reason) -> StepResult:
         if self._task is None or self._reason is not None:
             raise ResetNeeded("there is no running episode to interrupt")
         self._channels = self._zeros.copy()
         self._reason = reason
-        return await self._settle([])
-
-    async def _play(self, action: Action) -> list[Message]:
-        """Read the action, run what it asks for, and return the messages that answer it."""
-        try:
-            text, calls = self._read(action)
-            if calls:
-                return [await self._run(call) for call in calls]
-            answer = await self._guard(self.respond, text)
-        except ToolError as mistake:
-            self._format_errors += 1
-            self._unreadable += 1
-            return [self.dialect.problem(str(mistake))]
-        self._understood()
-        return [user(answer)]
+        return await self._end([])
 
     def _read(self, action: Action) -> tuple[str, Sequence[ToolCall]]:
         """Return the text and the calls of an action. Raises `ToolError` if it cannot be read."""
@@ -348,31 +394,42 @@ class Env(gymnasium.Env[list[Message], Action]):
             content = bounded(await self._invoke(tool, arguments), tool.max_chars)
         except ToolError as mistake:
             self._tool_errors += 1
-            content = f"Error: {mistake}"
+            content = bounded(f"Error: {mistake}", MAX_RESULT_CHARS)
         return self.dialect.result(call, content)
 
     async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         method = getattr(self, tool.method.__name__)
         if self._is_async and not tool.is_async:
             method = partial(asyncio.to_thread, method)
-        return await self._guard(method, **arguments)
+        result = self._call(method, **arguments)
+        return await self._awaited(result) if type(result) is CoroutineType else result
 
     def _understood(self) -> None:
         self._format_errors = 0
         if "format" in self._zeros:
             self._channels["format"] = 1.0
 
-    async def _guard(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call what an author wrote, and await it if need be. What is not the model's mistake has broken the episode."""
+    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call what an author wrote. What it returns may still have to be awaited."""
         try:
-            result = function(*args, **kwargs)
-            return await result if isinstance(result, Coroutine) else result
-        except AgentGymError as error:
-            if not isinstance(error, ToolError):
-                self._reason = Reason.INFRASTRUCTURE
-            raise
+            return function(*args, **kwargs)
         except Exception as error:
-            self._reason = Reason.INFRASTRUCTURE
+            self._blame(error)
+            raise
+
+    async def _awaited(self, result: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await result
+        except Exception as error:
+            self._blame(error)
+            raise
+
+    def _blame(self, error: Exception) -> None:
+        """Mark the episode as failed, unless `error` is the model's mistake; a stranger's error becomes ours."""
+        if isinstance(error, ToolError):
+            return
+        self._reason = Reason.INFRASTRUCTURE
+        if not isinstance(error, AgentGymError):
             raise InfrastructureError(f"{type(self).__name__} broke on task {self.task.id!r}: {error!r}") from error
 
     def _limit_reached(self) -> Reason | None:
@@ -382,18 +439,23 @@ class Env(gymnasium.Env[list[Message], Action]):
             return Reason.TIME
         return Reason.MAX_TURNS if len(self._actions) >= self.max_turns else None
 
-    async def _settle(self, observation: list[Message]) -> StepResult:
-        """Grade if the episode has ended, pay the turn, and say how things stand."""
-        reason = self._reason
-        if reason is not None:
-            self._channels.update(await self._guard(self.grade) or {})
-        channels = self._channels
-        self._turns.append(channels)
-        info: dict[str, Any] = {"rewards": channels.copy(), "turn": len(self._turns)}
-        if self._transcript:
+    def _settle(self, observation: list[Message]) -> StepResult:
+        """Pay the turn, and say how things stand."""
+        turns, channels = self._turns, self._channels
+        turns.append(channels)
+        if self.render_mode is not None:
             self._show(observation)
-        if reason is None:
-            return StepResult(observation, self.scheme.pay(self._turns), False, False, info)
+        info = {"rewards": channels.copy(), "turn": len(turns)}
+        return StepResult(observation, self.scheme.pay(turns), False, False, info)
+
+    async def _end(self, observation: list[Message]) -> StepResult:
+        """Grade the episode, settle its last turn, and say how it ended."""
+        grades = self._call(self.grade)
+        if type(grades) is CoroutineType:
+            grades = await self._awaited(grades)
+        self._channels.update(grades or {})
+        observation, reward, _, _, info = self._settle(observation)
+        reason = self._reason or Reason.INFRASTRUCTURE
         info["ending"] = reason.value
         info["is_success"] = self._outcome() >= SOLVED_AT
         info["counts"] = {
@@ -402,12 +464,17 @@ class Env(gymnasium.Env[list[Message], Action]):
             "format_errors": self._unreadable,
         }
         ending = reason.ending
-        reward = self.scheme.pay(self._turns)
         return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
 
     def _outcome(self) -> float:
         return sum(turn.get(OUTCOME, 0.0) for turn in self._turns)
 
     def _show(self, messages: list[Message]) -> None:
-        if self.render_mode is not None:
-            self._transcript.extend(messages)
+        self._transcript.extend(messages)
+
+
+def _scramble(seed: int) -> int:
+    """Return 64 bits that look random and depend on `seed` alone, so that neighbouring seeds choose unlike tasks."""
+    mixed = (seed + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+    mixed = (mixed ^ mixed >> 29) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+    return mixed ^ mixed >> 32

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
+from agentgym import strict_json
 from agentgym.errors import ToolError
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -32,8 +33,8 @@ class ToolCall:
     id: str = ""
 
     def to_dict(self, *, arguments_as_text: bool = False) -> dict[str, Any]:
-        """Return the call in message form. OpenAI's API wants the arguments as JSON text, chat templates as an object."""
-        arguments = json.dumps(self.arguments) if arguments_as_text else dict(self.arguments)
+        """Return the call in message form: OpenAI wants the arguments as JSON text, chat templates as an object."""
+        arguments = json.dumps(dict(self.arguments)) if arguments_as_text else dict(self.arguments)
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": arguments}}
 
 
@@ -75,13 +76,16 @@ def _read_call(entry: Any) -> ToolCall:
     function = entry.get("function") if isinstance(entry, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise ToolError('A tool call must look like {"function": {"name": ..., "arguments": {...}}}.')
-    arguments = function.get("arguments") or {}
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError) as error:
-            raise ToolError(f"The arguments of {function['name']!r} are not valid JSON: {error}.") from None
-    return ToolCall(function["name"], arguments, str(entry.get("id") or ""))
+    name, arguments = function["name"], function.get("arguments")
+    try:
+        if isinstance(arguments, str):
+            arguments = strict_json.read_object(arguments) if arguments.strip() else {}
+        strict_json.check_value(arguments)
+    except strict_json.JsonProblem as problem:
+        raise ToolError(f"The arguments of {name[:100]!r} cannot be read: {problem}") from None
+    if not isinstance(arguments, Mapping | None):
+        raise ToolError(f"The arguments of {name[:100]!r} must be an object, not {strict_json.kind_of(arguments)}.")
+    return ToolCall(name, arguments or {}, str(entry.get("id") or ""))
 
 
 def text_of(message: Mapping[str, Any]) -> str:
@@ -89,4 +93,7 @@ def text_of(message: Mapping[str, Any]) -> str:
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
-    return "".join(block.get("text", "") for block in content if block.get("type") == "text")
+    if not isinstance(content, list | tuple):
+        return ""
+    blocks = [block for block in content if isinstance(block, Mapping) and block.get("type") == "text"]
+    return "".join(str(block.get("text") or "") for block in blocks)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from agentgym.env import Env, Solution
-from agentgym.messages import Message
+from agentgym.messages import Message, assistant
 from agentgym.spaces import Action
 
 
@@ -87,7 +87,7 @@ Policy = ChatPolicy | TokenPolicy
 
 
 class _Scripted:
-    """Plays what a solution yields, written in the environment's dialect."""
+    """Plays what a solution yields, written in the environment's dialect where it can be."""
 
     def __init__(self, env: Env):
         self._env = env
@@ -102,7 +102,11 @@ class _Scripted:
         self._begun = True
         if isinstance(move, str):
             return move
-        return self._env.dialect.render("", [move], self._env.tools)
+        try:
+            return self._env.dialect.render("", [move], self._env.tools)
+        except ValueError:
+            # No dialect can write everything; an assistant message can.
+            return assistant("", [move])
 
 
 class ScriptedPolicy:

@@ -8,10 +8,11 @@ made. `gymnasium.make("agentgym.envs:agentgym/sql-v0")` therefore works with not
 from __future__ import annotations
 
 import re
+import warnings
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -38,7 +39,7 @@ def register(env_id: str, entry_point: str | type[Env], **kwargs: Any) -> None:
         entry_point: `"module:Class"`, imported only when needed, or the class itself.
         kwargs: Arguments that `make` passes to the class unless told otherwise.
     """
-    gymnasium.register(env_id, entry_point=entry_point, kwargs=kwargs)
+    gymnasium.register(env_id, entry_point=cast(Any, entry_point), kwargs=kwargs)
 
 
 def make(env_id: str, **kwargs: Any) -> Env:
@@ -120,8 +121,13 @@ def _register_declared() -> frozenset[str]:
     plugins = {plugin.name: plugin.value for plugin in entry_points(group=PLUGIN_GROUP)}
     declared = plugins | BUILTIN
     for env_id, path in declared.items():
-        if env_id not in gymnasium.registry:
+        if env_id in gymnasium.registry:
+            continue
+        try:
             gymnasium.register(env_id, entry_point=path)
+        except gymnasium.error.Error as error:
+            # Somebody else's package must not keep every other environment from being used.
+            warnings.warn(f"the environment {env_id!r} ({path}) cannot be registered: {error}", stacklevel=2)
     return frozenset(declared)
 
 

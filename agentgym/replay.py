@@ -7,6 +7,7 @@ from typing import Any
 
 from agentgym.env import Env
 from agentgym.registry import make
+from agentgym.task import Task
 from agentgym.trajectory import Trajectory
 
 
@@ -17,7 +18,7 @@ class Difference:
     turn: int
     """Number of the turn, from 1; 0 is the opening."""
     what: str
-    """`opening`, `observation`, `rewards`, `reward` or `ending`."""
+    """`task`, `opening`, `observation`, `rewards`, `reward` or `ending`."""
     recorded: Any
     replayed: Any
 
@@ -25,29 +26,32 @@ class Difference:
         return f"turn {self.turn}: {self.what} was {self.recorded!r}, is now {self.replayed!r}"
 
 
-def replay(trajectory: Trajectory, env: Env | None = None) -> Difference | None:
+def replay(trajectory: Trajectory, env: Env | None = None, task: Task | None = None) -> Difference | None:
     """Play the recorded actions again and return the first difference, or `None` if there is none.
 
     Args:
         trajectory: What was recorded. Episodes that failed or were interrupted are compared up to that point.
         env: Where to play it; made from the trajectory's id and arguments if not given, and then closed.
+        task: The task; looked up in the environment's own tasks if not given.
     """
     if env is not None:
-        return _compare(trajectory, env)
+        return _compare(trajectory, env, task)
     made = make(trajectory.env_id, **trajectory.env_kwargs)
     try:
-        return _compare(trajectory, made)
+        return _compare(trajectory, made, task)
     finally:
         made.close()
 
 
-def _compare(trajectory: Trajectory, env: Env) -> Difference | None:
-    opening, _ = env.reset(seed=trajectory.seed, options={"task": trajectory.task_id})
+def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference | None:
+    opening, _ = env.reset(seed=trajectory.seed, options={"task": task or trajectory.task_id})
     if env.task.hash != trajectory.task_hash:
         return Difference(0, "task", trajectory.task_hash, env.task.hash)
     if opening != trajectory.opening:
         return Difference(0, "opening", trajectory.opening, opening)
     for number, turn in enumerate(trajectory.turns, start=1):
+        if env.reason is not None:
+            return Difference(number - 1, "ending", None, env.reason)
         if turn.action is not None:
             result = env.step(turn.action)
         elif trajectory.reason is not None:

@@ -74,6 +74,10 @@ class Scheme:
     """Accept what `lint` refuses, e.g. to reproduce how direct accumulation collapses."""
 
     @cached_property
+    def _weights(self) -> tuple[tuple[str, float], ...]:
+        return tuple(self.weights.items())
+
+    @cached_property
     def is_simple(self) -> bool:
         """Whether a turn's pay depends on that turn alone."""
         return not self.gates and not self.averaged
@@ -85,7 +89,9 @@ class Scheme:
             source = [turn.get(gate.on, 0.0) for turn in values]
             for index, turn in enumerate(values):
                 if not gate.is_open(source, index):
-                    turn.update({name: 0.0 for name in gate.opens if name in turn})
+                    for name in gate.opens:
+                        if name in turn:
+                            turn[name] = 0.0
         return values
 
     def turn_rewards(self, turns: Turns) -> list[float]:
@@ -97,13 +103,20 @@ class Scheme:
 
     def total(self, turns: Turns) -> float:
         """Return the episode's reward."""
-        return sum(self.turn_rewards(turns))
+        values, total = self.gated(turns) if self.gates else turns, 0.0
+        for name, weight in self._weights:
+            earned = sum([turn[name] for turn in values if name in turn])
+            total += weight * earned / max(1, len(turns)) if name in self.averaged else weight * earned
+        return total
 
     def pay(self, turns: Turns) -> float:
         """Return what the last of `turns` adds to the total: what `step` pays now. Payments add up to `total`."""
         if self.is_simple:
-            weights = self.weights
-            return sum(weights.get(name, 0.0) * value for name, value in turns[-1].items())
+            last, pay = turns[-1], 0.0
+            for name, weight in self._weights:
+                if value := last.get(name):
+                    pay += weight * value
+            return pay
         return self.total(turns) - self.total(turns[:-1])
 
 
@@ -153,13 +166,20 @@ def _bounds(
     low, high = channel.low, channel.high
     if name == OUTCOME:
         low, high = (SOLVED_AT, max(high, SOLVED_AT)) if solved else (low, min(high, _just_below_solved(channel)))
-    elif any(name in gate.opens for gate in scheme.gates):
-        if not solved and _shut_when_failed(scheme, channels, name):
-            return 0.0, 0.0
+    elif not solved and _shut_when_failed(scheme, name):
+        return 0.0, 0.0
+    if any(name in gate.opens for gate in scheme.gates):
         low, high = min(low, 0.0), max(high, 0.0)
-    times = max_turns if channel.per_turn and name not in scheme.averaged else 1
-    ends = (weight * low * times, weight * high * times)
+    times = _times(channel.per_turn, name in scheme.averaged, max_turns)
+    ends = [weight * value * count for value in (low, high) for count in times]
     return min(ends), max(ends)
+
+
+def _times(per_turn: bool, averaged: bool, max_turns: int) -> tuple[float, ...]:
+    """How often a channel's value can be paid in an episode, at least and at most."""
+    if per_turn:
+        return (1.0,) if averaged else (1.0, float(max_turns))
+    return (1.0 / max_turns, 1.0) if averaged else (1.0,)
 
 
 def _just_below_solved(channel: Channel) -> float:
@@ -167,11 +187,11 @@ def _just_below_solved(channel: Channel) -> float:
     return max(channel.low, 0.0)
 
 
-def _shut_when_failed(scheme: Scheme, channels: Mapping[str, Channel], name: str) -> bool:
+def _shut_when_failed(scheme: Scheme, name: str) -> bool:
     return any(
         name in gate.opens
         and gate.on == OUTCOME
-        and (gate.at_least > 0.0 or gate.strict and gate.at_least >= 0.0)
+        and (gate.at_least > 0.0 or (gate.strict and gate.at_least >= 0.0))
         and gate.scope == "trajectory"
         for gate in scheme.gates
     )

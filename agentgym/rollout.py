@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agentgym.endings import Reason
 from agentgym.env import Env, StepResult
-from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Message
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.spaces import Action
@@ -133,16 +134,17 @@ async def _attempts(job: Job, policy: Policy, factory: EnvFactory, pool: EnvPool
     """Run a job; try again on a fresh environment when what surrounds the model breaks."""
     failed: Trajectory | None = None
     for attempt in range(limits.retries + 1):
-        env = pool.take()
-        episode = _Episode(job, env, policy, factory, limits)
+        episode = _Episode(job, policy, factory, limits)
+        env: Env | None = None
         try:
-            trajectory = await episode.run()
+            env = pool.take()
+            trajectory = await episode.run(env)
         except (InfrastructureError, TimeoutError) as error:
             failed = episode.failed(error)
-            env.close()
+            _discard(env)
             await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
         except BaseException:
-            env.close()
+            _discard(env)
             raise
         else:
             pool.give_back(env)
@@ -154,11 +156,20 @@ async def _attempts(job: Job, policy: Policy, factory: EnvFactory, pool: EnvPool
     return failed
 
 
+def _discard(env: Env | None) -> None:
+    """Close an environment that may be broken: that it cannot even be closed must not hide why it was given up."""
+    if env is not None:
+        with suppress(Exception):
+            env.close()
+
+
 class _Episode:
     """One try at one job."""
 
-    def __init__(self, job: Job, env: Env, policy: Policy, factory: EnvFactory, limits: Limits):
-        self._job, self._env, self._policy, self._limits = job, env, policy, limits
+    _env: Env
+
+    def __init__(self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits):
+        self._job, self._policy, self._limits = job, policy, limits
         self._started = time.perf_counter()
         task = job.task
         self._trajectory = Trajectory(
@@ -176,10 +187,11 @@ class _Episode:
             attempt=job.attempt,
         )
 
-    async def run(self) -> Trajectory:
-        """Play the episode to its end."""
+    async def run(self, env: Env) -> Trajectory:
+        """Play the episode to its end in `env`."""
+        self._env = env
         job, trajectory = self._job, self._trajectory
-        observation, info = await self._within(self._env.areset(seed=job.seed, options={"task": job.task}))
+        observation, info = await self._within(env.areset(seed=job.seed, options={"task": job.task}))
         trajectory.opening = observation
         if isinstance(self._policy, TokenPolicy):
             await self._play_tokens(self._policy, observation, info["tools"])
@@ -215,6 +227,8 @@ class _Episode:
                 return
             history = tokens.prompt_ids + tokens.completion_ids
             said = await self._within(self._asked(policy.generate(history, room, self._job.id)))
+            if not said.ids:
+                raise InfrastructureError(f"policy {policy.name!r} sampled nothing, not even the end of its turn")
             span = tokens.append_sampled(said.ids, said.logprobs, said.version)
             result = await self._step(policy.codec.decode(said.ids), span)
             if self._trajectory.reason is None:
@@ -244,9 +258,9 @@ class _Episode:
         """Await the policy. It is ours, so whatever it raises is infrastructure, except for the caller's mistakes."""
         try:
             return await question
-        except (UsageError, InfrastructureError):
+        except (UsageError, InfrastructureError, TimeoutError):
             raise
-        except (AgentGymError, OSError, RuntimeError) as error:
+        except Exception as error:
             raise InfrastructureError(f"policy {self._policy.name!r}: {error!r}") from error
 
     async def _within(self, work: Any) -> Any:

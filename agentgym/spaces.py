@@ -9,7 +9,7 @@ from gymnasium.spaces import Space
 
 from agentgym.dialects.base import Dialect
 from agentgym.messages import Message, ToolCall
-from agentgym.tool import Toolset
+from agentgym.tool import Tool, Toolset
 
 Action = str | Mapping[str, Any]
 """What a policy produced: its text, or an assistant message with `tool_calls`."""
@@ -59,9 +59,12 @@ class ActionSpace(Space[Action]):
         if not tools:
             return str(int(self.np_random.integers(0, 101)))
         chosen = tools[int(self.np_random.integers(len(tools)))]
-        properties = chosen.parameters.get("properties", {})
-        arguments = {name: self._value(schema) for name, schema in properties.items()}
-        return self._dialect.render("", [ToolCall(chosen.name, arguments)], self._tools)
+        return self._dialect.render("", [ToolCall(chosen.name, self.sample_arguments(chosen))], self._tools)
+
+    def sample_arguments(self, tool: Tool) -> dict[str, Any]:
+        """Return random arguments for a tool, of the right types."""
+        properties = tool.parameters.get("properties", {})
+        return {name: self._value(schema) for name, schema in properties.items()}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ActionSpace) and self._tools.names == other._tools.names

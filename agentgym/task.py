@@ -51,9 +51,9 @@ class Task:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Task:
         """Rebuild a task from `to_dict`. Raises `TaskError` if the content does not match its recorded hash."""
-        values = dict(data)
+        values: dict[str, Any] = {**data, "tags": tuple(data.get("tags", ()))}
         recorded = values.pop("hash", None)
-        task = cls(**values | {"tags": tuple(values.get("tags", ()))})
+        task = cls(**values)
         if recorded is not None and recorded != task.hash:
             raise TaskError(f"task {task.id!r} was changed: its hash is {task.hash[:12]}, recorded was {recorded[:12]}")
         return task
@@ -165,7 +165,7 @@ class GeneratedTasks:
 
     def get(self, split: str, index: int) -> Task:
         """Generate task number `index` of `split`."""
-        size = self.size(split)
+        size = self._sizes[split] if split in self._sizes else self.size(split)
         if index < 0 or (size is not None and index >= size):
             raise TaskError(f"split {split!r} has no task {index}; it has {'no end' if size is None else size}")
         return self._generate(split, index)
@@ -192,7 +192,7 @@ def split_of(content: str, shares: Mapping[str, float]) -> str:
         reached += share
         if point < reached:
             return split
-    return next(reversed(shares))
+    return list(shares)[-1]
 
 
 def write_manifest(path: Path, tasks: Sequence[Task]) -> None:
@@ -204,7 +204,8 @@ def write_manifest(path: Path, tasks: Sequence[Task]) -> None:
 def read_manifest(path: Path) -> TaskList:
     """Read a manifest. Raises `UsageError` naming the line that is not a task, `TaskError` if one was changed."""
     tasks: list[Task] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    # Not splitlines: JSON strings may hold separators that it splits at.
+    for number, line in enumerate(path.read_text(encoding="utf-8").rstrip("\n").split("\n"), start=1):
         try:
             tasks.append(Task.from_dict(json.loads(line)))
         except (json.JSONDecodeError, TypeError) as error:

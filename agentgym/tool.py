@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, get_type_hints
 
 from docstring_parser import DocstringStyle, parse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
 from agentgym.errors import ToolError, UsageError
@@ -25,7 +28,9 @@ MAX_RESULT_CHARS = 8_000
 """Tool results are cut to this many characters, unless a tool says otherwise."""
 
 _MARK = "__agentgym_tool__"
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_VALUE_KEYS = frozenset({"default", "enum", "const", "examples"})
+"""Keys of a JSON schema under which there are values, not schemas."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,9 @@ class ToolOptions:
     max_chars: int = MAX_RESULT_CHARS
 
 
-def tool(method: _Method | None = None, *, name: str | None = None, max_chars: int = MAX_RESULT_CHARS) -> Any:
+def tool(
+    method: Callable[..., Any] | None = None, *, name: str | None = None, max_chars: int = MAX_RESULT_CHARS
+) -> Any:
     """Make a typed, documented method a tool. Works on plain and on `async def` methods.
 
     Args:
@@ -45,7 +52,9 @@ def tool(method: _Method | None = None, *, name: str | None = None, max_chars: i
         max_chars: Results longer than this are cut, with a note of how much.
     """
 
-    def mark(function: _Method) -> _Method:
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not inspect.isfunction(function):
+            raise UsageError(f"@tool goes on plain methods, not on {function!r}")
         setattr(function, _MARK, ToolOptions(name, max_chars))
         return function
 
@@ -53,20 +62,26 @@ def tool(method: _Method | None = None, *, name: str | None = None, max_chars: i
 
 
 class Tool:
-    """A tool of a class: its schema, and how to check arguments for it. Knows no instance; `bind` gives it one."""
+    """A tool of a class: its schema, and how to check arguments for it. Knows no instance."""
 
     def __init__(self, method: Callable[..., Any], options: ToolOptions):
-        self.method = method
+        self.method, self._options = method, options
         self.name = options.name or method.__name__
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"tool name {self.name!r} must be up to 64 of A-Z a-z 0-9 _ . - and not begin with a digit"
+            )
         self.max_chars = options.max_chars
         self.is_async = inspect.iscoroutinefunction(method)
-        self._parameters, self.description = _arguments_model(method, self.name)
+        try:
+            self._parameters, self.description = _arguments_model(method, self.name)
+            self.parameters: dict[str, Any] = _without_titles(self._parameters.model_json_schema())
+        except (NameError, PydanticUserError) as error:
+            raise UsageError(f"tool {self.name!r}: a parameter's type has no JSON schema: {error}") from error
 
-    @cached_property
-    def parameters(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
-        schema = self._parameters.model_json_schema()
-        return _without_titles(schema)
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The arguments model was made on the spot, so no other process could find it by name.
+        return Tool, (self.method, self._options)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -80,7 +95,7 @@ class Tool:
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return validated and coerced arguments, ready to pass. Raises `ToolError` saying what was expected."""
         try:
-            checked = self._parameters.model_validate(arguments)
+            checked = self._parameters.model_validate(dict(arguments) if isinstance(arguments, Mapping) else arguments)
         except ValidationError as error:
             raise ToolError(f"{self.name}: {_explain(error)} Usage: {self.usage}") from None
         except RecursionError:
@@ -93,9 +108,8 @@ class Tool:
         required = set(self.parameters.get("required", ()))
         parts = []
         for name, schema in self.parameters.get("properties", {}).items():
-            kind = schema.get("type") or "/".join(str(option.get("type", "any")) for option in schema.get("anyOf", []))
             default = "" if name in required else f" = {json.dumps(schema.get('default'))}"
-            parts.append(f"{name}: {kind or 'any'}{default}")
+            parts.append(f"{name}: {kind_of(schema)}{default}")
         return f"{self.name}({', '.join(parts)})"
 
 
@@ -103,21 +117,30 @@ class Toolset:
     """The tools of one environment class, by name."""
 
     def __init__(self, tools: Iterable[Tool]):
-        self._tools = {tool.name: tool for tool in tools}
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self._tools:
+                raise UsageError(f"two tools are called {tool.name!r}; give one of them another name")
+            self._tools[tool.name] = tool
 
     @classmethod
     def of(cls, owner: type) -> Toolset:
-        """Collect the `@tool` methods of a class, in order of definition, bases first."""
+        """Collect the `@tool` methods of a class, in order of definition, bases first.
+
+        An override takes the place of what it overrides; one without `@tool` is no tool any more.
+        """
         found: dict[str, Tool] = {}
         for base in reversed(owner.__mro__):
             for attribute, value in vars(base).items():
                 if isinstance(options := getattr(value, _MARK, None), ToolOptions):
+                    if not inspect.isfunction(value):
+                        raise UsageError(f"tool {attribute!r} of {base.__name__} must be a plain method")
                     found[attribute] = Tool(value, options)
                 elif attribute in found:
                     del found[attribute]
         return cls(found.values())
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
     def __len__(self) -> int:
@@ -134,7 +157,11 @@ class Toolset:
     @property
     def schemas(self) -> list[dict[str, Any]]:
         """Schemas of all tools, as new data."""
-        return [tool.schema for tool in self]
+        return json.loads(self._schemas_text)
+
+    @cached_property
+    def _schemas_text(self) -> str:
+        return json.dumps([tool.schema for tool in self])
 
     def get(self, name: str) -> Tool:
         """Return a tool by name. Raises `ToolError` naming the tools there are."""
@@ -150,19 +177,39 @@ class Toolset:
         return self.get(call.name).check(call.arguments)
 
 
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """Return the type that a JSON schema stands for, in a word or two."""
+    if "enum" in schema:
+        return "|".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
+    if options := schema.get("anyOf"):
+        return "|".join(kind_of(option) for option in options)
+    if schema.get("type") == "array" and "items" in schema:
+        return f"list of {kind_of(schema['items'])}"
+    return str(schema.get("type") or ("object" if "$ref" in schema else "any"))
+
+
 def bounded(value: Any, max_chars: int) -> str:
     """Return a tool's result as text of at most `max_chars` characters, saying what was cut."""
+    text = _as_text(value)
+    if len(text) > max_chars:
+        note = f"\n[cut: {len(text)} characters, of which the first {{kept}} are shown]"
+        kept = max(0, max_chars - len(note) - 8)
+        text = (text[:kept] + note.format(kept=kept))[:max_chars]
+    # Lone surrogates, as from file names that are not UTF-8, would break whoever encodes the message.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _as_text(value: Any) -> str:
     if value is None:
-        text = "done"
-    elif isinstance(value, str):
-        text = value
-    else:
-        text = json.dumps(to_jsonable_python(value, fallback=str), ensure_ascii=False)
-    if len(text) <= max_chars:
-        return text
-    note = f"\n[cut: {len(text)} characters, of which the first {{kept}} are shown]"
-    kept = max(0, max_chars - len(note) - 8)
-    return text[:kept] + note.format(kept=kept)
+        return "done"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    try:
+        return json.dumps(to_jsonable_python(value, fallback=str), ensure_ascii=False)
+    except (ValueError, RecursionError):  # bytes that are not text somewhere inside, or a structure that holds itself
+        return repr(value)
 
 
 def _arguments_model(method: Callable[..., Any], name: str) -> tuple[type[BaseModel], str]:
@@ -196,7 +243,12 @@ def _without_titles(schema: Any) -> Any:
     kept = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
     if isinstance(properties := kept.get("properties"), dict):
         kept["properties"] = {name: _without_titles(part) for name, part in properties.items()}
-    return {key: value if key == "properties" else _without_titles(value) for key, value in kept.items()}
+    as_they_are = _VALUE_KEYS | {"properties"}
+    return {key: value if key in as_they_are else _without_titles(value) for key, value in kept.items()}
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 
 
 def _explain(error: ValidationError) -> str:
@@ -211,7 +263,6 @@ def _explain(error: ValidationError) -> str:
         elif not where:
             problems.append("the arguments must be an object.")
         else:
-            given = repr(problem["input"])
-            given = given if len(given) <= 80 else given[:77] + "..."
+            given = _SHORT.repr(problem["input"])
             problems.append(f"argument {where!r}: {problem['msg']}, got {given}.")
     return " ".join(problems)

@@ -6,6 +6,7 @@ Token ids are kept exactly as sampled; history is never rendered or tokenised ag
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -123,8 +124,8 @@ class Trajectory:
 
     @property
     def success(self) -> bool:
-        """Whether the task was solved."""
-        return self.outcome >= SOLVED_AT
+        """Whether the task was solved. A failed episode never was, whatever its turns had earned."""
+        return self.ending is not Ending.FAILED and self.outcome >= SOLVED_AT
 
     @property
     def reward(self) -> float:
@@ -171,7 +172,9 @@ def _turn(data: Mapping[str, Any]) -> Turn:
 
 
 def write_jsonl(path: Path, trajectories: Iterable[Trajectory], *, append: bool = False) -> None:
-    """Write trajectories, one JSON object a line."""
+    """Write trajectories, one JSON object a line; appending first removes a last line that a crash cut off."""
+    if append:
+        _mend(path)
     with path.open("a" if append else "w", encoding="utf-8") as file:
         for trajectory in trajectories:
             # ASCII escapes keep lone surrogates, which models do produce, exactly as they were.
@@ -184,7 +187,10 @@ def read_jsonl(path: Path) -> Iterator[Trajectory]:
     Raises:
         UsageError: A line is not a trajectory; the message names file and line.
     """
-    lines = path.read_text(encoding="utf-8").split("\n")
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not a file of trajectories: {error}") from error
     for number, line in enumerate(lines, start=1):
         if not line:
             continue
@@ -194,5 +200,26 @@ def read_jsonl(path: Path) -> Iterator[Trajectory]:
             if number == len(lines):
                 return
             raise UsageError(f"{path}:{number}: not a trajectory: {error}") from error
+        except UsageError as error:
+            raise UsageError(f"{path}:{number}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"{path}:{number}: not a trajectory: {error}") from error
+            raise UsageError(f"{path}:{number}: not a trajectory: {error!r}") from error
+
+
+def _mend(path: Path) -> None:
+    """Make a file end with a whole line: finish the last one if it is all there, remove it if a crash cut it off."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    with path.open("rb+") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read() == b"\n":
+            return
+        file.seek(0)
+        content = file.read()
+        start = content.rfind(b"\n") + 1
+        try:
+            json.loads(content[start:])
+        except ValueError:
+            file.truncate(start)
+        else:
+            file.write(b"\n")

@@ -20,12 +20,16 @@ from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList, split_of
 TEST_UNSEEN = "test_unseen"
 SHARES = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
 """Shares of the splits when they are made by hash."""
+_SPLITS = (TRAIN, VALIDATION, TEST, TEST_UNSEEN)
 _FOLDERS = ("database", "databases", "dev_databases", "train_databases", "test_database", "")
 _ENDINGS = {".sqlite": "sqlite", ".db": "sqlite", ".sqlite3": "sqlite", ".duckdb": "duckdb"}
 _GOLD = ("gold_sql", "query", "SQL", "sql")
 _LEVELS = {"easy": 1, "simple": 1, "medium": 2, "moderate": 2, "hard": 3, "challenging": 3, "extra": 4}
 _FILE_SPLITS = {"train": TRAIN, "dev": VALIDATION, "validation": VALIDATION, "val": VALIDATION, "test": TEST}
 _NOT_QUESTIONS = ("tables", "_tables", "_gold")
+_PARTS = re.compile(
+    r"\b(?:join|group by|having|intersect|except|union|order by|limit|in\s*\(\s*select)\b", re.IGNORECASE
+)
 _OUTER_ORDER = re.compile(r"\border\s+by\b(?![^()]*\))", re.IGNORECASE)
 
 
@@ -54,7 +58,7 @@ class SpiderTasks(TaskList):
     Args:
         folder: Where the question files and databases are.
         split_by: `"file"`: files named like train, dev and test are the splits (others count as train). `"hash"`:
-            a question's database and gold SQL decide. `"auto"`: by file if the names tell at least two apart.
+            a question's database and gold SQL decide. `"auto"`: by file if a name says dev or test.
         unseen: Share of the databases whose questions form the split `test_unseen` and no other.
         keep_degenerate: Keep questions whose gold result is marked as empty, NULL or trivial.
     """
@@ -74,10 +78,10 @@ class SpiderTasks(TaskList):
         if not entries:
             raise UsageError(f"{str(folder)!r} has no question file (.json or .jsonl with 'question' and 'db_id')")
         files = dict.fromkeys(entry.file for entry in entries)
-        by_file = split_by == "file" or (split_by == "auto" and len({_split_of_file(file) for file in files}) > 1)
+        by_file = split_by == "file" or (split_by == "auto" and any(_split_of_file(file) != TRAIN for file in files))
         kept = [entry for entry in entries if keep_degenerate or not entry.fields.get("degenerate_result")]
         drafts = [self._task(entry, by_file, unseen) for entry in kept]
-        super().__init__(_first_of_each(drafts))
+        super().__init__(_first_of_each(sorted(drafts, key=lambda task: _SPLITS.index(task.split))))
 
     def database_file(self, task: Task) -> Path:
         """Return the database file of a task. Raises `TaskError` if this folder has none such."""
@@ -124,8 +128,7 @@ def _difficulty(fields: Mapping[str, Any], sql: str) -> int:
         return max(1, stated)
     if isinstance(stated, str):
         return _LEVELS.get(stated.lower().split()[0] if stated.strip() else "", 2)
-    parts = re.findall(r"\b(?:join|group by|having|intersect|except|union|order by|limit|in\s*\(\s*select)\b", sql.lower())
-    return min(4, 1 + (len(parts) + 1) // 2)
+    return min(4, 1 + (len(_PARTS.findall(sql)) + 1) // 2)
 
 
 def _first_of_each(tasks: list[Task]) -> Iterator[Task]:

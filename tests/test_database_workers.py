@@ -11,7 +11,18 @@ import time
 
 import pytest
 
-from agentgym.tools.database import Column, DatabasePool, DatabaseSpec, QueryError, QueryErrorKind, QueryLimits, Table
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.database import (
+    Column,
+    DatabasePool,
+    DatabaseSpec,
+    QueryError,
+    QueryErrorKind,
+    QueryLimits,
+    Table,
+    duckdb_engine,
+)
+from agentgym.tools.database.duckdb_process import WorkerProcess
 
 SPEC = DatabaseSpec("small", (Table("t", (Column("a", "INTEGER"),), ((1,), (2,), (3,))),))
 COUNT = "SELECT count(*), sum(a) FROM t"
@@ -79,6 +90,35 @@ def test_an_interrupted_statement_leaves_the_worker_alive(pool):
         assert database.query(COUNT).rows == ((3, 6),)
 
 
+class DyingProcess(WorkerProcess):
+    """Dies of every statement."""
+
+    def request(self, message, timeout_s):
+        if message["op"] == "query":
+            os.kill(self.pid, signal.SIGKILL)
+        return super().request(message, timeout_s)
+
+
+def test_a_statement_that_kills_every_worker_is_blamed_for_it(pool, monkeypatch):
+    with pool.open(SPEC, "duckdb") as database:
+        with monkeypatch.context() as patch:
+            patch.setattr(duckdb_engine, "WorkerProcess", DyingProcess)
+            os.kill(pool.worker_pids()[0], signal.SIGKILL)
+            with pytest.raises(QueryError, match="memory"):
+                database.query(COUNT)
+        assert database.query(COUNT).rows == ((3, 6),)
+
+
+def test_a_worker_that_cannot_start_is_no_fault_of_the_statement(pool, monkeypatch):
+    with pool.open(SPEC, "duckdb") as database:
+        os.kill(pool.worker_pids()[0], signal.SIGKILL)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/bin/false")
+            with pytest.raises(InfrastructureError, match="did not start"):
+                database.query(COUNT)
+        assert database.query(COUNT).rows == ((3, 6),)
+
+
 def test_closing_leaves_no_process_and_no_directory(pool):
     pool.open(SPEC, "duckdb").query(COUNT)
     (pid,) = pool.worker_pids()
@@ -88,6 +128,16 @@ def test_closing_leaves_no_process_and_no_directory(pool):
     pool.close()
     assert not running(pid)
     assert not os.path.exists(directory)
+
+
+def test_a_handle_of_a_closed_pool_starts_no_other_worker(pool):
+    handles = [pool.open(SPEC, dialect) for dialect in ("duckdb", "sqlite")]
+    pool.close()
+    for database in handles:
+        with pytest.raises(UsageError, match="closed"):
+            database.query(COUNT)
+        database.close()
+    assert pool.worker_pids() == ()
 
 
 @pytest.mark.parametrize("ending", ["pass", "sys.exit(3)", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -40,14 +40,20 @@ class TinyShape:
     context: int = 1024
 
 
-def tiny_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
+def tiny_tokenizer(texts: Iterable[str], vocabulary: int, *, constants: Iterable[str] = ()) -> PreTrainedTokenizerFast:
     """Return a byte-level BPE tokenizer learned from `texts`; any text can be written in it.
 
     Words, spaces, signs and single digits are kept apart, so that a name or a number has the same tokens wherever it
-    stands: a small model learns to copy only what looks the same.
+    stands: a small model learns to copy only what looks the same. Words in capitals (keywords, types) take the space
+    around them along, and the name of a call its `@`, which shortens an episode by a third.
+
+    Args:
+        texts: What the model will read and write.
+        vocabulary: Number of tokens.
+        constants: Long texts that stand in every conversation; each becomes one token.
     """
     tokenizer = Tokenizer(models.BPE())
-    words = Regex(r"\p{L}+|\p{N}|\s|[^\p{L}\p{N}\s]")
+    words = Regex(r"@[\p{L}_]+| ?\p{Lu}{2,}[ \n]?|\p{L}+|\p{N}|\s|[^\p{L}\p{N}\s]")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(words, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
@@ -60,6 +66,7 @@ def tiny_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizer
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in constants])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,

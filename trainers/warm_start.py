@@ -93,7 +93,8 @@ def _make(settings: WarmStart, folder: Path, progress: Progress) -> None:
     trajectories = solutions(settings.env, settings.env_kwargs, settings.tasks, settings.seed, progress)
     progress("learning a tokenizer", 0, 1)
     texts = (text_of(message) for trajectory in trajectories for message in trajectory.messages)
-    tokenizer = tiny_tokenizer(texts, settings.shape.vocabulary)
+    constants = {text_of(t.opening[0]) for t in trajectories if t.opening[0].get("role") == "system"}
+    tokenizer = tiny_tokenizer(texts, settings.shape.vocabulary, constants=constants if len(constants) == 1 else ())
     model = tiny_model(tokenizer, settings.shape, settings.seed)
     if settings.steps:
         _fine_tune(model, tokenizer, trajectories, settings, progress)
@@ -121,6 +122,7 @@ def _fine_tune(
         assistant_only_loss=True,
         use_cpu=not torch.cuda.is_available(),
         bf16=False,
+        gradient_checkpointing=False,
         seed=settings.seed,
         report_to=[],
         save_strategy="no",

@@ -21,6 +21,14 @@ class CheckSkipped(Exception):
     """The check does not apply to this environment, or another check has already said why it cannot run."""
 
 
+class Blocked(CheckSkipped):
+    """The check cannot run, for a reason that another check is there to tell."""
+
+    def __init__(self, message: str, told_by: str):
+        super().__init__(f"{message}; see {told_by!r}")
+        self.told_by = told_by
+
+
 @dataclass(frozen=True)
 class Check:
     """One guarantee."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from functools import partial
 from typing import Any
@@ -12,11 +13,14 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
-from agentgym.checks.catalog import CheckFailed, Finding, check
-from agentgym.checks.play import Broken, Episode, canonical, helpless_player, is_over, play, short
+from agentgym import registry
+from agentgym.checks.catalog import Blocked, CheckFailed, Finding, check
+from agentgym.checks.play import Broken, Episode, canonical, helpless_player, is_over, must_equal, play, short
 from agentgym.checks.subject import PLAYERS, Subject
 from agentgym.endings import Ending, Reason
 from agentgym.messages import Message, text_of
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 MAX_MESSAGE_CHARS = 65_536
 """Greatest size of a message that an environment may show a policy."""
@@ -25,12 +29,15 @@ MAX_MESSAGE_CHARS = 65_536
 @check("makes", "it can be made")
 def makes(subject: Subject) -> Finding:
     """The environment can be made with the given arguments, and says something about itself."""
-    with subject.env() as env:
+    env = registry.make(subject.target, **subject.kwargs)
+    try:
         kind = type(env)
         if not (kind.__doc__ or "").strip():
             raise CheckFailed(f"{kind.__name__} has no docstring; say there what the task, tools and rewards are")
         tools = f"tools: {', '.join(env.tools.names)}" if len(env.tools) else "no tools"
         return f"{kind.__module__}:{kind.__qualname__}, {tools}"
+    finally:
+        env.close()
 
 
 @check("gymnasium", "Gymnasium's own env_checker passes without a warning")
@@ -44,7 +51,7 @@ def gymnasium_contract(subject: Subject) -> Finding:
         except Exception as error:
             raise CheckFailed(f"check_env: {error or type(error).__name__}") from error
     if caught:
-        raise CheckFailed(f"check_env warns: {caught[0].message}")
+        raise CheckFailed(f"check_env warns: {_COLOURS.sub('', str(caught[0].message))}")
     return None
 
 
@@ -55,16 +62,18 @@ def wrappers(subject: Subject) -> Finding:
         wrapped: Any = RecordEpisodeStatistics(TimeLimit(env, max_episode_steps=2))
         wrapped.reset(seed=subject.seed)
         paid = 0.0
-        for step in (1, 2):
+        for _ in range(2):
             _, reward, terminated, truncated, info = wrapped.step("")
             paid += float(reward)
             if terminated or truncated:
                 break
         else:
-            raise CheckFailed("TimeLimit(2) did not end an episode after 2 steps; step must return Gymnasium's 5 values")
+            raise CheckFailed(
+                "TimeLimit(2) did not end an episode after 2 steps; step must return Gymnasium's 5 values"
+            )
         if abs(float(info["episode"]["r"]) - paid) > 1e-5:
             raise CheckFailed(f"RecordEpisodeStatistics counted {info['episode']['r']!r}, the steps paid {paid!r}")
-    return f"ended after {step} steps"
+    return None
 
 
 @check("vector-sync", "works in SyncVectorEnv, each copy as it would alone")
@@ -77,8 +86,7 @@ def vector_sync(subject: Subject) -> Finding:
         for index, observation in enumerate(observations):
             with subject.env() as env:
                 alone, _ = env.reset(seed=subject.seed + index)
-            if canonical(alone) != canonical(observation):
-                raise CheckFailed(f"copy {index} opens with {short(observation)}, alone with {short(alone)}")
+            must_equal([canonical(alone)], [canonical(observation)], f"copy {index}, alone and in the vector", "")
         vector.action_space.seed(subject.seed)
         for _ in range(3):
             vector.step(vector.action_space.sample())
@@ -99,8 +107,10 @@ def plays(subject: Subject) -> Finding:
     """Solution, random, silent and helpless players get to the end of episodes of every split and difficulty."""
     for player in PLAYERS:
         try:
-            subject.record(player)
-        except Broken as error:
+            subject.episodes(player)
+        except Blocked as blocked:
+            if not isinstance(error := blocked.__cause__, Broken):
+                raise
             raise CheckFailed(f"{player} player: {error}; raise ToolError for what the model did wrong") from error
     levels = sorted({task.difficulty for task in subject.tasks})
     return f"{len(subject.tasks)} tasks over {len(subject.scanned)} splits and difficulties {levels}"
@@ -175,7 +185,7 @@ def max_turns(subject: Subject) -> Finding:
         limit = env.max_turns
     for episode in subject.all_episodes():
         if len(episode.results) > limit or (len(episode.results) == limit and not episode.ended):
-            raise CheckFailed(f"task {episode.task.id!r} goes on after {limit} turns; do not override the engine's limits")
+            raise CheckFailed(f"task {episode.task.id!r} goes on after {limit} turns; leave the limits to Env")
     with subject.variant(max_turns=2) as env:
         episode = play(env, subject.tasks[0], subject.seed, helpless_player)
         if not episode.ended or len(episode.results) > 2:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym.checks.catalog import CheckFailed
-from agentgym.env import Env, StepResult
 from agentgym.endings import Reason
+from agentgym.env import Env, StepResult
 from agentgym.messages import Message, ToolCall, assistant
 from agentgym.spaces import Action
 from agentgym.task import Task
@@ -31,6 +32,8 @@ class Episode:
     actions: list[Action] = field(default_factory=list)
     results: list[StepResult] = field(default_factory=list)
     reason: Reason | None = None
+    reset_s: float = 0.0
+    step_s: list[float] = field(default_factory=list)
 
     @property
     def turns(self) -> list[dict[str, float]]:
@@ -59,7 +62,12 @@ class Episode:
 
 
 class Broken(Exception):
-    """An episode could not be played on; the cause is what was raised."""
+    """An episode could not be played on; the cause is what was raised, `episode` what had been played."""
+
+    def __init__(self, episode: Episode, error: Exception):
+        turn = f"turn {len(episode.results) + 1}" if episode.opening else "reset"
+        super().__init__(f"task {episode.task.id!r}, {turn}: {type(error).__name__}: {error}")
+        self.episode = episode
 
 
 Player = Callable[[Env, Task], Iterable[Action]]
@@ -86,16 +94,14 @@ def _plain(value: Any) -> Any:
 
 def play(env: Env, task: Task, seed: int, player: Player) -> Episode:
     """Play `task` until it ends, the player stops, or it is clear that the episode never ends."""
+    episode = Episode(task, seed, [], {})
     try:
-        opening, info = env.reset(seed=seed, options={"task": task})
-    except Exception as error:
-        raise Broken(f"task {task.id!r}: reset raised {type(error).__name__}: {error}") from error
-    episode = Episode(task, seed, opening, info)
-    try:
+        started = time.perf_counter()
+        episode.opening, episode.info = env.reset(seed=seed, options={"task": task})
+        episode.reset_s = time.perf_counter() - started
         _play_on(env, episode, player)
     except Exception as error:
-        turn = len(episode.results) + 1
-        raise Broken(f"task {task.id!r}, turn {turn}: {type(error).__name__}: {error}") from error
+        raise Broken(episode, error) from error
     episode.reason = env.reason
     return episode
 
@@ -107,7 +113,9 @@ def _play_on(env: Env, episode: Episode, player: Player) -> None:
     try:
         for _ in range(env.max_turns + _SPARE_TURNS):
             action = next(moves) if send is None or observation is None else send(observation)
+            started = time.perf_counter()
             result = env.step(action)
+            episode.step_s.append(time.perf_counter() - started)
             episode.actions.append(action)
             episode.results.append(StepResult(*result))
             observation = result[0]
@@ -167,6 +175,13 @@ def helpless_player(env: Env, task: Task) -> Iterable[Action]:
         yield "I do not know."
 
 
+def stubborn_player(env: Env, task: Task) -> Iterable[Action]:
+    """Do what the solution does first, again and again."""
+    first = next(iter(solution_player(env, task)))
+    while True:
+        yield first
+
+
 def must_equal(expected: Sequence[str], found: Sequence[str], where: str, advice: str) -> None:
     """Compare two traces; raise `CheckFailed` naming the first turn that differs, with both sides."""
     for turn, (left, right) in enumerate(zip(expected, found, strict=False)):
@@ -187,7 +202,6 @@ def difference(left: str, right: str) -> str:
 def short(value: Any, limit: int = 90) -> str:
     """Return the value as text for a message, cut if long."""
     text = value if isinstance(value, str) else repr(value)
+    text = " ".join(text.split())
     text = text if len(text) <= limit else text[: limit - 1] + "…"
     return f"‹{text}›" if isinstance(value, str) else text
-
-

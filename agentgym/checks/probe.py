@@ -64,10 +64,11 @@ class Probe:
         """Wait for the end and return each job's result. What is left of the process group is ended."""
         try:
             self._process.wait(max(0.1, self._deadline - time.monotonic()))
-            self._look_around()
+            self.left = self._end_survivors()
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            self._end_survivors()
         text = self._results.read_text(encoding="utf-8") if self._results.exists() else ""
         return {line["job"]: line for line in map(json.loads, text.splitlines())}
 
@@ -85,17 +86,18 @@ class Probe:
             self._process.wait()
         self._folder.cleanup()
 
-    def _look_around(self) -> None:
-        """Find processes and files that outlived the probe; end the processes."""
+    def _end_survivors(self) -> list[str]:
+        """Name the processes and files that outlived the probe, and end the processes."""
         patience = time.monotonic() + 2.0
         while (alive := marked_processes(self._mark)) and time.monotonic() < patience:
             time.sleep(0.05)
         for pid in alive:
-            self.left.append(f"process {pid} still runs")
             os.kill(pid, signal.SIGKILL)
+        left = [f"process {pid} still runs" for pid in alive]
         files = sorted(path.name for path in self._temp.iterdir())
         if files:
-            self.left.append(f"{len(files)} temporary files or folders are still there: {', '.join(files[:3])}")
+            left.append(f"{len(files)} temporary files or folders are still there: {', '.join(files[:3])}")
+        return left
 
 
 class Probes:

@@ -24,7 +24,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv
 
 from agentgym.checks.catalog import CheckFailed
-from agentgym.checks.play import Episode, canonical, must_equal, play, replayed, short, solution_player
+from agentgym.checks.play import Episode, canonical, must_equal, play, replayed, solution_player
 from agentgym.checks.subject import Subject
 
 ROUNDS = 3
@@ -73,8 +73,7 @@ def vector_async(request: Request) -> None:
         for index, observation in enumerate(observations):
             with subject.env() as env:
                 alone, _ = env.reset(seed=request.seed + index)
-            if canonical(alone) != canonical(observation):
-                raise CheckFailed(f"copy {index} opens with {short(observation)}, alone with {short(alone)}")
+            must_equal([canonical(alone)], [canonical(observation)], f"copy {index}, alone and in the vector", "")
         vector.action_space.seed(request.seed)
         for _ in range(3):
             vector.step(vector.action_space.sample())

@@ -18,7 +18,7 @@ _LOOK = {
 
 def print_report(report: Report, console: Console | None = None) -> None:
     """Print one line per guarantee, and under each broken one what to do about it."""
-    console = console or Console()
+    console = Console() if console is None else console
     table = Table(title=f"agentgym check {report.target}", title_justify="left", box=None, padding=(0, 1))
     table.add_column("")
     table.add_column("guarantee", style="bold", no_wrap=True)

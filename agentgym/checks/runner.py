@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agentgym.checks.catalog import Check, CheckFailed, CheckSkipped
+from agentgym.checks.catalog import Blocked, Check, CheckFailed, CheckSkipped
 from agentgym.checks.subject import Subject
 from agentgym.errors import UsageError
 
@@ -75,7 +75,7 @@ def run(
     rows: list[Row] = []
     try:
         for one in checks:
-            rows.append(_run_one(one, subject, timeout_s))
+            rows.append(_run_one(one, subject, timeout_s, told={row.name for row in rows}))
             if on_row is not None:
                 on_row(rows[-1])
     finally:
@@ -94,12 +94,12 @@ def select(checks: Sequence[Check], only: Sequence[str] | None) -> list[Check]:
     return [one for one in checks if not only or one.name in only]
 
 
-def _run_one(one: Check, subject: Subject, timeout_s: float) -> Row:
+def _run_one(one: Check, subject: Subject, timeout_s: float, told: set[str]) -> Row:
     """Run a check in a thread of its own: what hangs can be left behind."""
     outcome = [(Status.ERROR, f"did not come back within {timeout_s:g} s; find out what it waits for, and bound it")]
 
     def work() -> None:
-        outcome[0] = _attempt(one, subject)
+        outcome[0] = _attempt(one, subject, told)
 
     started = time.perf_counter()
     thread = threading.Thread(target=work, name=f"check-{one.name}", daemon=True)
@@ -109,11 +109,14 @@ def _run_one(one: Check, subject: Subject, timeout_s: float) -> Row:
     return Row(one.name, one.promise, status, message, time.perf_counter() - started)
 
 
-def _attempt(one: Check, subject: Subject) -> tuple[Status, str]:
+def _attempt(one: Check, subject: Subject, told: set[str]) -> tuple[Status, str]:
+    """Run a check; `told` are those that have run, and so have said why this one may not be able to."""
     try:
         return Status.PASS, one.run(subject) or ""
     except CheckFailed as failure:
         return Status.FAIL, str(failure)
+    except Blocked as blocked:
+        return (Status.SKIP, str(blocked)) if blocked.told_by in told else (Status.ERROR, _describe(blocked))
     except CheckSkipped as reason:
         return Status.SKIP, str(reason)
     except Exception as error:

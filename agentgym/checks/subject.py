@@ -13,13 +13,22 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym import registry
-from agentgym.checks.catalog import CheckFailed, CheckSkipped
-from agentgym.checks.play import Episode, Player, helpless_player, idle_player, play, random_player, solution_player
+from agentgym.checks.catalog import Blocked, CheckFailed, CheckSkipped
+from agentgym.checks.play import (
+    Episode,
+    Player,
+    helpless_player,
+    idle_player,
+    play,
+    random_player,
+    solution_player,
+    stubborn_player,
+)
 from agentgym.checks.probe import Probes
 from agentgym.env import Env
 from agentgym.task import Task
 
-PER_LEVEL = 3
+PER_LEVEL = 2
 """Tasks tried per split and difficulty."""
 
 _SCANNED = 200
@@ -33,6 +42,7 @@ PLAYERS: dict[str, Player] = {
     "random": random_player,
     "idle": idle_player,
     "helpless": helpless_player,
+    "stubborn": stubborn_player,
 }
 
 
@@ -50,8 +60,11 @@ class Subject:
         self._episodes: dict[str, list[Episode] | Exception] = {}
 
     def make(self, **extra: Any) -> Env:
-        """Make a fresh environment."""
-        return registry.make(self.target, **self.kwargs | extra)
+        """Make a fresh environment. Raises `Blocked` if that does not work; the check `makes` says why."""
+        try:
+            return registry.make(self.target, **self.kwargs | extra)
+        except Exception as error:
+            raise Blocked("it cannot be made", "makes") from error
 
     @contextmanager
     def env(self, **extra: Any) -> Iterator[Env]:
@@ -66,9 +79,12 @@ class Subject:
     def variant(self, **extra: Any) -> Iterator[Env]:
         """Make an environment with other arguments; skip the check where its class does not take them."""
         try:
-            env = self.make(**extra)
+            env = registry.make(self.target, **self.kwargs | extra)
         except TypeError as error:
-            raise CheckSkipped(f"cannot be made with {extra!r}: {error}") from error
+            raise CheckSkipped(f"it cannot be made with {extra!r}: {error}") from error
+        except Exception:
+            self.make().close()  # tells whether it can be made at all
+            raise
         try:
             yield env
         finally:
@@ -88,17 +104,24 @@ class Subject:
         """Fresh interpreters that have begun to play this environment."""
         from agentgym.checks.probe_child import Request
 
-        episodes = [self.episodes(player)[index] for player in ("solution", "random") for index in self._spread()]
+        pickled, episodes = self.pickled, self.probed
         try:
-            return Probes(Request(self.target, self.kwargs, self.spec, self.seed, episodes, self._pickled()))
+            return Probes(Request(self.target, self.kwargs, self.spec, self.seed, episodes, pickled))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise CheckFailed(f"what it is made with cannot be sent to another process: {error}") from error
 
-    def _spread(self) -> range:
-        """Indices of up to six of `tasks`, spread over them."""
+    @cached_property
+    def probed(self) -> list[Episode]:
+        """The episodes that fresh interpreters play again."""
+        return [self.episodes(player)[index] for player in ("solution", "random") for index in self.spread()]
+
+    def spread(self) -> range:
+        """Return the indices of up to six of `tasks`, spread over them."""
         return range(0, len(self.tasks), max(1, -(-len(self.tasks) // 6)))
 
-    def _pickled(self) -> bytes | None:
+    @cached_property
+    def pickled(self) -> bytes | None:
+        """A fresh environment, pickled; `None` if that does not work."""
         with self.env() as env:
             try:
                 return pickle.dumps(env)
@@ -131,7 +154,7 @@ class Subject:
     @property
     def few_tasks(self) -> list[Task]:
         """Up to six of `tasks`, spread over them: for checks that need several episodes per task."""
-        return [self.tasks[index] for index in self._spread()]
+        return [self.tasks[index] for index in self.spread()]
 
     def play(self, task: Task, player: str, env: Env | None = None) -> Episode:
         """Play one episode with a named player, in a fresh environment if none is given."""
@@ -144,7 +167,7 @@ class Subject:
         """Return one episode per task of `tasks`, played once however many checks ask.
 
         Raises:
-            CheckSkipped: They cannot be played; the check `plays` says why.
+            Blocked: They cannot be played; the check `plays` says why.
         """
         if player not in self._episodes:
             try:
@@ -152,8 +175,10 @@ class Subject:
             except Exception as error:
                 self._episodes[player] = error
         found = self._episodes[player]
+        if isinstance(found, Blocked):
+            raise found
         if isinstance(found, Exception):
-            raise CheckSkipped(f"its {player} episodes cannot be played; see 'plays'") from found
+            raise Blocked(f"its {player} episodes cannot be played", "plays") from found
         return found
 
     def all_episodes(self) -> list[Episode]:

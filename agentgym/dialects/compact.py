@@ -13,6 +13,7 @@ from agentgym.dialects.text import TextDialect, Unreadable, before_call, set_apa
 from agentgym.messages import ToolCall
 from agentgym.strict_json import JsonProblem, excerpt, kind_of, skip_space
 from agentgym.tool import Tool, Toolset
+from agentgym.tool import kind_of as schema_kind
 
 _CALL = re.compile(r"^@([\w.-]++)(\s|\Z)?", re.MULTILINE)
 
@@ -110,12 +111,5 @@ def _usage(tool: Tool) -> str:
     if not properties:
         return f"@{tool.name}"
     required = tool.parameters.get("required", ())
-    parts = (f'"{name}"{"" if name in required else "?"}:{_kind(schema)}' for name, schema in properties.items())
+    parts = (f'"{name}"{"" if name in required else "?"}:{schema_kind(schema)}' for name, schema in properties.items())
     return f"@{tool.name} {{{','.join(parts)}}}"
-
-
-def _kind(schema: dict[str, Any]) -> str:
-    if "enum" in schema:
-        return "|".join(map(strict_json.write, schema["enum"]))
-    options = [_kind(option) for option in schema.get("anyOf", ())]
-    return str(schema.get("type") or "|".join(options) or "object")

@@ -98,7 +98,9 @@ def _body(text: str, opening: re.Match[str]) -> tuple[str, int]:
                 f"{opening[1][:60]} first, or give it a longer fence."
             )
         return text[opening.end() + 1 : fence.start()].removesuffix("\n"), fence.end()
-    raise Unreadable(f"The block {opening[0].strip()[:60]!r} is never closed. End it with a line of ```.", unclosed=True)
+    raise Unreadable(
+        f"The block {opening[0].strip()[:60]!r} is never closed. End it with a line of ```.", unclosed=True
+    )
 
 
 def _call(info: list[str], body: str, strings: dict[str, str], tools: Toolset) -> ToolCall:

@@ -7,16 +7,17 @@ Databases come from `agentgym.tools.database` (DuckDB or SQLite, locked down the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from agentgym.endings import Reason
 from agentgym.env import Env, Solution
-from agentgym.errors import TaskError, ToolError, UsageError
 from agentgym.envs.sql.grading import answer_matches, match, partial
 from agentgym.envs.sql.linking import Names, linking
+from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.show import show_result, show_schema, show_table
+from agentgym.errors import TaskError, ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import Task, TaskSource
@@ -30,6 +31,11 @@ SolutionStyle = Literal["full", "short", "direct"]
 
 GRADING_LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_000, max_result_bytes=20_000_000)
 """Bounds on gold and submitted queries: results are compared whole, not as a preview."""
+
+RECALL = Recall()
+"""What this process knows about results."""
+_SCHEMAS: dict[Hashable, tuple[str, Names]] = {}
+"""What this process knows about schemas, as text and as names, by database."""
 
 _QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|from)\b", re.IGNORECASE | re.DOTALL)
 _NAMES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
@@ -114,8 +120,8 @@ class SQLEnv(Env):
         self._preview_rows, self._sample_rows = preview_rows, sample_rows
         self._limits = _limits(limits, preview_rows)
         self._database: Database | None = None
-        self._opened: tuple[Any, ...] = ()
-        self._schemas: dict[tuple[Any, ...], tuple[str, Names]] = {}
+        self._opened: Hashable = None
+        self._identity: Hashable = None
         self._last_query = ""
 
     @classmethod
@@ -154,7 +160,7 @@ class SQLEnv(Env):
         Args:
             sql: One SELECT statement.
         """
-        result = self.database.query(sql, self._limits)
+        result = self._ask(sql, self._limits)
         self._last_query = sql
         self.reward("executed", 1.0)
         return show_result(result, self._preview_rows)
@@ -198,7 +204,7 @@ class SQLEnv(Env):
         key = _database_key(self.task)
         if self._database is None or self._opened != key:
             self.release()
-            self._database = self._open(self.task)
+            self._database, self._identity = self._open(self.task)
             self._opened = key
         return self._database
 
@@ -209,32 +215,37 @@ class SQLEnv(Env):
             self._database = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_database": None, "_opened": ()}
+        return self.__dict__ | {"_database": None, "_opened": None}
 
-    def _open(self, task: Task) -> Database:
+    def _open(self, task: Task) -> tuple[Database, Hashable]:
+        """Open the database of `task`; return it with what tells its content from every other's."""
         dialect = task.data["dialect"]
         if "file" not in task.data:
-            return open_database(database_for(task.data), dialect, self._limits)
+            return open_database(database_for(task.data), dialect, self._limits), _database_key(task)
         if not isinstance(self.tasks, SpiderTasks):
             raise UsageError(f"task {task.id!r} needs a database file; pass folder=... to SQLEnv")
-        return open_file(self.tasks.database_file(task), dialect, self._limits)
+        path = self.tasks.database_file(task)
+        return open_file(path, dialect, self._limits), (dialect, str(path), path.stat().st_mtime_ns)
+
+    def _ask(self, sql: str, limits: QueryLimits) -> QueryResult:
+        return RECALL.query(self.database, self._identity, sql, limits)
 
     def _schema(self) -> tuple[str, Names]:
         """Return the current database's schema, as text and as names, read once."""
-        key = _database_key(self.task)
-        if key not in self._schemas:
-            self._schemas[key] = show_schema(self.database), Names.of(self.database)
-        return self._schemas[key]
+        database = self.database
+        if self._identity not in _SCHEMAS:
+            _SCHEMAS[self._identity] = show_schema(database), Names.of(database)
+        return _SCHEMAS[self._identity]
 
     def _gold(self) -> QueryResult:
         try:
-            return self.database.query(self.task.gold["sql"], GRADING_LIMITS)
+            return self._ask(self.task.gold["sql"], GRADING_LIMITS)
         except QueryError as error:
             raise TaskError(f"the gold query of task {self.task.id!r} fails: {error}") from error
 
     def _run_submitted(self, sql: str) -> QueryResult:
         try:
-            return self.database.query(sql, GRADING_LIMITS)
+            return self._ask(sql, GRADING_LIMITS)
         except QueryError as error:
             hint = "The answer was run as a query and failed; correct it, or put quotes around it if it is a value."
             raise ToolError(f"{error}\n{hint}") from error

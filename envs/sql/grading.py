@@ -57,9 +57,10 @@ def match(predicted: QueryResult, gold: QueryResult, ordered: bool = False) -> b
 def partial(predicted: QueryResult, gold: QueryResult, ordered: bool = False) -> float:
     """Return 1.0 if the results match, else a score below `NEAR` for what they share.
 
-    The score is half the square of an F1 over cells. Cells count in whole rows under one assignment of columns, so
-    values in wrong rows are worth nothing; surplus rows and columns cost precision; and the lower of the F1 over all
-    rows and that over different rows counts, so repeating a frequent row does not pay.
+    The score is half the square of the lower of precision and F1 over cells. Cells count in whole rows under one
+    assignment of columns, so values in wrong rows are worth nothing; surplus rows and columns cost precision, because
+    returning too much is the cheapest trick; and the lower of the score over all rows and that over different rows
+    counts, so repeating a frequent row does not pay.
     """
     if match(predicted, gold, ordered):
         return 1.0
@@ -72,7 +73,7 @@ def partial(predicted: QueryResult, gold: QueryResult, ordered: bool = False) ->
     assignment = _best_assignment(mine, theirs)
     if not assignment:
         return 0.0
-    share = min(_f1(mine, theirs, assignment, distinct) for distinct in (False, True))
+    share = min(_likeness(mine, theirs, assignment, distinct) for distinct in (False, True))
     return NEAR * share * share * 0.999
 
 
@@ -129,7 +130,9 @@ def _common(mine: _Table, theirs: _Table, assignment: Sequence[tuple[int, int]],
 
 def _best_assignment(mine: _Table, theirs: _Table) -> list[tuple[int, int]]:
     """Return (gold, predicted) pairs of columns that agree in many cells: the best pair, then what adds most to it."""
-    pairs = [(j, i) for j in range(len(theirs.columns)) for i in range(len(mine.columns)) if _overlap(mine, theirs, j, i)]
+    pairs = [
+        (j, i) for j in range(len(theirs.columns)) for i in range(len(mine.columns)) if _overlap(mine, theirs, j, i)
+    ]
     chosen: list[tuple[int, int]] = []
     best = 0
     while True:
@@ -148,11 +151,12 @@ def _overlap(mine: _Table, theirs: _Table, j: int, i: int) -> bool:
     return not set(left).isdisjoint(right) or any(type(cell) is float for cell in (*left, *right))
 
 
-def _f1(mine: _Table, theirs: _Table, assignment: list[tuple[int, int]], distinct: bool) -> float:
+def _likeness(mine: _Table, theirs: _Table, assignment: list[tuple[int, int]], distinct: bool) -> float:
+    """Return the lower of precision and F1 over cells."""
     shared = _common(mine, theirs, assignment, distinct) * len(assignment)
     sizes = [len(set(t.rows)) if distinct else len(t.rows) for t in (mine, theirs)]
     given, wanted = sizes[0] * len(mine.columns), sizes[1] * len(theirs.columns)
-    return min(1.0, 2 * shared / (given + wanted))
+    return min(1.0, shared / given, 2 * shared / (given + wanted))
 
 
 def answer_matches(answer: str, gold: QueryResult, ordered: bool = False) -> bool:
@@ -161,15 +165,13 @@ def answer_matches(answer: str, gold: QueryResult, ordered: bool = False) -> boo
     A list is separated by line breaks, `|`, `;` or commas (or is a JSON-like `[a, b]`). Case, surrounding quotes and
     spaces do not matter. A number may be rounded, to two decimals or more.
     """
-    if gold.truncated or not gold.rows:
+    if gold.truncated or not gold.rows or (len(gold.rows) > 1 and len(gold.columns) > 1):
         return False
-    if len(gold.rows) > 1 and len(gold.columns) > 1:
-        return False
-    single_row = len(gold.rows) == 1
-    wanted = [canonical(cell) for cell in (gold.rows[0] if single_row else (row[0] for row in gold.rows))]
+    in_order = ordered or len(gold.rows) == 1
+    wanted = [canonical(cell) for row in gold.rows for cell in row]
     if len(wanted) == 1:
         return _value_equals(answer, wanted[0])
-    return any(_list_equals(given, wanted, ordered or single_row) for given in _lists(answer) if len(given) == len(wanted))
+    return any(_list_equals(given, wanted, in_order) for given in _lists(answer) if len(given) == len(wanted))
 
 
 def _lists(answer: str) -> list[list[str]]:

@@ -109,8 +109,8 @@ def list_above(s: Scene) -> Draft:
     "What are the {n.plural} of the {t.many}?",
 )
 def list_all(s: Scene) -> Draft:
-    """List the names of a table's rows."""
-    t = s.named_table()
+    """List what names the rows of a table."""
+    t = s.table()
     return Draft(f"SELECT {t.identity} FROM {t}", {"t": t, "n": t.identity}, Shape.ROWS)
 
 

@@ -87,19 +87,20 @@ def set_difference(s: Scene) -> Draft:
 
 @family(
     4,
-    "List every {c.label} that occurs among the {t.many} or among the {u.many}, each once.",
-    "Which different {c.plural} do the {t.many} and the {u.many} have, taken together?",
-    "Put the {c.plural} of the {t.many} and of the {u.many} into one list without repetitions.",
+    "List every {c.label} that occurs among the {t.many} {f} or among the {u.many} {g}, each once.",
+    "Which different {c.plural} do the {t.many} {f} and the {u.many} {g} have, taken together?",
+    "Put the {c.plural} of the {t.many} {f} and of the {u.many} {g} into one list without repetitions.",
 )
 def union_of_tables(s: Scene) -> Draft:
-    """List the categories of two tables, each once."""
+    """List the categories that rows of two tables have, each once."""
     t = s.table(Role.CATEGORY)
     c = s.category(t, full=True)
     later = s.world.domain.tables[s.world.domain.tables.index(t) + 1 :]
     d = s.pick([d for u in later for d in u.of(Role.CATEGORY) if d.label == c.label and not d.nullable])
     u = next(u for u in later if u.name == d.table)
-    sql = f"SELECT {c} FROM {t} UNION SELECT {d} FROM {u}"
-    return Draft(sql, {"t": t, "c": c, "u": u, "d": d}, Shape.ROWS)
+    f, g = s.condition(t, besides=(c,)), s.condition(u, besides=(d,))
+    sql = f"SELECT {c} FROM {t} WHERE {f.sql()} UNION SELECT {d} FROM {u} WHERE {g.sql()}"
+    return Draft(sql, {"t": t, "c": c, "f": f, "u": u, "d": d, "g": g}, Shape.ROWS)
 
 
 @family(

@@ -66,9 +66,7 @@ def count_children(s: Scene) -> Draft:
     """Count what refers to each row, zeros included."""
     link = s.link(only=True, named=True)
     p, t, n = link.parent, link.child, link.parent.identity
-    sql = (
-        f"SELECT {p}.{n}, COUNT({t}.{t.key}) FROM {p} LEFT JOIN {t} ON {link.on} GROUP BY {p}.{p.key}, {p}.{n}"
-    )
+    sql = f"SELECT {p}.{n}, COUNT({t}.{t.key}) FROM {p} LEFT JOIN {t} ON {link.on} GROUP BY {p}.{p.key}, {p}.{n}"
     return Draft(sql, {"p": p, "t": t, "l": link, "n": n, "k": t.key}, Shape.ROWS)
 
 
@@ -128,9 +126,7 @@ def count_of_grandparent(s: Scene) -> Draft:
     link, upper = s.two_links()
     t, n = link.child, upper.parent.identity
     v = s.value(n)
-    sql = (
-        f"SELECT COUNT(*) FROM {link.join} JOIN {upper.parent} ON {upper.on} WHERE {upper.parent}.{n} = {literal(v)}"
-    )
+    sql = f"SELECT COUNT(*) FROM {link.join} JOIN {upper.parent} ON {upper.on} WHERE {upper.parent}.{n} = {literal(v)}"
     return Draft(sql, {"t": t, "l": link, "m": upper, "n": n, "v": v})
 
 
@@ -145,8 +141,5 @@ def total_by_grandparent(s: Scene) -> Draft:
     link, upper = s.two_links()
     t = link.child
     c, f = s.column(t, *ADDITIVE), s.condition(upper.parent)
-    sql = (
-        f"SELECT SUM({t}.{c}) FROM {link.join} JOIN {upper.parent} ON {upper.on} "
-        f"WHERE {f.sql(upper.parent.name)}"
-    )
+    sql = f"SELECT SUM({t}.{c}) FROM {link.join} JOIN {upper.parent} ON {upper.on} WHERE {f.sql(upper.parent.name)}"
     return Draft(sql, {"t": t, "c": c, "l": link, "m": upper, "f": f})

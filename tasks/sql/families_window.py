@@ -29,7 +29,8 @@ def beyond_own_average(s: Scene) -> Draft:
     "Show the {c.label} and the {n.label}.",
     "Per {c.label}, list the {k} {t.many} with the {high} {v.label}, or all if there are fewer. "
     "Give the {c.label} and the {n.label}.",
-    "Show {c.label} and {n.label} of those {t.many} that are among the {k} with the {high} {v.label} of their {c.label}.",
+    "Show {c.label} and {n.label} of those {t.many} that are among the {k} with the {high} {v.label} "
+    "of their {c.label}.",
 )
 def top_k_in_each(s: Scene) -> Draft:
     """List the k best rows of each category."""
@@ -131,22 +132,24 @@ def share_per_category(s: Scene) -> Draft:
 
 @family(
     5,
-    "For each {l.label}, find the {t.one} with the {high} {v.label}. Show the {l.label}'s {p.label} and the {t.one}'s {n.label}.",
-    "Which {t.one} has the {high} {v.label} of each {l.label}? "
+    "For each {l.label} {f.one}, find the {t.one} with the {high} {v.label}. "
+    "Show the {l.label}'s {p.label} and the {t.one}'s {n.label}.",
+    "Which {t.one} has the {high} {v.label} of each {l.label} {f.one}? "
     "Give the {p.label} of the {l.label} and the {n.label} of the {t.one}.",
-    "Show the {p.label} of every {l.label} that has {t.many}, with the {n.label} of its {t.one} "
-    "that has the {high} {v.label}.",
+    "Take every {l.label} {f.one} that has any {t.many}. Show its {p.label} and the {n.label} of its {t.one} "
+    "with the {high} {v.label}.",
 )
 def best_child_of_each(s: Scene) -> Draft:
-    """Find the best row of each parent."""
+    """Find the best row of each parent that meets a condition."""
     link = s.link(named=True, only=True)
     t, n, p, high = link.child, link.child.identity, link.parent.identity, s.pick(HIGH_LOW)
-    v = s.number(t, full=True)
+    v, f = s.number(t, full=True), s.condition(link.parent)
     window = f"RANK() OVER (PARTITION BY {t}.{link.column} ORDER BY {t}.{v} {high.order}) AS place"
-    ranked = f"SELECT {link.parent}.{p} AS parent, {t}.{n} AS child, {window} FROM {link.join}"
+    named = f"{link.parent}.{p} AS parent, {t}.{n} AS child"
+    ranked = f"SELECT {named}, {window} FROM {link.join} WHERE {f.sql(link.parent.name)}"
     return Draft(
         f"SELECT parent, child FROM ({ranked}) AS ranked WHERE place = 1",
-        {"t": t, "l": link, "n": n, "p": p, "v": v, "high": high},
+        {"t": t, "l": link, "n": n, "p": p, "v": v, "f": f, "high": high},
         Shape.ROWS,
         distinct=f"SELECT parent FROM ({ranked}) AS ranked WHERE place = 1",
     )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from agentgym.tasks.sql.domains import ColumnDecl, Link, TableDecl
@@ -201,4 +202,4 @@ def _has_twins(rows: Sequence[tuple[Any, ...]]) -> bool:
     values = sorted(row[0] for row in rows if row[0] is not None)
     if values and isinstance(values[0], str):
         return len(set(values)) < len(values)
-    return any(b - a <= _SAME * max(1.0, abs(b)) for a, b in zip(values, values[1:], strict=False))
+    return any(b - a <= _SAME * max(1.0, abs(b)) for a, b in pairwise(values))

@@ -12,7 +12,10 @@ from agentgym.tasks.sql.domains import NUMBERS, ColumnDecl, Link, Role, TableDec
 from agentgym.tasks.sql.questions import Condition, NoFit, literal
 from agentgym.tasks.sql.world import World
 
-MONTHS = tuple("January February March April May June July August September October November December".split())
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 """Names of the months."""
 
 COMPARISONS = {
@@ -62,7 +65,9 @@ class Scene:
         """Pick a table whose rows have names."""
         return self.table(Role.NAME, *roles)
 
-    def column(self, table: TableDecl, *roles: Role, full: bool = False, besides: Collection[object] = ()) -> ColumnDecl:
+    def column(
+        self, table: TableDecl, *roles: Role, full: bool = False, besides: Collection[object] = ()
+    ) -> ColumnDecl:
         """Pick a column of `table` that plays one of `roles`; with `full` one that misses no values."""
         found = [c for c in table.of(*roles) if not (full and c.nullable) and c not in besides]
         return self.pick(found)
@@ -118,7 +123,9 @@ class Scene:
     def two_links(self) -> tuple[Link, Link]:
         """Pick two foreign keys, of which the second leads on from where the first leads to, to a row with a name."""
         lower = self.link()
-        return lower, self.pick([k for k in self.world.domain.links if k.child == lower.parent and k.parent.of(Role.NAME)])
+        return lower, self.pick(
+            [k for k in self.world.domain.links if k.child == lower.parent and k.parent.of(Role.NAME)]
+        )
 
     def comparison(self) -> tuple[str, str]:
         """Pick an operator and how it is said."""

@@ -17,8 +17,9 @@ _UNUSED_PARENTS = 0.15
 """Share of parent rows that no child refers to (from six parents on)."""
 
 
-def column_values(column: ColumnDecl, rows: int, parents: Sequence[int], before: Mapping[str, Sequence[Value]],
-                  rng: Random) -> list[Value]:
+def column_values(
+    column: ColumnDecl, rows: int, parents: Sequence[int], before: Mapping[str, Sequence[Value]], rng: Random
+) -> list[Value]:
     """Draw the values of a column.
 
     Args:

@@ -17,12 +17,14 @@ from agentgym.tools.database.schema import (
     Table,
     Value,
 )
+from agentgym.tools.database.shared import DatabaseHandle
 
 __all__ = [
     "COLUMN_TYPES",
     "DIALECTS",
     "Column",
     "Database",
+    "DatabaseHandle",
     "DatabasePool",
     "DatabaseSpec",
     "ForeignKey",

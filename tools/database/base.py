@@ -38,7 +38,7 @@ class QueryLimits:
 
     timeout_s: float = 2.0
     memory_mb: int = 512
-    """Memory for one statement in DuckDB; the value given at opening bounds later ones. SQLite is bounded as a whole."""
+    """For one statement in DuckDB; the value given at opening bounds later ones. SQLite is bounded as a whole."""
     max_rows: int = 1_000
     """Rows fetched; a result with more is `truncated`."""
     max_cell_chars: int = 2_000

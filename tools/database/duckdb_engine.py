@@ -34,6 +34,7 @@ class WorkerSlot:
         self.process: WorkerProcess | None = None
         self._opened: OrderedDict[str, None] = OrderedDict()
         self._unwanted: set[str] = set()
+        self._closed = False
 
     def run(self, database: DuckDBDatabase, sql: str, limits: QueryLimits) -> QueryResult:
         """Run `sql`; the caller holds the lock."""
@@ -57,6 +58,8 @@ class WorkerSlot:
 
     def open(self, database: DuckDBDatabase) -> list[dict[str, Any]]:
         """Make sure that the worker runs and has `database` open; return the tables of a database file."""
+        if self._closed:
+            raise UsageError(f"the pool of database {database.name!r} is closed; open it in another pool")
         if self.process is not None and not self.process.alive():
             self.stop()
         self._unwanted.discard(database.key)
@@ -94,6 +97,11 @@ class WorkerSlot:
         self._unwanted.clear()
         if process is not None:
             process.kill()
+
+    def close(self) -> None:
+        """End the worker for good."""
+        self._closed = True
+        self.stop()
 
     def after_fork(self) -> None:
         """In a forked child: the worker is the parent's."""

@@ -17,8 +17,12 @@ _CONFIG = {
     "allow_community_extensions": "false",
     "temp_directory": "",
 }
-_SETTINGS = ("python_enable_replacements = false", "max_expression_depth = 250", "TimeZone = 'UTC'")
-_LOCKS = ("enable_external_access = false", "lock_configuration = true")
+_SETTINGS = (
+    "python_enable_replacements = false",
+    "TimeZone = 'UTC'",
+    "enable_external_access = false",
+    "lock_configuration = true",  # last: nothing can be set after it
+)
 
 
 def build(path: str, tables: list[dict[str, Any]]) -> None:
@@ -46,8 +50,8 @@ def lock_down(path: str, memory_mb: int) -> duckdb.DuckDBPyConnection:
     """
     os.stat(path)
     connection = duckdb.connect(path, read_only=True, config={**_CONFIG, "memory_limit": f"{memory_mb}MB"})
-    for setting in (*_SETTINGS, *_LOCKS):
-        connection.execute(f"SET {setting}")
+    for setting in _SETTINGS:
+        connection.execute(f"SET GLOBAL {setting}")  # for the cursors too
     return connection
 
 

@@ -34,19 +34,12 @@ class WorkerProcess:
     """A running worker. Used under its owner's lock."""
 
     def __init__(self) -> None:
-        self.directory = tempfile.mkdtemp(prefix="agentgym-duckdb-")
-        self._log = os.path.join(self.directory, "worker.log")
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "agentgym.tools.database.duckdb_worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                bufsize=0,
-                cwd=self.directory,
-                env=_environment(),
-                start_new_session=True,
-            )
+        try:
+            self.directory = tempfile.mkdtemp(prefix="agentgym-duckdb-")
+            self._log = os.path.join(self.directory, "worker.log")
+            self._process = _start(self.directory, self._log)
+        except OSError as error:
+            raise InfrastructureError(f"cannot start a DuckDB worker: {error}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
@@ -133,6 +126,20 @@ class WorkerProcess:
         return WorkerDied(-code if code < 0 else 0)
 
 
+def _start(directory: str, log: str) -> subprocess.Popen[bytes]:
+    with open(log, "wb") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "agentgym.tools.database.duckdb_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            bufsize=0,
+            cwd=directory,
+            env=_environment(),
+            start_new_session=True,
+        )
+
+
 def _environment() -> dict[str, str]:
     """Return what the worker needs to find Python's modules, and none of the parent's secrets."""
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
@@ -141,5 +148,6 @@ def _environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
         "HOME": "/nonexistent",
         "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
         "MALLOC_ARENA_MAX": "2",
     }

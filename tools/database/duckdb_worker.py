@@ -130,6 +130,8 @@ def _explain(error: BaseException, database: _Open, limits: QueryLimits) -> Quer
     if isinstance(error, MemoryError | duckdb.OutOfMemoryException) or "bad_alloc" in str(error):
         return too_much_memory(limits)
     message = _useful_lines(str(error))
+    if "expression depth" in message:
+        return QueryError("The statement is nested too deeply; write a simpler one.", QueryErrorKind.TOO_LARGE)
     for path in database.paths:
         message = message.replace(path, "db")
     if "read-only mode" in message:

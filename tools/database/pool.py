@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from agentgym.errors import UsageError
-from agentgym.tools.database.base import Database, QueryLimits
+from agentgym.tools.database.base import QueryLimits
 from agentgym.tools.database.duckdb_engine import DuckDBDatabase, WorkerSlot
 from agentgym.tools.database.schema import DatabaseSpec
-from agentgym.tools.database.shared import Handle, SharedDatabase
+from agentgym.tools.database.shared import DatabaseHandle, SharedDatabase
 from agentgym.tools.database.sqlite_engine import SqliteDatabase
 
 DIALECTS = ("duckdb", "sqlite")
@@ -38,7 +38,7 @@ class DatabasePool:
         idle: Databases kept open while no handle uses them.
     """
 
-    def __init__(self, duckdb_workers: int = 1, idle: int = 16):
+    def __init__(self, duckdb_workers: int = 1, idle: int = 128):
         if duckdb_workers < 1 or idle < 0:
             raise UsageError(f"duckdb_workers={duckdb_workers!r} must be at least 1, idle={idle!r} at least 0")
         self._slots = tuple(WorkerSlot() for _ in range(duckdb_workers))
@@ -48,7 +48,7 @@ class DatabasePool:
         self._closed = False
         _pools.add(self)
 
-    def open(self, spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> Database:
+    def open(self, spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
         """Return a handle to the database that holds `spec`; equal specs share one database."""
         if dialect == "sqlite":
             return self._handle(f"sqlite-{spec.hash}", limits, lambda _: SqliteDatabase(spec))
@@ -58,7 +58,7 @@ class DatabasePool:
             key, limits, lambda key: DuckDBDatabase(key, spec, limits.memory_mb, self._slots, int(spec.hash[:8], 16))
         )
 
-    def open_file(self, path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> Database:
+    def open_file(self, path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
         """Return a handle to an existing database file, read-only. The file must not change while it is open."""
         _check_dialect(dialect)
         path = Path(path).resolve()
@@ -86,9 +86,9 @@ class DatabasePool:
         _close(list(entries.values()))
         for slot in self._slots:
             with slot.lock:
-                slot.stop()
+                slot.close()
 
-    def _handle(self, key: str, limits: QueryLimits, make: Callable[[str], SharedDatabase]) -> Database:
+    def _handle(self, key: str, limits: QueryLimits, make: Callable[[str], SharedDatabase]) -> DatabaseHandle:
         with self._lock:
             if self._closed:
                 raise UsageError("this pool of databases is closed")
@@ -101,7 +101,7 @@ class DatabasePool:
         except BaseException:
             self._release(key, entry)
             raise
-        return Handle(entry.shared, limits, lambda: self._release(key, entry))
+        return DatabaseHandle(entry.shared, limits, lambda: self._release(key, entry))
 
     def _release(self, key: str, entry: _Entry) -> None:
         with self._lock:
@@ -146,7 +146,7 @@ def default_pool() -> DatabasePool:
         return _default
 
 
-def open_database(spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> Database:
+def open_database(spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
     """Open the database that holds `spec` in the pool of this process.
 
     Args:
@@ -157,7 +157,7 @@ def open_database(spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimi
     return default_pool().open(spec, dialect, limits)
 
 
-def open_file(path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> Database:
+def open_file(path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
     """Open an existing database file read-only in the pool of this process."""
     return default_pool().open_file(path, dialect, limits)
 

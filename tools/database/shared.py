@@ -39,7 +39,7 @@ class SharedDatabase(Protocol):
         ...
 
 
-class Handle:
+class DatabaseHandle:
     """A `Database`: one episode's access to a shared database."""
 
     def __init__(self, shared: SharedDatabase, limits: QueryLimits, release: Callable[[], None]):
@@ -72,7 +72,7 @@ class Handle:
         if release is not None:
             release()
 
-    def __enter__(self) -> Handle:
+    def __enter__(self) -> DatabaseHandle:
         return self
 
     def __exit__(self, *exc: object) -> None:

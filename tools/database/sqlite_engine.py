@@ -21,7 +21,7 @@ from agentgym.tools.database.sqlite_files import TYPE_NAMES, build, introspect, 
 from agentgym.tools.database.sqlite_guard import ALLOWED, guard
 from agentgym.tools.database.statements import forbidden, quote_name, shorten, too_much_memory, too_slow
 
-PROGRESS_OPS = 100
+PROGRESS_OPS = 250
 """Virtual machine steps between two looks at the clock."""
 MAX_IDLE_CONNECTIONS = 8
 
@@ -129,6 +129,8 @@ class SqliteDatabase:
     def _connection(self) -> Iterator[_Connection]:
         pid = os.getpid()
         with self._lock:
+            if self._closed:
+                raise UsageError(f"database {self._source.name!r} is closed; open it again")
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self._connect()

@@ -1,0 +1,68 @@
+"""The conformance suite: named guarantees that hold for any environment, ours or a stranger's.
+
+`agentgym check <id or module:Class>` runs it and prints a table; `run_checks` gives the same as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentgym.checks import contract, gold, grading, hostile, lifecycle, seeding, tasks, tools
+from agentgym.checks.catalog import Check, CheckFailed, CheckSkipped
+from agentgym.checks.report import print_report
+from agentgym.checks.runner import CHECK_TIMEOUT_S, Report, Row, Status, run, select
+
+CHECKS: tuple[Check, ...] = (
+    *contract.CHECKS,
+    *seeding.CHECKS,
+    *tasks.CHECKS,
+    *grading.CHECKS,
+    *gold.CHECKS,
+    *tools.CHECKS,
+    *hostile.CHECKS,
+    *lifecycle.CHECKS,
+)
+"""All checks, in the order in which they run."""
+
+__all__ = [
+    "CHECKS",
+    "Check",
+    "CheckFailed",
+    "CheckSkipped",
+    "Report",
+    "Row",
+    "Status",
+    "check_names",
+    "print_report",
+    "run_checks",
+]
+
+
+def check_names() -> tuple[str, ...]:
+    """Names of all checks, in order."""
+    return tuple(check.name for check in CHECKS)
+
+
+def run_checks(
+    target: str,
+    kwargs: Mapping[str, Any] | None = None,
+    only: Sequence[str] | None = None,
+    seed: int = 0,
+    timeout_s: float = CHECK_TIMEOUT_S,
+    on_row: Callable[[Row], None] | None = None,
+) -> Report:
+    """Run the conformance suite against an environment.
+
+    Args:
+        target: An environment's id, its short form, or `"module:Class"`.
+        kwargs: Arguments to make it with.
+        only: Names of the checks to run; all if not given.
+        seed: Where every random choice of the checks comes from.
+        timeout_s: Time limit of each check; one that does not come back is an error, and the others go on.
+        on_row: Called with each result as soon as it is there.
+
+    Raises:
+        UsageError: A name in `only` is no check.
+    """
+    return run(target, select(CHECKS, only), kwargs, seed, timeout_s, on_row)

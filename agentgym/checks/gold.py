@@ -1,0 +1,165 @@
+"""Checks that what the grader needs never reaches the policy.
+
+Two ways of looking. *Canaries*: the task's gold is replaced by text that exists nowhere else, and must not turn up.
+*Literally*: text of the real gold must not turn up, unless the policy said it first, the task's data has it, other
+tasks show it too (common words), or the world shows it although the gold was replaced (an answer that can be found).
+What is shown after the end of an episode is no leak: nothing can be done with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from agentgym.checks.catalog import CheckFailed, Finding, check
+from agentgym.checks.play import Broken, Episode, is_over, play, short
+from agentgym.checks.subject import Subject
+from agentgym.env import Env
+from agentgym.spaces import Action
+from agentgym.task import Task
+
+TELLING_CHARS = 8
+"""Shorter pieces of gold turn up by chance."""
+
+_PLAIN_WORD = re.compile(r"[^\W\d]{1,15}")
+"""Single words may well be in a prompt: names of tables, of tools, of things."""
+
+_ADVICE = "keep gold for grade() and solution(); what the policy may see belongs into Task.data"
+
+
+@check("gold-hidden-at-start", "the opening and its info show nothing of the gold")
+def gold_hidden_at_start(subject: Subject) -> Finding:
+    """No telling piece of a task's gold stands in its prompt, opening or info."""
+    episodes = subject.episodes("idle")
+    shown = {episode.task.id: _texts([episode.task.prompt, episode.opening, episode.info]) for episode in episodes}
+    pieces = 0
+    for episode in episodes:
+        common = [shown[other.task.id] for other in episodes if other.task.gold != episode.task.gold]
+        for piece in secrets_of(episode.task):
+            if _PLAIN_WORD.fullmatch(piece):
+                continue
+            pieces += 1
+            if shows(shown[episode.task.id], piece) and not any(shows(other, piece) for other in common):
+                raise CheckFailed(f"task {episode.task.id!r}: the opening or its info shows {short(piece)}; {_ADVICE}")
+    return f"looked for {pieces} pieces of gold"
+
+
+@check("gold-hidden-in-play", "no tool result or info before the end shows anything of the gold")
+def gold_hidden_in_play(subject: Subject) -> Finding:
+    """Neither canaries put into the gold nor the gold itself come out before the policy has said them."""
+    canaries = 0
+    with subject.env() as env:
+        for player in ("random", "solution"):
+            for episode in [subject.episodes(player)[index] for index in subject.spread()]:
+                marked, words = _with_canaries(episode.task)
+                again = _play_marked(env, marked, episode)
+                canaries += len(words)
+                for turn, text in _before_the_end(again):
+                    if found := [word for word in words if word in text]:
+                        around = short(text[max(0, text.index(found[0]) - 60) :])
+                        raise CheckFailed(
+                            f"task {episode.task.id!r}, turn {turn} of the {player} player: something of the gold "
+                            f"comes out: {around} (the canary stands where the gold was); {_ADVICE}"
+                        )
+                _must_not_show_gold(env, episode, again, player)
+    return f"{canaries} canaries"
+
+
+def secrets_of(task: Task) -> list[str]:
+    """Return the telling pieces of a task's gold that its data does not have."""
+    public = _texts(task.data)
+    return sorted({piece for piece in _leaves(task.gold) if len(piece) >= TELLING_CHARS and piece not in public})
+
+
+def _must_not_show_gold(env: Env, episode: Episode, marked: Episode, player: str) -> None:
+    """Look for the gold itself in what came before the policy said it, turn by turn."""
+    secrets = secrets_of(episode.task)
+    elsewhere = dict(_before_the_end(marked))
+    said = _texts([episode.opening, episode.info])
+    results = dict(_before_the_end(episode))
+    for turn, action in enumerate(episode.actions, start=1):
+        said += _said(env, action)
+        shown = results.get(turn, "")
+        for piece in secrets:
+            # Where the marked episode did not get, the world cannot be asked whether it shows this by itself.
+            if shows(shown, piece) and not shows(said, piece) and not shows(elsewhere.get(turn, piece), piece):
+                raise CheckFailed(
+                    f"task {episode.task.id!r}, turn {turn} of the {player} player: a tool result or info shows "
+                    f"{short(piece)}; {_ADVICE}"
+                )
+
+
+def _with_canaries(task: Task) -> tuple[Task, list[str]]:
+    """Return the task with every telling text in its gold replaced by one of its own, and those texts."""
+    words: list[str] = []
+
+    def mark(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: mark(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [mark(item) for item in value]
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or str(value) not in secrets:
+            return value
+        digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()
+        words.append("canary" + digest[:12] if isinstance(value, str) else str(int(digest[:12], 16) + 10**15))
+        return type(value)(words[-1])
+
+    secrets = set(secrets_of(task))
+    return replace(task, gold=mark(task.gold)), words
+
+
+def _play_marked(env: Env, marked: Task, episode: Episode) -> Episode:
+    """Play the recorded actions on the marked task as far as it goes; its gold need make no sense to a grader."""
+    try:
+        return play(env, marked, episode.seed, lambda *_: iter(episode.actions))
+    except Broken as error:
+        return error.episode
+
+
+def _before_the_end(episode: Episode) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of every turn that did not end the episode; the opening is turn 0."""
+    yield 0, _texts([episode.opening, episode.info])
+    for turn, result in enumerate(episode.results, start=1):
+        if not is_over(result):
+            yield turn, _texts([result.observation, result.info])
+
+
+def shows(text: str, piece: str) -> bool:
+    """Whether `piece` stands in `text`, as it is or inside JSON."""
+    return piece in text or json.dumps(piece)[1:-1] in text or json.dumps(piece, ensure_ascii=False)[1:-1] in text
+
+
+def _said(env: Env, action: Action) -> str:
+    """Return what the policy said in an action, with the arguments of its calls as the tools get them."""
+    if not isinstance(action, str):
+        return _texts(action)
+    parsed = env.dialect.parse(action, env.tools)
+    return "\n".join([action, *(_texts(call.arguments) for call in parsed.calls)])
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _texts(value: Any) -> str:
+    """Return all text in a value, as a policy would read it, keys included."""
+    if isinstance(value, Mapping):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple):
+        return "\n".join(_texts(item) for item in value)
+    return value if isinstance(value, str) else repr(value)
+
+
+CHECKS = (gold_hidden_at_start, gold_hidden_in_play)

@@ -1,0 +1,153 @@
+"""Checks of the grader: what is right scores, what is wrong does not, and the numbers are those that were declared."""
+
+from __future__ import annotations
+
+import math
+
+from agentgym.checks.catalog import CheckFailed, Finding, check
+from agentgym.checks.play import Episode, replayed
+from agentgym.checks.subject import Subject
+from agentgym.env import Env
+from agentgym.rewards import OUTCOME, SOLVED_AT, lint
+
+IDLE_LIMIT = 0.1
+"""Greatest share of tasks that may be solved by doing nothing."""
+
+RANDOM_LIMIT = 0.5
+"""Greatest share of tasks that may be solved by random actions."""
+
+
+@check("solution-solves", "the solution scores full marks on every split and difficulty")
+def solution_solves(subject: Subject) -> Finding:
+    """The reference policy ends with a success, so every task can be solved."""
+    episodes = subject.episodes("solution")
+    for episode in episodes:
+        if not episode.ended or episode.outcome < SOLVED_AT or not episode.results[-1].info.get("is_success"):
+            raise CheckFailed(
+                f"task {episode.task.id!r}: outcome {episode.outcome:g} after {len(episode.results)} turns, ending "
+                f"{episode.reason.value if episode.reason else 'none'!r}; mend solution() or the grader"
+            )
+    return f"{len(episodes)} of {len(episodes)} tasks, {_mean([len(e.results) for e in episodes]):.1f} turns on average"
+
+
+@check("idle-scores-low", "doing nothing scores low")
+def idle_scores_low(subject: Subject) -> Finding:
+    """Neither silence nor helpless talk solves tasks."""
+    return "; ".join(_must_score_low(subject, player, IDLE_LIMIT) for player in ("idle", "helpless"))
+
+
+@check("random-scores-low", "random actions score low")
+def random_scores_low(subject: Subject) -> Finding:
+    """Samples of the action space rarely solve tasks."""
+    return _must_score_low(subject, "random", RANDOM_LIMIT)
+
+
+def _must_score_low(subject: Subject, player: str, limit: float) -> str:
+    episodes = subject.episodes(player)
+    solved = [episode for episode in episodes if episode.outcome >= SOLVED_AT]
+    if len(solved) > limit * len(episodes):
+        raise CheckFailed(
+            f"the {player} player solved {len(solved)} of {len(episodes)} tasks, e.g. {solved[0].task.id!r}; "
+            "pay the outcome only for what the task asked"
+        )
+    return f"{player} solved {len(solved)} of {len(episodes)}, mean reward {_mean([e.reward for e in episodes]):.2f}"
+
+
+@check("grader-stable", "the same episode is graded the same every time")
+def grader_stable(subject: Subject) -> Finding:
+    """Rewards, success and ending do not change when recorded actions are graded again."""
+    players = ("solution", "random", "helpless")
+    episodes = [subject.episodes(player)[index] for player in players for index in subject.spread()]
+    for again in (2, 3):
+        with subject.env() as env:
+            for episode in episodes:
+                first, second = _grades(episode), _grades(replayed(env, episode))
+                if first != second:
+                    raise CheckFailed(
+                        f"task {episode.task.id!r}: graded {first} the first time, {second} the {again}. time; "
+                        "a grader may depend on nothing but the task and the actions"
+                    )
+    return f"{len(episodes)} episodes, three times each"
+
+
+def _grades(episode: Episode) -> tuple[list[dict[str, float]], float, bool | None]:
+    return episode.turns, episode.reward, episode.results[-1].info.get("is_success") if episode.results else None
+
+
+@check("reward-channels", "every turn shows all declared channels, each in its range")
+def reward_channels(subject: Subject) -> Finding:
+    """`info["rewards"]` has the declared names, and finite values in the declared ranges."""
+    with subject.env() as env:
+        for episode in subject.all_episodes():
+            for turn, values in enumerate(episode.turns, start=1):
+                if (problem := _channel_problem(env, values)) is not None:
+                    raise CheckFailed(f"task {episode.task.id!r}, turn {turn}: {problem}")
+            for name, channel in env.channels.items():
+                total = sum(values[name] for values in episode.turns)
+                if not channel.per_turn and not channel.low - 1e-9 <= total <= channel.high + 1e-9:
+                    raise CheckFailed(
+                        f"task {episode.task.id!r}: channel {name!r} adds up to {total:g} over the episode, declared "
+                        f"is {channel.low:g} to {channel.high:g}; say Channel(per_turn=True), or set it once"
+                    )
+        return f"channels: {', '.join(env.channels)}"
+
+
+def _channel_problem(env: Env, values: dict[str, float]) -> str | None:
+    if set(values) != set(env.channels):
+        return f"info['rewards'] has {sorted(values)}, declared are {sorted(env.channels)}"
+    for name, value in values.items():
+        channel = env.channels[name]
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return f"channel {name!r} is {value!r}, not a finite number"
+        if not channel.low <= value <= channel.high:
+            return f"channel {name!r} is {value:g}, declared {channel.low:g} to {channel.high:g}; mend one of them"
+    return None
+
+
+@check("rewards-add-up", "what the steps pay adds up to what the scheme says")
+def rewards_add_up(subject: Subject) -> Finding:
+    """The sum of an episode's rewards is the scheme's total over its channels."""
+    with subject.env() as env:
+        for episode in subject.all_episodes():
+            total = env.scheme.total(episode.turns)
+            if not math.isclose(episode.reward, total, rel_tol=1e-6, abs_tol=1e-6):
+                raise CheckFailed(
+                    f"task {episode.task.id!r}: the steps paid {episode.reward:g}, the scheme says {total:g}; "
+                    "set channels with self.reward(...) and leave the paying to Env"
+                )
+    return None
+
+
+@check("scheme-sound", "no failed episode can earn as much as a solved one")
+def scheme_sound(subject: Subject) -> Finding:
+    """The lint finds nothing, and no recorded failure earned as much as a recorded success."""
+    with subject.env() as env:
+        if problems := lint(env.scheme, env.channels, env.max_turns):
+            raise CheckFailed("; ".join(problems))
+    episodes = subject.all_episodes()
+    right = [episode for episode in episodes if episode.outcome >= SOLVED_AT]
+    wrong = [episode for episode in episodes if episode.outcome < SOLVED_AT]
+    if not right or not wrong:
+        return None
+    worst, best = min(right, key=lambda e: e.reward), max(wrong, key=lambda e: e.reward)
+    if best.reward >= worst.reward:
+        raise CheckFailed(
+            f"a failed episode of {best.task.id!r} earned {best.reward:g}, a solved one of {worst.task.id!r} "
+            f"{worst.reward:g}; put other channels behind Gate(on={OUTCOME!r}, ...)"
+        )
+    return f"solved earn from {worst.reward:.2f}, failed up to {best.reward:.2f}"
+
+
+def _mean(values: list[float] | list[int]) -> float:
+    return sum(values) / max(1, len(values))
+
+
+CHECKS = (
+    solution_solves,
+    idle_scores_low,
+    random_scores_low,
+    grader_stable,
+    reward_channels,
+    rewards_add_up,
+    scheme_sound,
+)

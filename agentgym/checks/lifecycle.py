@@ -1,0 +1,202 @@
+"""Checks of an environment's life: resets, snapshots, replay, async use, other processes, closing, and speed."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import statistics
+
+from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.play import Episode, canonical, difference, must_equal, play, replayed
+from agentgym.checks.subject import Subject
+from agentgym.env import Env, StepResult
+from agentgym.replay import replay
+from agentgym.trajectory import Trajectory, Turn
+
+_RESET_ADVICE = "Set all state of an episode in start(), not in __init__ or on the class."
+
+
+@check("reset-clean", "a reset in the middle of an episode leaves nothing of it behind")
+def reset_clean(subject: Subject) -> Finding:
+    """After half of another episode, every episode comes out as in a fresh environment."""
+    episodes = [subject.episodes("solution")[index] for index in subject.spread()]
+    with subject.env() as env:
+        for number, episode in enumerate(episodes):
+            other = episodes[(number + 1) % len(episodes)]
+            env.reset(seed=other.seed, options={"task": other.task})
+            for action in other.actions[: max(1, len(other.actions) // 2)]:
+                env.step(action)
+            trace = replayed(env, episode).trace()
+            must_equal(episode.trace(), trace, f"task {episode.task.id!r} after another episode", _RESET_ADVICE)
+    return None
+
+
+@check("snapshot", "restore(snapshot()) goes on as if nothing had happened, in another instance too")
+def snapshot(subject: Subject) -> Finding:
+    """From the middle of an episode, the rest comes out the same."""
+    advice = "Override snapshot and restore together, or keep the episode deterministic so that the default works."
+    with subject.env() as first, subject.env() as second:
+        for episode in [subject.episodes("solution")[index] for index in subject.spread()]:
+            middle = len(episode.actions) // 2
+            first.reset(seed=episode.seed, options={"task": episode.task})
+            for action in episode.actions[:middle]:
+                first.step(action)
+            saved = pickle.loads(pickle.dumps(first.snapshot()))
+            first.reset(seed=episode.seed + 1)
+            for env, name in ((first, "the same instance"), (second, "another instance")):
+                env.restore(saved)
+                rest = Episode(episode.task, episode.seed, episode.opening, episode.info)
+                rest.results = [*episode.results[:middle], *(env.step(a) for a in episode.actions[middle:])]
+                must_equal(episode.trace(), rest.trace(), f"task {episode.task.id!r} restored in {name}", advice)
+    return None
+
+
+@check("replay", "a recorded trajectory plays again exactly")
+def replay_equal(subject: Subject) -> Finding:
+    """`agentgym.replay` finds no difference in solution and random episodes, also from JSON."""
+    episodes = subject.probed
+    with subject.env() as env:
+        for episode in episodes:
+            again = Trajectory.from_dict(_trajectory(subject, episode).to_dict())
+            if (found := replay(again, env)) is not None:
+                was, now = canonical(found.recorded), canonical(found.replayed)
+                raise CheckFailed(
+                    f"task {episode.task.id!r}, turn {found.turn}: {found.what} differs: {difference(was, now)}; "
+                    "see 'deterministic'"
+                )
+    return f"{len(episodes)} trajectories"
+
+
+def _trajectory(subject: Subject, episode: Episode) -> Trajectory:
+    turns = [
+        Turn(action, result.observation, result.info["rewards"], result.reward)
+        for action, result in zip(episode.actions, episode.results, strict=True)
+    ]
+    return Trajectory(
+        id="checked",
+        env_id=subject.target,
+        task_id=episode.task.id,
+        task_hash=episode.task.hash,
+        seed=episode.seed,
+        policy="checked",
+        opening=episode.opening,
+        turns=turns,
+        reason=episode.reason,
+    )
+
+
+@check("async-twin", "areset and astep do what reset and step do")
+def async_twin(subject: Subject) -> Finding:
+    """Episodes played on an event loop, several at once, come out as those played without one."""
+    episodes = subject.probed
+    traces = asyncio.run(_play_together(subject, episodes))
+    for episode, trace in zip(episodes, traces, strict=True):
+        advice = "Write tools and hooks once, and keep what they share between instances free of state."
+        must_equal(episode.trace(), trace, f"task {episode.task.id!r} on an event loop", advice)
+    return f"{len(episodes)} episodes at once"
+
+
+async def _play_together(subject: Subject, episodes: list[Episode]) -> list[list[str]]:
+    envs = [subject.make() for _ in episodes]
+    try:
+        return await asyncio.gather(*(_play_async(env, one) for env, one in zip(envs, episodes, strict=True)))
+    finally:
+        for env in envs:
+            env.close()
+
+
+async def _play_async(env: Env, episode: Episode) -> list[str]:
+    opening, info = await env.areset(seed=episode.seed, options={"task": episode.task})
+    again = Episode(episode.task, episode.seed, opening, info)
+    for action in episode.actions:
+        again.results.append(StepResult(*await env.astep(action)))
+    return again.trace()
+
+
+@check("pickles", "a fresh environment can be pickled, and the copy plays the same")
+def pickles(subject: Subject) -> Finding:
+    """What `pickle` makes of an environment plays recorded episodes exactly."""
+    with subject.env() as env:
+        try:
+            data = pickle.dumps(env)
+        except Exception as error:
+            raise CheckFailed(
+                f"it does not pickle: {type(error).__name__}: {error}; open connections and the like in start(), not "
+                "in __init__, or leave them out in __getstate__"
+            ) from error
+    copy: Env = pickle.loads(data)
+    try:
+        for episode in subject.probed[:4]:
+            must_equal(episode.trace(), replayed(copy, episode).trace(), f"task {episode.task.id!r} in a copy", "")
+    finally:
+        copy.close()
+    return f"{len(data)} bytes"
+
+
+@check("spawns", "it plays the same in a process that got it pickled")
+def spawns(subject: Subject) -> Finding:
+    """A fresh interpreter unpickles an environment and plays recorded episodes exactly."""
+    if subject.pickled is None:
+        raise CheckSkipped("it does not pickle; see 'pickles'")
+    subject.probes.values("unpickled")
+    return None
+
+
+@check("close-twice", "it can be closed at any time, and twice")
+def close_twice(subject: Subject) -> Finding:
+    """Closing fresh, in the middle and after the end works, and so does closing again."""
+    episode = subject.episodes("solution")[0]
+    for when, actions in (
+        ("before the first reset", None),
+        ("in the middle", 1),
+        ("after the end", len(episode.actions)),
+    ):
+        env = subject.make()
+        try:
+            if actions is not None:
+                play(env, episode.task, episode.seed, lambda *_, n=actions: iter(episode.actions[:n]))
+            env.close()
+            env.close()
+        except Exception as error:
+            raise CheckFailed(
+                f"closing twice {when} raised {type(error).__name__}: {error}; see Env.release"
+            ) from error
+    return None
+
+
+@check("nothing-left", "closing leaves no process, thread, file or temporary folder behind")
+def nothing_left(subject: Subject) -> Finding:
+    """Making and closing environments does not add up, and nothing outlives the process that did it."""
+    subject.probes.values("leftovers")
+    subject.probes.values("traces")
+    if subject.probes.left:
+        raise CheckFailed(f"after the process had ended: {'; '.join(subject.probes.left)}; end them in release()")
+    return None
+
+
+@check("latency", "how long it takes (told, not judged)")
+def latency(subject: Subject) -> Finding:
+    """Median and 99th percentile of resets and steps."""
+    episodes = [*subject.episodes("solution"), *subject.episodes("random")]
+    resets = [episode.reset_s for episode in episodes]
+    steps = [seconds for episode in episodes for seconds in episode.step_s]
+    return f"reset {_times(resets)}; step {_times(steps)}"
+
+
+def _times(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    last = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return f"median {statistics.median(ordered) * 1e3:.2f} ms, p99 {last * 1e3:.2f} ms"
+
+
+CHECKS = (
+    reset_clean,
+    snapshot,
+    replay_equal,
+    async_twin,
+    pickles,
+    spawns,
+    close_twice,
+    nothing_left,
+    latency,
+)

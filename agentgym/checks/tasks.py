@@ -1,0 +1,108 @@
+"""Checks of the task source: what is learnt from must be pinned, found again, and kept apart from what is tested on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.play import canonical, difference, must_equal, short
+from agentgym.checks.subject import Subject
+from agentgym.errors import TaskError
+from agentgym.task import Task, TaskSource
+
+_LOOKED_UP = 40
+"""Tasks per split that are looked up again."""
+
+
+@check("splits-disjoint", "no problem is in two splits")
+def splits_disjoint(subject: Subject) -> Finding:
+    """The first tasks of every split have different contents: prompt, data and gold together."""
+    where: dict[str, Task] = {}
+    if len(subject.scanned) == 1:
+        raise CheckSkipped("there is one split only")
+    for tasks in subject.scanned.values():
+        for task in tasks:
+            twin = where.setdefault(canonical([task.prompt, task.data, task.gold]), task)
+            if twin.split != task.split:
+                raise CheckFailed(
+                    f"{twin.id!r} and {task.id!r} are the same problem; assign content to splits with "
+                    "agentgym.task.split_of, or generate them from disjoint parts"
+                )
+    counts = ", ".join(f"{split} {len(tasks)}" for split, tasks in subject.scanned.items())
+    return f"compared: {counts}"
+
+
+@check("task-ids", "task ids are unique, stable, and found again")
+def task_ids(subject: Subject) -> Finding:
+    """`find(id)` is the task, in another source too; what does not exist is a `TaskError`."""
+    seen: dict[str, Task] = {}
+    with subject.env() as env:
+        for split, tasks in subject.scanned.items():
+            for index, task in enumerate(tasks):
+                if task.split != split:
+                    raise CheckFailed(f"task {task.id!r} came from split {split!r} and says {task.split!r}")
+                if (twin := seen.setdefault(task.id, task)) is not task:
+                    raise CheckFailed(f"the id {task.id!r} names two tasks: {short(twin.prompt)}, {short(task.prompt)}")
+                if index < _LOOKED_UP:
+                    _must_be_found(env.tasks, split, index, task)
+        _must_be_unknown(env.tasks)
+    return f"{len(seen)} ids"
+
+
+def _must_be_found(source: TaskSource, split: str, index: int, task: Task) -> None:
+    if source.get(split, index) != task:
+        raise CheckFailed(
+            f"task {index} of {split!r} is another in a second task source; generate it from (split, index) alone"
+        )
+    try:
+        found = source.find(task.id)
+    except Exception as error:
+        raise CheckFailed(f"find({task.id!r}) raised {type(error).__name__}: {error}; it must give the task") from error
+    if found != task:
+        raise CheckFailed(f"find({task.id!r}) gives another task than get({split!r}, {index})")
+
+
+def _must_be_unknown(source: Any) -> None:
+    split = source.splits[0]
+    wrong = [
+        ("find('no such task')", lambda: source.find("no such task")),
+        ("get('no such split', 0)", lambda: source.get("no such split", 0)),
+        (f"get({split!r}, -1)", lambda: source.get(split, -1)),
+    ]
+    if (size := source.size(split)) is not None:
+        wrong.append((f"get({split!r}, {size})", lambda: source.get(split, size)))
+    for call, attempt in wrong:
+        try:
+            attempt()
+        except TaskError:
+            continue
+        except Exception as error:
+            raise CheckFailed(f"{call} raised {type(error).__name__}: {error}; raise TaskError") from error
+        raise CheckFailed(f"{call} gave a task; raise TaskError for what there is not")
+
+
+@check("task-json", "tasks survive being written down as JSON")
+def task_json(subject: Subject) -> Finding:
+    """A task read back from JSON is the same task and opens the same episode."""
+    with subject.env() as env:
+        for tasks in subject.scanned.values():
+            for task in tasks:
+                try:
+                    again = Task.from_dict(json.loads(json.dumps(task.to_dict())))
+                except (TypeError, ValueError, TaskError) as error:
+                    raise CheckFailed(f"task {task.id!r}: {error}; keep to JSON data in data and gold") from error
+                if again != task:
+                    name = next(n for n in ("data", "gold", "tags", "prompt") if getattr(again, n) != getattr(task, n))
+                    change = difference(repr(getattr(task, name)), repr(getattr(again, name)))
+                    raise CheckFailed(
+                        f"task {task.id!r}: after JSON, {name} differs: {change}; use lists for tuples, text for keys"
+                    )
+        for task in subject.tasks:
+            again = Task.from_dict(json.loads(json.dumps(task.to_dict())))
+            openings = [canonical(env.reset(seed=subject.seed, options={"task": one})) for one in (task, again)]
+            must_equal(openings[:1], openings[1:], f"task {task.id!r}, and read back from JSON", "Keep to JSON data.")
+    return f"{sum(map(len, subject.scanned.values()))} tasks"
+
+
+CHECKS = (splits_disjoint, task_ids, task_json)

@@ -1,0 +1,83 @@
+"""Checks of an environment's tools: their schemas, and that they behave as those say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.play import assistant_call, is_over, short
+from agentgym.checks.subject import Subject
+from agentgym.messages import ToolCall, text_of
+from agentgym.tool import Tool
+
+
+@check("tool-schemas", "tools are described by valid JSON Schema, and every argument is explained")
+def tool_schemas(subject: Subject) -> Finding:
+    """What `info["tools"]` shows is what models and other trainers can take."""
+    with subject.env() as env:
+        _, info = env.reset(seed=subject.seed)
+        if not len(env.tools):
+            raise CheckSkipped("it has no tools")
+        if [entry["function"]["name"] for entry in info["tools"]] != list(env.tools.names):
+            raise CheckFailed(f"info['tools'] does not list {', '.join(env.tools.names)}")
+        for entry in info["tools"]:
+            _check_schema(entry["function"])
+        return f"{len(env.tools)} tools"
+
+
+def _check_schema(function: dict[str, Any]) -> None:
+    name, parameters = function["name"], function["parameters"]
+    try:
+        Draft202012Validator.check_schema(parameters)
+    except SchemaError as error:
+        raise CheckFailed(f"tool {name!r}: its parameters are no JSON Schema: {error.message}") from error
+    if parameters.get("type") != "object":
+        raise CheckFailed(f"tool {name!r}: its parameters must be of type 'object', not {parameters.get('type')!r}")
+    if not function["description"].strip():
+        raise CheckFailed(f"tool {name!r} has no description; write a docstring, the model reads it")
+    for argument, schema in parameters.get("properties", {}).items():
+        if not schema.get("description"):
+            raise CheckFailed(f"tool {name!r}: argument {argument!r} is not explained; add a line under 'Args:'")
+
+
+@check("tool-mistakes", "a missing, unknown or wrongly typed argument is told to the model, by name")
+def tool_mistakes(subject: Subject) -> Finding:
+    """Calls that do not fit the schema are answered, and the episode goes on."""
+    with subject.env() as env:
+        if not len(env.tools):
+            raise CheckSkipped("it has no tools")
+        cases = [case for tool in env.tools for case in _mistakes(tool)]
+        for call, word in cases:
+            env.reset(seed=subject.seed)
+            try:
+                result = env.step(assistant_call(call))
+            except Exception as error:
+                raise CheckFailed(f"{_written(call)} raised {type(error).__name__}: {error}") from error
+            answer = " ".join(text_of(message) for message in result[0])
+            if word not in answer:
+                raise CheckFailed(f"{_written(call)} was answered {short(answer)}; the answer must name {word!r}")
+            if is_over(result) and env.max_turns > 1:
+                raise CheckFailed(f"{_written(call)} ended the episode; tell the model its mistake, and go on")
+        return f"{len(cases)} wrong calls"
+
+
+def _mistakes(tool: Tool) -> list[tuple[ToolCall, str]]:
+    """Return wrong calls of a tool, with the word that the answer must have."""
+    required = tool.parameters.get("required", [])
+    cases = [(ToolCall(tool.name, {"no_such_argument": 1}), "no_such_argument")]
+    cases += [(ToolCall(f"{tool.name}_x"), tool.name)]
+    cases += [(ToolCall(tool.name), name) for name in required[:1]]
+    for name, schema in tool.parameters.get("properties", {}).items():
+        if schema.get("type") in ("integer", "number", "boolean", "array", "object"):
+            cases.append((ToolCall(tool.name, {name: "certainly not"}), name))
+    return cases
+
+
+def _written(call: ToolCall) -> str:
+    return f"{call.name}({short(repr(dict(call.arguments)))})"
+
+
+CHECKS = (tool_schemas, tool_mistakes)

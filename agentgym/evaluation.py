@@ -1,0 +1,144 @@
+"""Evaluate a policy on tasks: several attempts each, every finished trajectory kept at once, resumable.
+
+Knows no particular model; a policy under training is evaluated by the same code as an endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agentgym.endings import Ending
+from agentgym.errors import UsageError
+from agentgym.policy import Policy
+from agentgym.rollout import EnvFactory, Job, Limits, rollouts
+from agentgym.summary import Rate, Summary, print_summary, summarize
+from agentgym.task import Task
+from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+
+__all__ = ["Rate", "Summary", "evaluate", "evaluate_async", "evaluation_jobs", "print_summary", "summarize"]
+
+OnProgress = Callable[[Trajectory, int, int], None]
+"""Told of each trajectory, how many there are now, and how many there will be."""
+
+
+def evaluate(
+    factory: EnvFactory,
+    policy: Policy,
+    tasks: Sequence[Task],
+    attempts: int = 1,
+    *,
+    out: Path | None = None,
+    limits: Limits | None = None,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Summary:
+    """Run `policy` on every task `attempts` times and return the results.
+
+    Args:
+        factory: Makes the environments.
+        policy: What is evaluated.
+        tasks: What it is evaluated on.
+        attempts: Trajectories per task.
+        out: JSONL file that each trajectory is appended to when it ends. Those already in it are not run again, except
+            for failed ones; a file made with anything else than these arguments is refused.
+        limits: Bounds of each rollout.
+        seed: Where all randomness of environments and policies comes from.
+        on_progress: Called after each trajectory, those found in `out` included.
+
+    Raises:
+        UsageError: The arguments cannot be used, or `out` belongs to another evaluation.
+    """
+    work = evaluate_async(factory, policy, tasks, attempts, out=out, limits=limits, seed=seed, on_progress=on_progress)
+    return asyncio.run(work)
+
+
+async def evaluate_async(
+    factory: EnvFactory,
+    policy: Policy,
+    tasks: Sequence[Task],
+    attempts: int = 1,
+    *,
+    out: Path | None = None,
+    limits: Limits | None = None,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Summary:
+    """`evaluate`, for callers that already run an event loop."""
+    jobs = evaluation_jobs(tasks, attempts, seed)
+    found = {} if out is None else _already_done(out, jobs, factory, policy)
+    tell = on_progress or (lambda trajectory, done, total: None)
+    started = time.perf_counter()
+    for done, trajectory in enumerate(found.values(), start=1):
+        tell(trajectory, done, len(jobs))
+    waiting = [job for job in jobs if job.id not in found]
+    async for trajectory in rollouts(waiting, policy, factory, limits):
+        if out is not None:
+            write_jsonl(out, [trajectory], append=True)
+        found[trajectory.id] = trajectory
+        tell(trajectory, len(found), len(jobs))
+    return summarize(found.values(), seed=seed, seconds=time.perf_counter() - started)
+
+
+def evaluation_jobs(tasks: Sequence[Task], attempts: int, seed: int) -> list[Job]:
+    """Return the jobs of an evaluation, all tasks once before any task twice. Each task has a seed of its own."""
+    if attempts < 1:
+        raise UsageError(f"attempts must be at least 1, not {attempts}")
+    if not tasks:
+        raise UsageError("there are no tasks to evaluate on")
+    if len({task.id for task in tasks}) < len(tasks):
+        raise UsageError("a task is given twice; ask for more attempts instead")
+    return [Job(task, _seed_of(task, seed), attempt) for attempt in range(attempts) for task in tasks]
+
+
+def _seed_of(task: Task, seed: int) -> int:
+    """Derive a task's seed, the same whatever other tasks there are."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{task.id}".encode()).digest()[:4], "big") >> 1
+
+
+def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: Policy) -> dict[str, Trajectory]:
+    """Return the trajectories in `out` that need not be run again, by id. Of several tries the last one counts."""
+    _check_writable(out, factory)
+    if not out.exists():
+        return {}
+    wanted = {job.id: job for job in jobs}
+    found: dict[str, Trajectory] = {}
+    for trajectory in read_jsonl(out):
+        _check_same(out, trajectory, wanted.get(trajectory.id), factory, policy)
+        if trajectory.id in wanted:
+            found[trajectory.id] = trajectory
+    return {key: trajectory for key, trajectory in found.items() if trajectory.ending is not Ending.FAILED}
+
+
+def _check_writable(out: Path, factory: EnvFactory) -> None:
+    if out.is_dir() or not out.parent.is_dir():
+        raise UsageError(f"cannot write trajectories to {str(out)!r}: it must be a file in a folder that exists")
+    try:
+        json.dumps(factory.kwargs)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"these environment arguments cannot be kept in {str(out)!r}: {error}") from error
+
+
+def _check_same(out: Path, trajectory: Trajectory, job: Job | None, factory: EnvFactory, policy: Policy) -> None:
+    """Raise `UsageError` if a trajectory was made by something else than what is about to run."""
+    pairs: list[tuple[str, object, object]] = [
+        ("another environment", trajectory.env_id, factory.env_id),
+        ("other environment arguments", _canonical(trajectory.env_kwargs), _canonical(factory.kwargs)),
+        ("another policy", trajectory.policy, policy.name),
+    ]
+    if job is not None:
+        pairs += [("other tasks", trajectory.task_hash, job.task.hash), ("another seed", trajectory.seed, job.seed)]
+    for what, recorded, given in pairs:
+        if recorded != given:
+            raise UsageError(
+                f"{str(out)!r} holds trajectories made with {what} ({trajectory.id!r}: {recorded}, now {given}); "
+                "use the same arguments to continue it, or another file"
+            )
+
+
+def _canonical(kwargs: object) -> str:
+    return json.dumps(kwargs, sort_keys=True)

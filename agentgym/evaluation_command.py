@@ -1,0 +1,154 @@
+"""`agentgym eval`: what was asked for on the command line, run with a progress bar and printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from agentgym.endings import Ending
+from agentgym.errors import require
+from agentgym.evaluation import Summary, evaluate, print_summary
+from agentgym.options import choose_tasks, full_env_id, make_env
+from agentgym.policy import Policy
+from agentgym.policy_loader import has_weights, load_policy
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.task import Task
+from agentgym.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """What is to be evaluated, as a person says it."""
+
+    env: str
+    env_kwargs: dict[str, Any]
+    policy: str
+    tasks: str
+    attempts: int
+    limit: int | None
+    seed: int
+    temperature: float
+    out: Path | None
+    limits: Limits
+
+
+def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
+    """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
+    factory = EnvFactory(full_env_id(request.env), _with_dialect(request))
+    tasks = _tasks(factory, request)
+    with _progress() as progress:
+        policy = _policy(factory, request, progress)
+        try:
+            summary = evaluate(
+                factory,
+                policy,
+                tasks,
+                request.attempts,
+                out=request.out,
+                limits=request.limits,
+                seed=request.seed,
+                on_progress=_bar(progress, len(tasks) * request.attempts),
+            )
+        except KeyboardInterrupt:
+            if request.out is not None:
+                progress.console.print(f"What was finished is in {request.out}; run the same command to go on.")
+            raise
+    if as_json:
+        print_json(summary)
+    else:
+        print_summary(summary, Console())
+    return summary
+
+
+def print_json(summary: Summary) -> None:
+    """Print a summary as JSON."""
+    Console().out(json.dumps(summary.to_dict(), indent=2), highlight=False)
+
+
+def _with_dialect(request: EvaluationRequest) -> dict[str, Any]:
+    """Return the environment's arguments; where the dialect is open and the policy is a model, it is the model's."""
+    kwargs = request.env_kwargs
+    if "dialect" in kwargs or not has_weights(request.policy):
+        return kwargs
+    require("torch", "train")
+    return kwargs | {"dialect": import_module("agentgym.trainers.policies").default_dialect(request.policy)}
+
+
+def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+    env = make_env(factory.env_id, factory.kwargs)
+    try:
+        return choose_tasks(env, request.tasks, request.limit)
+    finally:
+        env.close()
+
+
+def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress) -> Policy:
+    kwargs = {key: value for key, value in factory.kwargs.items() if key != "dialect"}
+    bars: dict[str, TaskID] = {}
+
+    def tell(what: str, done: int, of: int) -> None:
+        if what not in bars:
+            bars[what] = progress.add_task(what, total=of, note="")
+        progress.update(bars[what], completed=done, total=of)
+
+    policy = load_policy(
+        request.policy,
+        env_id=factory.env_id,
+        env_kwargs=kwargs,
+        dialect=factory.kwargs.get("dialect"),
+        temperature=request.temperature,
+        seed=request.seed,
+        concurrency=request.limits.max_in_flight,
+        progress=tell,
+    )
+    if has_weights(request.policy) and request.temperature != 1.0:
+        # Part of the name, so that a file of trajectories is not continued at another temperature.
+        policy.name = f"{policy.name} at temperature {request.temperature:g}"
+    return policy
+
+
+def _progress() -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _bar(progress: Progress, total: int) -> Callable[[Trajectory, int, int], None]:
+    """Return what keeps a bar of finished episodes, with how many of them succeeded and failed."""
+    bar: list[TaskID] = []
+    solved = failed = 0
+
+    def tell(trajectory: Trajectory, done: int, of: int) -> None:
+        nonlocal solved, failed
+        if not bar:
+            bar.append(progress.add_task("episodes", total=total, note=""))
+        broken = trajectory.ending is Ending.FAILED
+        failed += broken
+        solved += trajectory.success
+        rate = f"{100 * solved / (done - failed):.0f} % solved" if done > failed else ""
+        note = rate + (f"  [bold yellow]{failed} failed[/]" if failed else "")
+        progress.update(bar[0], completed=done, note=note)
+
+    return tell

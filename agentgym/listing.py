@@ -1,0 +1,53 @@
+"""Tables of environments and of tasks, for the command line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+
+import gymnasium
+from rich.table import Table
+from rich.text import Text
+
+from agentgym.env import Env
+from agentgym.registry import list_environments, load_class
+from agentgym.show import plain
+from agentgym.task import Task
+
+
+def environments_table() -> Table:
+    """Return a table of the registered environments: id, tools and what they are."""
+    table = _table("environment", "tools", "about")
+    for env_id in list_environments():
+        entry_point = gymnasium.spec(env_id).entry_point
+        try:
+            kind = load_class(entry_point) if isinstance(entry_point, str) else entry_point
+            assert isinstance(kind, type)
+            assert issubclass(kind, Env)
+        except Exception as error:
+            # One plugin that does not import must not hide the others; what is wrong with it is shown.
+            table.add_row(env_id, "", Text(plain(f"cannot be imported: {error!r}", 200), style="red"))
+            continue
+        about = (inspect.getdoc(kind) or "").partition("\n")[0]
+        table.add_row(env_id, ", ".join(kind.tools.names), Text(plain(about)))
+    return table
+
+
+def tasks_table(tasks: Iterable[Task]) -> Table:
+    """Return a table of tasks; what graders need is left out."""
+    table = _table("task", "difficulty", "tags", "prompt")
+    for task in tasks:
+        table.add_row(
+            Text(plain(task.id, 200)),
+            str(task.difficulty),
+            Text(plain(" ".join(task.tags))),
+            Text(plain(task.prompt, 500)),
+        )
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for index, name in enumerate(columns):
+        table.add_column(name, no_wrap=index == 0, style="bold" if index == 0 else "", overflow="fold")
+    return table

@@ -1,0 +1,97 @@
+"""What commands are given, made into what functions take: settings, environments and tasks. Clear errors for all."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentgym.env import Env
+from agentgym.errors import UsageError
+from agentgym.registry import is_class_path, load_class, make, resolve
+from agentgym.task import Task, check_split, iterate, read_manifest
+
+ENDLESS_LIMIT = 100
+"""Tasks taken from a split that has no end, unless told otherwise."""
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """Return `key=value` settings as arguments; values are read as YAML (`3`, `true`, `[1, 2]`, `null`, text)."""
+    found: dict[str, Any] = {}
+    for setting in settings:
+        key, sign, text = setting.partition("=")
+        name = key.strip().replace("-", "_")
+        if not sign or not name.isidentifier():
+            raise UsageError(f"--set {setting!r} is not of the form key=value")
+        found[name] = _value(text)
+    return found
+
+
+def full_env_id(env_id: str) -> str:
+    """Return the full id of an environment, or `module:Class` as it is."""
+    return env_id if is_class_path(env_id) else resolve(env_id)
+
+
+def make_env(env_id: str, kwargs: Mapping[str, Any]) -> Env:
+    """Make an environment. Raises `UsageError` with a suggestion for an argument that it does not take."""
+    try:
+        return make(env_id, **kwargs)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        known = _arguments(env_id)
+        wrong = next((name for name in kwargs if name not in known), "")
+        close = get_close_matches(wrong, known, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(
+            f"{env_id!r} takes no argument {wrong!r}; {hint}It takes: {', '.join(sorted(known))}"
+        ) from error
+
+
+def choose_tasks(env: Env, spec: str, limit: int | None = None) -> list[Task]:
+    """Return the tasks that `spec` names: a manifest (JSONL file), or a split of the environment's own tasks.
+
+    Args:
+        env: Whose tasks.
+        spec: What is wanted.
+        limit: At most so many; by default all of them, or the first 100 of a split that has no end.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"at least 1 task is needed, not {limit}")
+    path = Path(spec)
+    if spec not in env.tasks.splits and (path.suffix == ".jsonl" or path.is_file()):
+        if not path.is_file():
+            raise UsageError(f"there is no manifest {spec!r}; write one with: agentgym tasks ENV --out {spec}")
+        source = read_manifest(path)
+        return list(chain.from_iterable(iterate(source, split) for split in source.splits))[:limit]
+    if env.tasks.size(check_split(env.tasks, spec)) is None and limit is None:
+        limit = ENDLESS_LIMIT
+    return list(iterate(env.tasks, spec, limit))
+
+
+def _value(text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+        # Dates and the like have no place in a record of the arguments; they stay the text that was typed.
+        json.dumps(value)
+    except (yaml.YAMLError, TypeError):
+        return text
+    return value
+
+
+def _arguments(env_id: str) -> set[str]:
+    """Return the names that an environment's class and its bases take by name."""
+    kind = load_class(env_id) if is_class_path(env_id) else type(make(env_id))
+    parameters = chain.from_iterable(
+        inspect.signature(base.__init__).parameters.values()
+        for base in kind.__mro__
+        if issubclass(base, Env) and "__init__" in vars(base)
+    )
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return {parameter.name for parameter in parameters if parameter.kind in named} - {"self"}

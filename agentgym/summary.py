@@ -1,0 +1,240 @@
+"""`Summary`: what a set of trajectories says about a policy, with intervals, and how to print it.
+
+Failed trajectories (broken infrastructure) say nothing about the model: they are counted and left out of all rates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from agentgym.endings import Ending
+from agentgym.statistics import Interval, mean_of_means, pass_at_k, pass_hat_k, powers_up_to, success_interval
+from agentgym.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+MAX_TAGS = 10
+"""Tags that are printed, the hardest first; a summary holds all of them."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How often tasks were solved."""
+
+    success: float | None
+    """Mean over tasks of the share of attempts that solved it; `None` if there was no attempt."""
+    interval: Interval | None
+    """95 % interval: Wilson's for one attempt per task, else a bootstrap over tasks."""
+    tasks: int
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The results of an evaluation."""
+
+    env_id: str
+    policy: str
+    overall: Rate
+    pass_at: dict[int, float]
+    """k to the estimated chance that at least one of k attempts solves a task."""
+    pass_hat: dict[int, float]
+    """k to the estimated chance that all of k attempts solve a task."""
+    by_difficulty: dict[int, Rate]
+    by_tag: dict[str, Rate]
+    endings: dict[str, int]
+    """Reason to number of episodes, the most frequent first."""
+    failed: int
+    """Episodes that broke; in none of the other numbers but `endings`."""
+    reward: float | None
+    """Mean reward of an episode."""
+    turns: float | None
+    """Mean turns of an episode."""
+    sampled_tokens: float | None
+    """Mean sampled tokens of an episode; `None` where the policy speaks in messages."""
+    tool_error_rate: float | None
+    """Share of tool calls that were answered with an error."""
+    format_error_rate: float | None
+    """Share of turns in which no action could be read."""
+    seconds_per_episode: float | None
+    seconds: float = 0.0
+    """Wall-clock time of this run, without what was done before it was resumed."""
+
+    @property
+    def success(self) -> float | None:
+        """Success rate over all tasks."""
+        return self.overall.success
+
+    @property
+    def interval(self) -> Interval | None:
+        """95 % interval of the success rate."""
+        return self.overall.interval
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as JSON data."""
+        return asdict(self)
+
+
+def summarize(trajectories: Iterable[Trajectory], *, seed: int = 0, seconds: float = 0.0) -> Summary:
+    """Return what trajectories of one policy in one environment say.
+
+    Args:
+        trajectories: All attempts at all tasks, in any order.
+        seed: Seeds the bootstrap.
+        seconds: Wall-clock time they took.
+    """
+    everything = sorted(trajectories, key=lambda t: (t.task_id, t.attempt))
+    valid = [t for t in everything if t.ending is not Ending.FAILED]
+    groups = _by_task(valid)
+    first = everything[0] if everything else None
+    return Summary(
+        env_id=first.env_id if first else "",
+        policy=first.policy if first else "",
+        overall=_rate(valid, seed),
+        pass_at=_over_k(groups, pass_at_k),
+        pass_hat=_over_k(groups, pass_hat_k),
+        by_difficulty={level: _rate(part, seed) for level, part in _parts(valid, lambda t: [t.difficulty])},
+        by_tag={tag: _rate(part, seed) for tag, part in _parts(valid, lambda t: t.tags)},
+        endings=dict(Counter(str(t.reason) for t in everything).most_common()),
+        failed=len(everything) - len(valid),
+        reward=_mean(t.reward for t in valid),
+        turns=_mean(_turns(t) for t in valid),
+        sampled_tokens=_mean(t.tokens.sampled for t in valid if t.tokens is not None),
+        tool_error_rate=_share(_total(valid, "tool_errors"), _total(valid, "calls")),
+        format_error_rate=_share(_total(valid, "format_errors"), sum(_turns(t) for t in valid)),
+        seconds_per_episode=_mean(t.seconds for t in valid),
+        seconds=seconds,
+    )
+
+
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print a summary as tables."""
+    from rich.console import Console, Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    console = console or Console()
+    overall = summary.overall
+    title = Text.assemble((summary.policy, "bold"), " on ", (summary.env_id, "bold"))
+    if overall.success is None:
+        body = Text(f"no episode came to its end; {summary.failed} failed", style="bold red")
+        console.print(Panel(body, title=title, title_align="left", expand=False))
+        return
+    tables = [_rates_table(summary), Text(), _measures_table(summary)]
+    console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
+    if summary.failed:
+        console.print(
+            f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke; they are "
+            "not counted. Run the same command again to retry them."
+        )
+
+
+def _rates_table(summary: Summary) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("", "success", "95 % interval", "tasks", "attempts"):
+        table.add_column(name, justify="left" if not name else "right")
+    rows = [(Text("all", style="bold"), summary.overall)]
+    rows += [(Text(f"difficulty {level}"), rate) for level, rate in summary.by_difficulty.items()]
+    hardest = sorted(summary.by_tag.items(), key=lambda item: (item[1].success, -item[1].tasks))
+    rows += [(Text(tag, style="cyan"), rate) for tag, rate in hardest[:MAX_TAGS]]
+    for name, rate in rows:
+        interval = "" if rate.interval is None else f"{_percent(rate.interval.low)} – {_percent(rate.interval.high)}"
+        table.add_row(name, _percent(rate.success), interval, str(rate.tasks), str(rate.attempts))
+    if (more := len(hardest) - MAX_TAGS) > 0:
+        table.add_row(Text(f"… {more} more tags, none of them harder", style="dim"))
+    return table
+
+
+def _measures_table(summary: Summary) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column()
+    if len(summary.pass_at) > 1:
+        table.add_row("pass@k", _list_k(summary.pass_at, "@"))
+        table.add_row("pass^k", _list_k(summary.pass_hat, "^"))
+    table.add_row("reward", _number(summary.reward, 3))
+    table.add_row("turns", _number(summary.turns, 1))
+    if summary.sampled_tokens is not None:
+        table.add_row("sampled tokens", _number(summary.sampled_tokens, 1))
+    if summary.tool_error_rate is not None:
+        table.add_row("tool errors", f"{_percent(summary.tool_error_rate)} of calls")
+    table.add_row("format errors", f"{_percent(summary.format_error_rate)} of turns")
+    table.add_row("endings", Text("  ".join(f"{reason} {count}" for reason, count in summary.endings.items())))
+    table.add_row("time", f"{summary.seconds:.1f} s; {_number(summary.seconds_per_episode, 2)} s an episode")
+    return table
+
+
+def _by_task(trajectories: Iterable[Trajectory]) -> list[list[bool]]:
+    """Return the results of each task."""
+    groups: dict[str, list[bool]] = {}
+    for trajectory in trajectories:
+        groups.setdefault(trajectory.task_id, []).append(trajectory.success)
+    return list(groups.values())
+
+
+def _rate(trajectories: Sequence[Trajectory], seed: int) -> Rate:
+    groups = _by_task(trajectories)
+    if not groups:
+        return Rate(None, None, 0, 0)
+    return Rate(mean_of_means(groups), success_interval(groups, seed), len(groups), len(trajectories))
+
+
+def _over_k(groups: Sequence[Sequence[bool]], estimate: Callable[[int, int, int], float]) -> dict[int, float]:
+    """Return the mean of an estimate over the tasks that have enough attempts for it, for each k."""
+    most = max(map(len, groups), default=0)
+    return {
+        k: fmean(estimate(len(group), sum(group), k) for group in groups if len(group) >= k)
+        for k in (powers_up_to(most) if most else ())
+    }
+
+
+def _parts(
+    trajectories: Sequence[Trajectory], keys: Callable[[Trajectory], Iterable[Any]]
+) -> list[tuple[Any, list[Trajectory]]]:
+    parts: dict[Any, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        for key in keys(trajectory):
+            parts.setdefault(key, []).append(trajectory)
+    return sorted(parts.items())
+
+
+def _turns(trajectory: Trajectory) -> int:
+    """Return the number of actions: the grading of an interrupted episode is no turn of the model."""
+    return sum(turn.action is not None for turn in trajectory.turns)
+
+
+def _total(trajectories: Iterable[Trajectory], count: str) -> int:
+    return sum(t.counts.get(count, 0) for t in trajectories)
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return fmean(found) if found else None
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _list_k(values: Mapping[int, float], sign: str) -> str:
+    return "  ".join(f"{sign}{k} {_percent(value)}" for k, value in values.items())

@@ -1,0 +1,1 @@
+"""Comparisons with plain code and with other projects; `python -m benchmarks` says which claims hold."""

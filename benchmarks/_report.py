@@ -1,0 +1,113 @@
+"""What every benchmark shares: repeating and timing runs in turns, and writing down what was measured and where."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number and the goal it should reach. A claim that does not hold stays in the file: it is the to-do list."""
+
+    claim: str
+    value: float
+    op: Literal[">=", "<="]
+    goal: float
+
+    @property
+    def holds(self) -> bool:
+        return self.value >= self.goal if self.op == ">=" else self.value <= self.goal
+
+
+def interleaved(runs: int, contenders: Mapping[str, Callable[[], float]]) -> list[dict[str, Any]]:
+    """Run all contenders in turns, so that what else the machine does hits all alike; one row for every run."""
+    rows: list[dict[str, Any]] = []
+    for run in range(runs):
+        for name, measure in contenders.items():
+            rows.append({"run": run, "name": name, "steps_per_s": round(measure(), 1)})
+            print(f"run {run + 1}/{runs}  {name:28} {rows[-1]['steps_per_s']:>12,.0f} steps/s", file=sys.stderr)
+    return rows
+
+
+def median_ratio(rows: Sequence[Mapping[str, Any]], name: str, base: str) -> float:
+    """Return the median over runs of `name`'s rate divided by `base`'s in the same run."""
+    rates: dict[tuple[int, str], float] = {(row["run"], row["name"]): row["steps_per_s"] for row in rows}
+    runs = sorted({run for run, _ in rates})
+    return round(statistics.median(rates[run, name] / rates[run, base] for run in runs), 3)
+
+
+def write(
+    name: str,
+    rows: Iterable[Mapping[str, Any]],
+    claims: Iterable[Claim],
+    *,
+    packages: Sequence[str] = (),
+    more_versions: Mapping[str, str] | None = None,
+) -> Path:
+    """Write `results/<name>.json`.
+
+    Args:
+        name: Name of the benchmark's module.
+        rows: Every single run, so that medians and spreads can be recomputed.
+        claims: What the runs show.
+        packages: Installed distributions whose versions matter, besides our own.
+        more_versions: Versions that live elsewhere, e.g. in a peer's own environment.
+    """
+    versions = {package: _version(package) for package in ("agentgym-suite", *packages)}
+    content = {
+        "benchmark": name,
+        "command": " ".join(["python -m", f"benchmarks.{name}", *map(_without_path, sys.argv[1:])]),
+        "versions": {"python": platform.python_version(), **versions, **(more_versions or {})},
+        "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system()},
+        "rows": list(rows),
+        "claims": [asdict(claim) for claim in claims],
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for claim in content["claims"]:
+        print(f"{claim['claim']}: {claim['value']:g} (goal {claim['op']} {claim['goal']:g})")
+    return path
+
+
+def read_all() -> dict[str, list[Claim]]:
+    """Return the claims of every result file, by benchmark. Files of another form are read for their claims only."""
+    found: dict[str, list[Claim]] = {}
+    for path in sorted(RESULTS.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        found[path.stem] = [
+            Claim(entry["claim"], entry["value"], entry["op"], entry["goal"]) for entry in content.get("claims", ())
+        ]
+    return found
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else platform.machine()
+
+
+def _without_path(argument: str) -> str:
+    """Leave out paths, so that result files say nothing about the machine."""
+    return "PATH" if os.sep in argument else argument

@@ -1,0 +1,168 @@
+"""Steps per second of the SQL environment next to plain sqlite3 and DuckDB and to SkyRL-Gym's `text2sql`.
+
+Our environment remembers results, as databases are only read. "No repeats" plays every task once, so that nothing can
+be remembered but a gold query that was also submitted; "groups of 8" plays every task as a GRPO group does whose
+members all ask the same. SkyRL-Gym has no such memory, so it is measured once.
+
+SkyRL-Gym 0.4.0 goes into an environment of its own:
+
+    python -m venv skyrl && skyrl/bin/pip install skyrl-gym==0.4.0
+    python -m benchmarks.sql_steps_vs_skyrl --peer-python skyrl/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from agentgym.envs.sql import SQLEnv
+from agentgym.messages import ToolCall, text_of
+from agentgym.task import Task
+from agentgym.tasks.sql_files import SpiderTasks
+from benchmarks._report import Claim, interleaved, median_ratio, write
+from benchmarks._sql_workload import DB_ID, PLACES, build, episodes, play_ours, play_plain
+
+EPISODES = 40
+PEER = Path(__file__).with_name("_skyrl_peer.py")
+
+PROBE = "SELECT city, age FROM customers WHERE age > 60 ORDER BY age DESC, id"
+WRONG_ANSWERS = {
+    "order": "SELECT city, age FROM customers WHERE age > 60 ORDER BY age, id",
+    "duplicates": "SELECT DISTINCT city, age FROM customers WHERE age > 60 ORDER BY age DESC, id",
+}
+"""Answers to `PROBE` that are wrong, by what a grader must look at to notice."""
+
+
+def ask_peer(python: str, request: dict[str, Any], hash_seed: str = "0") -> dict[str, Any]:
+    done = subprocess.run(
+        [python, str(PEER)],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+    )
+    if done.returncode:
+        sys.exit(f"the peer failed; does {python!r} have skyrl-gym?\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def run(folder: Path, peer_python: str, runs: int) -> list[dict[str, Any]]:
+    work = episodes(EPISODES)
+    ours = {engine: SQLEnv(tasks=SpiderTasks(folder / place, split_by="file")) for engine, place in PLACES.items()}
+    files = {engine: folder / place / "database" / DB_ID / f"{DB_ID}.{engine}" for engine, place in PLACES.items()}
+    request = {"do": "measure", "folder": str(folder), "db_id": DB_ID, "episodes": work * 3}
+
+    def peer() -> float:
+        answer = ask_peer(peer_python, request)
+        if answer["solved"] != answer["of"]:
+            sys.exit(f"SkyRL-Gym solved {answer['solved']} of {answer['of']} gold episodes")
+        return answer["steps_per_s"]
+
+    def plain_sqlite() -> sqlite3.Connection:
+        return sqlite3.connect(f"file:{files['sqlite']}?mode=ro", uri=True)
+
+    keep_open = duckdb.connect(files["duckdb"], read_only=True)
+    for engine in PLACES:
+        play_ours(ours[engine], work[:1], 1)
+    rows = interleaved(
+        runs,
+        {
+            "agentgym sqlite, no repeats": lambda: play_ours(ours["sqlite"], work, 1),
+            "agentgym sqlite, groups of 8": lambda: play_ours(ours["sqlite"], work, 8),
+            "agentgym duckdb, no repeats": lambda: play_ours(ours["duckdb"], work, 1),
+            "agentgym duckdb, groups of 8": lambda: play_ours(ours["duckdb"], work, 8),
+            "plain sqlite3": lambda: play_plain(plain_sqlite, work),
+            "plain duckdb": lambda: play_plain(keep_open.cursor, work),
+            "skyrl-gym text2sql": peer,
+        },
+    )
+    for env in ours.values():
+        env.close()
+    keep_open.close()
+    return rows
+
+
+def against(rows: list[dict[str, Any]], ours: str, base: str = "skyrl-gym text2sql") -> float:
+    return median_ratio(rows, f"agentgym {ours}", base)
+
+
+def probes(folder: Path, peer_python: str) -> list[dict[str, Any]]:
+    """Return, for both, whether the probes of result order, duplicates, column names and determinism pass."""
+    answers = [PROBE, *WRONG_ANSWERS.values()]
+    request = {"do": "probe", "folder": str(folder), "db_id": DB_ID, "sql": PROBE, "answers": answers}
+    peers = [ask_peer(peer_python, request, seed) for seed in ("0", "1", "2")]
+    theirs = {"shown": peers[0]["shown"], "earned": {a: r == 1.0 for a, r in peers[0]["earned"].items()}}
+    ours = _probe_ours(folder / "spider", answers)
+    connection = sqlite3.connect(folder / "spider" / "database" / DB_ID / f"{DB_ID}.sqlite")
+    truth = [str(row[1]) for row in connection.execute(PROBE)]
+    connection.close()
+    same_text = {"agentgym": True, "skyrl-gym": len({peer["shown"] for peer in peers}) == 1}
+    rows: list[dict[str, Any]] = []
+    for name, found in (("agentgym", ours), ("skyrl-gym", theirs)):
+        ages = [word for word in found["shown"].replace("|", " ").split() if word.isdigit()]
+        shown = [age for age in ages if int(age) > 60][: len(truth)]
+        verdicts = {
+            "rows are shown in the query's order": shown == truth[: len(shown)] and len(shown) > 5,
+            "column names are shown": "age" in found["shown"],
+            "the text does not depend on PYTHONHASHSEED": same_text[name],
+            "the gold query passes": found["earned"][PROBE],
+            "a wrong order fails": not found["earned"][WRONG_ANSWERS["order"]],
+            "missing duplicates fail": not found["earned"][WRONG_ANSWERS["duplicates"]],
+        }
+        rows += [{"probe": probe, "name": name, "right": right} for probe, right in verdicts.items()]
+    return rows
+
+
+def _probe_ours(folder: Path, answers: list[str]) -> dict[str, Any]:
+    source = SpiderTasks(folder, split_by="file")
+    task = Task("probe", "train", "?", data=source.get("train", 0).data, gold={"sql": PROBE, "ordered": True})
+    env = SQLEnv(tasks=source, preview_rows=100)
+    earned = {}
+    for answer in answers:
+        env.reset(options={"task": task})
+        step = env.step(env.dialect.render("", [ToolCall("submit", {"answer": answer})], env.tools))
+        earned[answer] = bool(step.info["is_success"])
+    env.reset(options={"task": task})
+    step = env.step(env.dialect.render("", [ToolCall("query", {"sql": PROBE})], env.tools))
+    env.close()
+    return {"shown": text_of(step.observation[-1]), "earned": earned}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer-python", default=sys.executable, help="a Python that has skyrl-gym==0.4.0")
+    parser.add_argument("--runs", type=int, default=9)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        build(folder)
+        checks = probes(folder, options.peer_python)
+        rows = run(folder, options.peer_python, options.runs)
+        version = ask_peer(
+            options.peer_python,
+            {"do": "measure", "folder": place, "db_id": DB_ID, "episodes": episodes(1)},
+        )["version"]
+    right = [row["right"] for row in checks if row["name"] == "agentgym"]
+    claims = [
+        Claim("sql_steps_vs_skyrl", against(rows, "sqlite, no repeats"), ">=", 15),
+        Claim("sql_steps_vs_skyrl_duckdb", against(rows, "duckdb, groups of 8"), ">=", 5),
+        Claim("sql_steps_vs_skyrl_duckdb_no_repeats", against(rows, "duckdb, no repeats"), ">=", 5),
+        Claim("sql_steps_vs_sqlite3", against(rows, "sqlite, no repeats", "plain sqlite3"), ">=", 0.3),
+        Claim("sql_steps_vs_duckdb", against(rows, "duckdb, no repeats", "plain duckdb"), ">=", 0.5),
+        Claim("sql_probes_right", sum(right) / len(right), ">=", 1.0),
+    ]
+    write("sql_steps_vs_skyrl", [*rows, *checks], claims, packages=("duckdb",), more_versions={"skyrl-gym": version})
+
+
+if __name__ == "__main__":
+    main()

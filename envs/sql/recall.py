@@ -1,0 +1,57 @@
+"""A memory for results: databases are only read, so a statement that was run once need not be run again.
+
+The members of a group ask much the same, and every one of them is graded with the same gold query. The memory is one
+per process; it holds no locks, so that forks and threads need no care.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from agentgym.tools.database import Database, QueryLimits, QueryResult
+
+MAX_ENTRIES = 2_048
+MAX_SIZE = 20_000
+"""Size of the largest result that is kept, in characters, numbers counting for 8."""
+
+_CHANGES = re.compile(
+    r"random|uuid|now|today|current|local|clock|sequence|nextval|changes|'start|version", re.IGNORECASE
+)
+"""What may give another result next time."""
+
+
+class Recall:
+    """Results of statements, by database, statement and limits; the oldest make room."""
+
+    def __init__(self) -> None:
+        self._results: OrderedDict[Hashable, QueryResult] = OrderedDict()
+
+    def query(self, database: Database, identity: Hashable, sql: str, limits: QueryLimits) -> QueryResult:
+        """Return the result of `sql`. Raises what `database.query` raises; errors are not kept.
+
+        Args:
+            database: Where to run it.
+            identity: What tells this database's content from every other's.
+            sql: One statement.
+            limits: Bounds on it.
+        """
+        key = (identity, sql, limits)
+        known = self._results.get(key)
+        if known is not None:
+            return known
+        result = database.query(sql, limits)
+        if _CHANGES.search(sql) is None and _size(result) <= MAX_SIZE:
+            self._results[key] = result
+            if len(self._results) > MAX_ENTRIES:
+                self._results.popitem(last=False)
+        return result
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._results.clear()
+
+
+def _size(result: QueryResult) -> int:
+    return sum(len(cell) if isinstance(cell, str) else 8 for row in result.rows for cell in row)

@@ -1,0 +1,435 @@
+"""One sound environment, and many that each break one promise. The conformance suite must tell them apart."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from agentgym.endings import Reason
+from agentgym.env import Env, Solution, StepResult
+from agentgym.errors import TaskError, ToolError
+from agentgym.messages import Message, ToolCall, text_of
+from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.task import GeneratedTasks, Task
+from agentgym.tool import tool
+
+SPLITS = {"train": 60, "test": 60}
+
+
+def boxes_task(split: str, index: int) -> Task:
+    """Some boxes, and the question what is in one of them."""
+    rng = random.Random(f"boxes {split} {index}")
+    metals = ["copper", "silver", "oak"]
+    boxes = {str(n): f"{rng.choice(metals)} lantern {rng.randrange(10**6):06}" for n in range(1, 6)}
+    wanted = rng.choice(sorted(boxes))
+    return Task(
+        id=f"boxes/{split}/{index}",
+        split=split,
+        prompt=f"What is in box {wanted}? Look, then answer.",
+        difficulty=1 + index % 2,
+        data={"boxes": boxes},
+        gold={"box": wanted, "content": boxes[wanted], "rubric": f"Full marks for marker {rng.randrange(10**9):09}."},
+    )
+
+
+class SoundEnv(Env):
+    """Say what is in a box."""
+
+    channels = {
+        OUTCOME: Channel("1 if the answer was right"),
+        "effort": Channel("1 if a box was looked into", per_turn=True),
+    }
+    scheme = Scheme(
+        weights={OUTCOME: 1.0, "effort": 0.1},
+        gates=(Gate(on=OUTCOME, at_least=1.0, opens=("effort",)),),
+        averaged=frozenset({"effort"}),
+    )
+    max_turns = 6
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", boxes_task, SPLITS)
+
+    def start(self, task: Task) -> str:
+        self.looked: list[str] = []
+        return f"Room {self.np_random.integers(1000)}. {task.prompt}"
+
+    @tool
+    def look(self, box: str) -> str:
+        """Look into a box.
+
+        Args:
+            box: The box's number.
+        """
+        return self.see(box)
+
+    @tool
+    def answer(self, text: str) -> str:
+        """Answer and end.
+
+        Args:
+            text: What is in the box.
+        """
+        self.reward(OUTCOME, float(text == self.task.gold["content"]))
+        self.finish(Reason.ANSWERED)
+        return f"Noted, after {len(self.looked)} looks."
+
+    def see(self, box: str) -> str:
+        if box not in self.task.data["boxes"]:
+            raise ToolError(f"There is no box {box[:20]!r}; boxes: {', '.join(self.task.data['boxes'])}.")
+        self.looked.append(box)
+        self.reward("effort", 1.0)
+        return self.task.data["boxes"][box]
+
+    def solution(self, task: Task) -> Solution:
+        observation = yield ToolCall("look", {"box": task.gold["box"]})
+        yield ToolCall("answer", {"text": text_of(observation[-1])})
+
+
+class IgnoresSeed(SoundEnv):
+    """Drops the seed."""
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[list[Message], dict[str, Any]]:
+        return super().reset(options=options)
+
+
+class AlwaysTheSameTask(SoundEnv):
+    """Takes the first task whatever the seed."""
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[list[Message], dict[str, Any]]:
+        return super().reset(seed=seed, options={"index": 0} | dict(options or {}))
+
+
+class GoldInPrompt(SoundEnv):
+    """Tells the rubric at the start."""
+
+    def start(self, task: Task) -> str:
+        return f"{super().start(task)} ({task.gold['rubric']})"
+
+
+class GoldInTaskPrompt(SoundEnv):
+    """Its task generator writes the rubric into the prompt."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", leaky_task, SPLITS)
+
+
+class GoldInToolResult(SoundEnv):
+    """A forgotten debugging aid."""
+
+    def see(self, box: str) -> str:
+        return f"{super().see(box)} [debug: {self.task.gold['rubric']}]"
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("look", {"box": task.gold["box"]})
+        yield ToolCall("answer", {"text": task.gold["content"]})
+
+
+class GoldInToolError(SoundEnv):
+    """Too helpful an error message."""
+
+    def see(self, box: str) -> str:
+        if box not in self.task.data["boxes"]:
+            raise ToolError(f"No such box. The grader says: {self.task.gold['rubric']}")
+        return super().see(box)
+
+
+class GoldInInfo(SoundEnv):
+    """Puts the task's gold into every info."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        result.info["gold"] = dict(self.task.gold)
+        return result
+
+
+class UsesGlobalRng(SoundEnv):
+    """Draws from the module `random`."""
+
+    def start(self, task: Task) -> str:
+        super().start(task)
+        return f"Room {random.randrange(1000)}. {task.prompt}"
+
+
+class SeedsGlobalRng(SoundEnv):
+    """Makes itself deterministic at everyone's cost."""
+
+    def start(self, task: Task) -> str:
+        np.random.seed(7)
+        return super().start(task)
+
+
+class CrashesOnLongNames(SoundEnv):
+    """Passes an argument on to something that cannot take it."""
+
+    def see(self, box: str) -> str:
+        if len(box) > 255:
+            raise OSError("file name too long")
+        return super().see(box)
+
+
+class CrashesOnBraces(SoundEnv):
+    """Formats the model's text as if it were its own."""
+
+    def respond(self, text: str) -> str:
+        raise ToolError(f"Not understood: {text[:100]}".format())
+
+
+class EchoesWithoutBound(SoundEnv):
+    """Repeats a long word of the model many times."""
+
+    @tool(max_chars=10**9)
+    def look(self, box: str) -> str:
+        """Look into a box.
+
+        Args:
+            box: The box's number.
+        """
+        return self.see(box) if box in self.task.data["boxes"] else box * 1000
+
+
+class ShowsTooMuch(SoundEnv):
+    """Fills the context with one look."""
+
+    @tool(max_chars=10**9)
+    def look(self, box: str) -> str:
+        """Look into a box.
+
+        Args:
+            box: The box's number.
+        """
+        return self.see(box) + "\n" + "dust " * 20_000
+
+    def solution(self, task: Task) -> Solution:
+        observation = yield ToolCall("look", {"box": task.gold["box"]})
+        yield ToolCall("answer", {"text": text_of(observation[-1]).split("\n")[0]})
+
+
+class PaysOutOfRange(SoundEnv):
+    """Declares 0 to 1 and pays 5."""
+
+    def see(self, box: str) -> str:
+        found = super().see(box)
+        self.reward("effort", 5.0)
+        return found
+
+
+class PaysAnEpisodeChannelTwice(SoundEnv):
+    """Calls a channel once-in-an-episode and pays it every turn."""
+
+    channels = {OUTCOME: Channel("right"), "effort": Channel("looked")}
+
+
+class UnsoundScheme(SoundEnv):
+    """Pays so much for effort that failing with effort is better."""
+
+    scheme = Scheme(weights={OUTCOME: 1.0, "effort": 0.9}, allow_unsound=True)
+
+
+class PaysBesidesTheScheme(SoundEnv):
+    """Adds its own bonus to the reward."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(reward=result.reward + 0.25)
+
+
+class WrongSolution(SoundEnv):
+    """Its reference policy does not look."""
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("answer", {"text": "copper lantern"})
+
+
+class PaysForNothing(SoundEnv):
+    """Takes the absence of a wrong answer for a right one."""
+
+    def grade(self) -> dict[str, float]:
+        return {} if self.reason is Reason.ANSWERED else {OUTCOME: 1.0}
+
+
+class PaysForAnything(SoundEnv):
+    """Takes any answer for a right one."""
+
+    def grade(self) -> dict[str, float]:
+        return {OUTCOME: 1.0} if self.reason is Reason.ANSWERED else {}
+
+
+class DependsOnHashSeed(SoundEnv):
+    """Lists a set."""
+
+    def start(self, task: Task) -> str:
+        return f"{super().start(task)} Boxes hold: {', '.join(set(task.data['boxes'].values()))}."
+
+
+class SurvivesReset(SoundEnv):
+    """Sets up an episode's state in `__init__`."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.looked = []
+
+    def start(self, task: Task) -> str:
+        return f"Room {self.np_random.integers(1000)}. {task.prompt}"
+
+
+class SharesStateWithSiblings(SoundEnv):
+    """Keeps an episode's state on the class."""
+
+    shared: list[str] = []
+
+    def start(self, task: Task) -> str:
+        opening = super().start(task)
+        SharesStateWithSiblings.shared.clear()
+        self.looked = SharesStateWithSiblings.shared
+        return opening
+
+    def see(self, box: str) -> str:
+        return f"{super().see(box)} (look {len(self.looked)})"
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("look", {"box": task.gold["box"]})
+        yield ToolCall("answer", {"text": task.gold["content"]})
+
+
+class LeavesProcess(SoundEnv):
+    """Starts a helper for each episode and forgets it."""
+
+    def start(self, task: Task) -> str:
+        self.helper = subprocess.Popen(["sleep", "20"])
+        self.helper.returncode = 0  # quiet: no warning that it still runs
+        return super().start(task)
+
+
+class LeavesThread(SoundEnv):
+    """Starts a watcher and never tells it to stop."""
+
+    def start(self, task: Task) -> str:
+        threading.Thread(target=time.sleep, args=(120,), daemon=True).start()
+        return super().start(task)
+
+
+class LeavesFiles(SoundEnv):
+    """Makes a folder for each episode and never removes it."""
+
+    def start(self, task: Task) -> str:
+        self.folder = tempfile.mkdtemp(prefix="boxes-")
+        return super().start(task)
+
+
+class DoesNotPickle(SoundEnv):
+    """Holds a lock from the beginning."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.lock = threading.Lock()
+
+
+class GradesByChance(SoundEnv):
+    """Throws a die where a judge should be."""
+
+    def grade(self) -> dict[str, float]:
+        return {"effort": os.urandom(1)[0] / 255}
+
+
+class OverlappingSplits(SoundEnv):
+    """Tests on what was trained on."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", overlapping_task, SPLITS)
+
+
+class TuplesInTasks(SoundEnv):
+    """Has task data that JSON changes."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", tuple_task, SPLITS)
+
+
+class ForgetsIds(SoundEnv):
+    """Cannot find its own tasks."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return ForgetfulTasks("boxes", boxes_task, SPLITS)
+
+
+class NeverEnds(SoundEnv):
+    """Switches the limits off."""
+
+    def _limit_reached(self) -> Reason | None:
+        return None
+
+
+class ClosesOnce(SoundEnv):
+    """Frees what is no longer there."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.held: list[str] | None = ["something"]
+
+    def release(self) -> None:
+        assert self.held is not None, "released twice"
+        self.held = None
+
+
+class CrashesOnSecondLook(SoundEnv):
+    """Breaks in ordinary use."""
+
+    def see(self, box: str) -> str:
+        if self.looked:
+            raise KeyError(box)
+        return super().see(box)
+
+
+class HangsOnText(SoundEnv):
+    """Never comes back from some texts."""
+
+    def respond(self, text: str) -> str:
+        if text.startswith("Ignore all"):
+            time.sleep(600)
+        return super().respond(text)
+
+
+class CannotBeMade(SoundEnv):
+    """Fails at once."""
+
+    def __init__(self, **kwargs: Any):
+        raise FileNotFoundError("boxes.db is missing; run make-boxes")
+
+
+class ForgetfulTasks(GeneratedTasks):
+    """A task source that finds nothing."""
+
+    def find(self, task_id: str) -> Task:
+        raise TaskError(f"no task {task_id!r}")
+
+
+def leaky_task(split: str, index: int) -> Task:
+    task = boxes_task(split, index)
+    return Task(task.id, split, f"{task.prompt} {task.gold['rubric']}", task.difficulty, task.data, task.gold)
+
+
+def overlapping_task(split: str, index: int) -> Task:
+    task = boxes_task("any", index)
+    return Task(f"boxes/{split}/{index}", split, task.prompt, task.difficulty, task.data, task.gold, tags=(split,))
+
+
+def tuple_task(split: str, index: int) -> Task:
+    task = boxes_task(split, index)
+    return Task(task.id, split, task.prompt, task.difficulty, {**task.data, "size": (1, 2)}, task.gold)

@@ -1,0 +1,168 @@
+"""The conformance suite passes a sound environment, and names what is wrong with each broken one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from agentgym.checks import CHECKS, Status, check_names, print_report, run_checks
+from agentgym.checks.probe import JOBS_BY_HASH_SEED
+from agentgym.checks.probe_child import JOBS
+from agentgym.errors import UsageError
+from agentgym.registry import register
+
+FRESH_PROCESS = {"vector-async", "deterministic-across-processes", "spawns", "nothing-left"}
+"""Checks that start processes; only those environments are put to them that could fail them."""
+
+IN_PROCESS = [name for name in check_names() if name not in FRESH_PROCESS]
+
+NOT_DETERMINISTIC = {
+    "gymnasium",
+    "vector-sync",
+    "seed-honoured",
+    "seed-isolated",
+    "global-rng-unused",
+    "deterministic",
+    "group-identity",
+    "task-json",
+    "grader-stable",
+    "reset-clean",
+    "snapshot",
+    "replay",
+    "async-twin",
+    "pickles",
+}
+
+BROKEN: list[tuple[str, str, str, set[str]]] = [
+    # environment, the check that must fail, what it must say, other checks that may fail too
+    ("IgnoresSeed", "seed-honoured", "Draw from self.np_random", NOT_DETERMINISTIC),
+    ("AlwaysTheSameTask", "seed-honoured", "16 seeds all gave task 'boxes/train/0'", set()),
+    ("GoldInPrompt", "gold-hidden-at-start", "shows ‹Full marks for marker", {"gold-hidden-in-play"}),
+    ("GoldInTaskPrompt", "gold-hidden-at-start", "keep gold for grade() and solution()", set()),
+    ("GoldInToolResult", "gold-hidden-in-play", "[debug: canary", set()),
+    ("GoldInToolError", "gold-hidden-in-play", "The grader says: canary", set()),
+    ("GoldInInfo", "gold-hidden-in-play", "something of the gold comes out", {"async-twin"}),
+    ("UsesGlobalRng", "global-rng-unused", "uses a global generator", NOT_DETERMINISTIC | {"global-rng-untouched"}),
+    ("SeedsGlobalRng", "global-rng-untouched", "the module 'numpy.random', which belongs to everyone", set()),
+    ("CrashesOnLongNames", "hostile-arguments", "OSError: ‹file name too long›; raise ToolError", set()),
+    ("CrashesOnBraces", "hostile-text", "raised ValueError", set()),
+    ("CrashesOnSecondLook", "plays", "stubborn player: task 'boxes/train/0', turn 2", {"seed-isolated"}),
+    ("EchoesWithoutBound", "hostile-arguments", "402000 characters; cut it to 65536", set()),
+    ("ShowsTooMuch", "observations", "turn 1: a message of 100", set()),
+    ("PaysOutOfRange", "reward-channels", "channel 'effort' is 5, declared 0 to 1", set()),
+    ("PaysAnEpisodeChannelTwice", "reward-channels", "say Channel(per_turn=True)", set()),
+    ("UnsoundScheme", "scheme-sound", "a failed episode can earn 5.4", set()),
+    ("PaysBesidesTheScheme", "rewards-add-up", "leave the paying to Env", {"async-twin"}),
+    ("WrongSolution", "solution-solves", "outcome 0 after 1 turns, ending 'answered'", set()),
+    ("PaysForNothing", "idle-scores-low", "the idle player solved 8 of 8 tasks", set()),
+    ("PaysForAnything", "random-scores-low", "the random player solved", set()),
+    ("SurvivesReset", "reset-clean", "Set all state of an episode in start()", NOT_DETERMINISTIC),
+    ("SharesStateWithSiblings", "seed-isolated", "not on the class or module", {"async-twin"}),
+    ("DoesNotPickle", "pickles", "cannot pickle '_thread.lock' object; open connections", set()),
+    ("GradesByChance", "grader-stable", "nothing but the task and the actions", NOT_DETERMINISTIC),
+    ("OverlappingSplits", "splits-disjoint", "'boxes/train/0' and 'boxes/test/0' are the same problem", set()),
+    ("TuplesInTasks", "task-json", "'size': (1, 2)", set()),
+    ("ForgetsIds", "task-ids", "find('boxes/train/0') raised TaskError", {"group-identity", "replay"}),
+    ("NeverEnds", "max-turns", "goes on after 6 turns", {"reset-needed"}),
+    ("ClosesOnce", "close-twice", "closing twice before the first reset raised", {"gymnasium"}),
+    ("CannotBeMade", "makes", "boxes.db is missing; run make-boxes (broken_envs.py:", set()),
+]
+
+BROKEN_ELSEWHERE: list[tuple[str, str, str, set[str]]] = [
+    ("DependsOnHashSeed", "deterministic-across-processes", "Iterate over sorted(...)", {"spawns"}),
+    ("LeavesProcess", "nothing-left", "child processes than before", set()),
+    ("LeavesThread", "nothing-left", "threads than before", set()),
+    ("LeavesFiles", "nothing-left", "temporary files than before", set()),
+]
+
+
+@pytest.fixture(autouse=True)
+def _broken_envs_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+
+
+def test_a_sound_environment_passes_all_checks():
+    report = run_checks("broken_envs:SoundEnv")
+    assert [(row.name, row.status) for row in report.rows] == [(name, Status.PASS) for name in check_names()]
+    assert report.passed
+
+
+@pytest.mark.parametrize(("env", "check", "phrase", "also"), BROKEN, ids=[case[0] for case in BROKEN])
+def test_a_broken_environment_fails_where_it_is_broken(env: str, check: str, phrase: str, also: set[str]):
+    report = run_checks(f"broken_envs:{env}", only=IN_PROCESS)
+    assert phrase in report.row(check).message
+    assert check in {row.name for row in report.problems} <= also | {check}
+    assert not report.passed
+
+
+@pytest.mark.parametrize(("env", "check", "phrase", "also"), BROKEN_ELSEWHERE, ids=[c[0] for c in BROKEN_ELSEWHERE])
+def test_what_only_a_fresh_process_shows_is_found(env: str, check: str, phrase: str, also: set[str]):
+    report = run_checks(f"broken_envs:{env}", only=sorted(FRESH_PROCESS))
+    assert phrase in report.row(check).message
+    assert check in {row.name for row in report.problems} <= also | {check}
+
+
+def test_an_environment_that_hangs_is_an_error_and_the_next_check_runs():
+    report = run_checks("broken_envs:HangsOnText", only=["hostile-text", "hostile-messages"], timeout_s=3.0)
+    assert report.row("hostile-text").status is Status.ERROR
+    assert "did not come back within 3 s" in report.row("hostile-text").message
+    assert report.row("hostile-messages").status is Status.PASS
+
+
+def test_a_check_that_needs_another_one_is_no_pass_when_run_alone():
+    assert not run_checks("broken_envs:CannotBeMade", only=["pickles"]).passed
+
+
+def test_an_environment_registered_at_run_time_can_be_checked_in_fresh_processes():
+    from broken_envs import SoundEnv  # type: ignore[import-not-found]
+
+    register("strangers/boxes-v3", SoundEnv, max_turns=4)
+    report = run_checks("strangers/boxes-v3", {"split": "test"}, only=["vector-async", "spawns", "max-turns"])
+    assert report.passed
+    assert report.row("max-turns").message == "max_turns is 4"
+
+
+def test_arguments_reach_the_environment():
+    report = run_checks("guess", {"max_turns": 3}, only=["max-turns", "solution-solves"])
+    assert report.row("max-turns").message == "max_turns is 3"
+    assert "after 3 turns, ending 'max_turns'" in report.row("solution-solves").message
+
+
+def test_an_unknown_check_is_refused_with_a_suggestion():
+    with pytest.raises(UsageError, match="unknown check 'pickle'; did you mean 'pickles'"):
+        run_checks("guess", only=["pickle"])
+
+
+def test_an_unknown_environment_is_told_in_the_report():
+    report = run_checks("gues")
+    assert "did you mean 'guess'" in report.row("makes").message
+    assert [row.name for row in report.problems] == ["makes"]
+
+
+def test_results_come_one_by_one():
+    seen: list[str] = []
+    run_checks("guess", only=["makes", "pickles"], on_row=lambda row: seen.append(row.name))
+    assert seen == ["makes", "pickles"]
+
+
+def test_the_table_shows_every_guarantee_and_what_to_do():
+    out = io.StringIO()
+    print_report(
+        run_checks("broken_envs:WrongSolution", only=["makes", "solution-solves"]), Console(file=out, width=200)
+    )
+    text = out.getvalue()
+    assert "solution-solves" in text
+    assert "mend solution() or the grader" in text
+    assert "did not pass: 1 pass, 1 fail" in text
+
+
+def test_names_are_unique_and_every_promise_is_a_line():
+    assert len(set(check_names())) == len(CHECKS)
+    assert all(check.promise and "\n" not in check.promise for check in CHECKS)
+
+
+def test_every_job_of_a_fresh_process_is_done_by_one():
+    assert {job for jobs in JOBS_BY_HASH_SEED.values() for job in jobs} == set(JOBS)

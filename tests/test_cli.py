@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agentgym import __version__
+from agentgym.cli import app
+from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.options import choose_tasks, make_env, parse_settings
+from agentgym.policy import RandomPolicy, ScriptedPolicy
+from agentgym.policy_loader import has_weights, load_policy
+from agentgym.task import read_manifest
+from agentgym.trajectory import read_jsonl, write_jsonl
+
+COMMANDS = ("list", "new", "check", "tasks", "play", "eval", "train", "show", "replay")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERMINAL_WIDTH", "200")
+
+
+def run(*arguments: str, typed: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=typed)
+
+
+def ok(*arguments: str, typed: str | None = None) -> str:
+    result = run(*arguments, typed=typed)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def error(*arguments: str) -> str:
+    """Run what must be refused; return the one line that says why."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("Error: ")
+    return line
+
+
+# The commands.
+
+
+def test_help_names_every_command():
+    text = ok("--help")
+    assert all(f" {command} " in text for command in COMMANDS)
+
+
+def test_the_version_is_the_package_s():
+    assert ok("--version").strip() == f"agentgym {__version__}"
+
+
+def test_help_and_errors_load_nothing_heavy():
+    code = (
+        "import sys; from agentgym.cli import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'gymnasium', 'duckdb', 'pydantic'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_python_m_agentgym_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "agentgym", "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == f"agentgym {__version__}"
+
+
+def test_list_shows_environments_with_their_first_line():
+    text = ok("list")
+    assert "agentgym/guess-v0" in text
+    assert "Find a hidden number" in text
+
+
+def test_tasks_are_shown_without_their_gold_and_written_to_a_manifest():
+    shown = ok("tasks", "guess", "--split", "train", "-n", "3")
+    assert shown.count("guess/train/") == 3
+    assert "gold" not in shown
+    ok("tasks", "guess", "-n", "4", "--out", "m.jsonl")
+    manifest = read_manifest(Path("m.jsonl"))
+    assert [manifest.get("test", i) for i in range(4)] == [GuessEnv.default_tasks().get("test", i) for i in range(4)]
+
+
+def test_eval_prints_a_table_keeps_trajectories_and_continues():
+    assert "100.0 %" in ok("eval", "--env", "guess", "--limit", "5", "-n", "2", "--out", "t.jsonl")
+    before = Path("t.jsonl").read_text()
+    assert len(before.splitlines()) == 10
+    ok("eval", "--env", "guess", "--limit", "5", "-n", "2", "--out", "t.jsonl")
+    assert Path("t.jsonl").read_text() == before
+
+
+def test_eval_gives_numbers_to_programs():
+    summary = json.loads(ok("eval", "--env", "guess", "--policy", "silent", "--limit", "3", "--json"))
+    assert summary["overall"]["success"] == 0.0
+    assert summary["endings"] == {"format_errors": 3}
+
+
+def test_eval_takes_manifests_settings_and_dialects():
+    ok("tasks", "guess", "-n", "6", "--split", "train", "--out", "m.jsonl")
+    ok("eval", "--env", "guess", "--tasks", "m.jsonl", "--limit", "4", "--set", "max-turns=2", "--dialect", "tags",
+       "--out", "t.jsonl")  # fmt: skip
+    found = list(read_jsonl(Path("t.jsonl")))
+    assert {t.split for t in found} == {"train"}
+    assert len(found) == 4
+    assert found[0].env_kwargs == {"max_turns": 2, "dialect": "tags"}
+    assert max(len(t.turns) for t in found) <= 2
+
+
+def test_show_lists_and_shows():
+    ok("eval", "--env", "guess", "--policy", "random", "--limit", "4", "--out", "t.jsonl")
+    ok("eval", "--env", "guess", "--limit", "4", "--out", "s.jsonl")
+    listed = ok("show", "t.jsonl")
+    assert listed.count("guess/test/") == 4
+    shown = ok("show", "t.jsonl", "--index", "0")
+    assert "turn 1" in shown
+    assert "policy       random" in shown
+    assert "guess/test/2#0" in ok("show", "s.jsonl", "--task", "guess/test/2")
+    assert ok("show", "s.jsonl", "--successes").count("✓ solved") == 4
+
+
+def test_replay_agrees_and_finds_what_was_planted():
+    ok("eval", "--env", "guess", "--policy", "random", "--limit", "3", "--out", "t.jsonl")
+    assert "3 of 3 trajectories came out as recorded" in ok("replay", "t.jsonl")
+    found = list(read_jsonl(Path("t.jsonl")))
+    found[1].turns[0].observation[0]["content"] = "It is blue."
+    write_jsonl(Path("t.jsonl"), found)
+    result = run("replay", "t.jsonl")
+    assert result.exit_code == 1
+    assert "turn 1: observation was" in result.stdout
+    assert "2 of 3" in result.stdout
+
+
+def test_replay_takes_the_manifest_that_was_played():
+    ok("tasks", "guess", "-n", "2", "--out", "m.jsonl")
+    lines = [json.loads(line) | {"id": f"mine/{i}"} for i, line in enumerate(Path("m.jsonl").read_text().splitlines())]
+    Path("m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ok("eval", "--env", "guess", "--tasks", "m.jsonl", "--out", "t.jsonl")
+    assert "cannot be replayed: no task 'mine/" in run("replay", "t.jsonl").stdout
+    assert "2 of 2" in ok("replay", "t.jsonl", "--tasks", "m.jsonl")
+
+
+def test_play_is_a_session():
+    text = ok("play", "guess", "--task", "guess/train/0", typed="guess 1\n:quit\n")
+    assert "guess/train/0" in text
+    assert "turn 1 of 12" in text
+    assert "gave up" in text
+
+
+def test_new_then_check_then_eval_by_class_path_where_the_command_is_given():
+    ok("new", "toy-shop")
+    try:
+        assert "passed" in ok("check", "toy_shop:ToyShopEnv", "--only", "makes", "--only", "solution-solves")
+        assert "100.0 %" in ok("eval", "--env", "toy_shop:ToyShopEnv", "--limit", "3")
+    finally:
+        sys.modules.pop("toy_shop", None)
+
+
+def test_a_broken_guarantee_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch):
+    class Forgetful(GuessEnv):
+        solution = Env.solution
+
+    monkeypatch.setattr("agentgym.envs.guess.GuessEnv", Forgetful)
+    result = run("check", "agentgym.envs.guess:GuessEnv", "--only", "solution-solves")
+    assert result.exit_code == 1, result.output
+
+
+# One clear line.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["check", "gues"], "did you mean 'guess'?"),
+        (["check", "nowhere.at:All"], "no module 'nowhere.at'"),
+        (["check", "guess", "--only", "plys"], "'plays'"),
+        (["check", "guess", "--set", "max_turn=3"], "did you mean 'max_turns'?"),
+        (["check", "guess", "--set", "max_turns"], "not of the form key=value"),
+        (["tasks", "guess", "--split", "tset"], "unknown split 'tset'"),
+        (["tasks", "guess", "--out", "nowhere/m.jsonl"], "no folder 'nowhere'"),
+        (["play", "guess", "--task", "guess/mars/1"], "no task 'guess/mars/1'"),
+        (["eval", "--env", "guess", "--policy", "scriptd"], "did you mean 'scripted'?"),
+        (["eval", "--env", "guess", "--policy", "nowhere.at:all"], "no module 'nowhere.at'"),
+        (["eval", "--env", "guess", "--policy", "json:nothing"], "no callable 'nothing'"),
+        (["eval", "--env", "guess", "--policy", "builtins:dict"], "returned a dict"),
+        (["eval", "--env", "guess", "--tasks", "none.jsonl"], "no manifest 'none.jsonl'"),
+        (["eval", "--env", "guess", "--dialect", "herms"], "did you mean 'hermes'?"),
+        (["eval", "--env", "guess", "--out", "nowhere/t.jsonl"], "a folder that exists"),
+        (["new", "2fast"], "'2fast' cannot be a module's name"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(arguments: list[str], told: str):
+    assert told in error(*arguments)
+
+
+def test_files_that_are_no_trajectories_are_told():
+    Path("bad.jsonl").write_text("{}\n\n")
+    assert "bad.jsonl:1:" in error("show", "bad.jsonl")
+    Path("empty.jsonl").write_text("")
+    assert "no such trajectory" in error("show", "empty.jsonl")
+    assert run("show", "nothing.jsonl").exit_code == 2
+
+
+def test_an_index_out_of_range_is_told():
+    ok("eval", "--env", "guess", "--limit", "2", "--out", "t.jsonl")
+    assert "--index must be from 0 to 1" in error("show", "t.jsonl", "--index", "2")
+
+
+@pytest.mark.parametrize(("raised", "code"), [(InfrastructureError("no disk"), 2), (KeyboardInterrupt(), 130)])
+def test_what_breaks_a_command_is_no_traceback(monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int):
+    def broken(**kwargs: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr("agentgym.listing.environments_table", broken)
+    result = run("list")
+    assert result.exit_code == code
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_extra_names_the_command_to_run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'agentgym-suite[train]'" in error("train", "--help")
+    assert "pip install 'agentgym-suite[train]'" in error("eval", "--env", "guess", "--policy", "tiny")
+
+
+def test_train_gets_its_arguments_as_they_were_typed(monkeypatch: pytest.MonkeyPatch):
+    given: list[list[str]] = []
+    monkeypatch.setattr("agentgym.cli.require", lambda module, extra: None)
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.command", SimpleNamespace(main=given.append))
+    ok("train", "--env", "sql", "--credit", "gated", "--help")
+    assert given == [["--env", "sql", "--credit", "gated", "--help"]]
+
+
+# What the commands are made of.
+
+
+def test_settings_are_yaml_and_never_anything_that_json_cannot_hold():
+    settings = ["a=3", "b-c=true", "d=[1, 2]", "e=null", "f=text", "g=", "h=x=y", "i=2024-01-01", "j=: ["]
+    assert parse_settings(settings) == {
+        "a": 3,
+        "b_c": True,
+        "d": [1, 2],
+        "e": None,
+        "f": "text",
+        "g": None,
+        "h": "x=y",
+        "i": "2024-01-01",
+        "j": ": [",
+    }
+
+
+def test_an_endless_split_is_limited_and_a_manifest_is_not(tmp_path: Path):
+    env = GuessEnv()
+    assert len(choose_tasks(env, "train")) == 100
+    assert len(choose_tasks(env, "train", 130)) == 130
+    ok("tasks", "guess", "-n", "120", "--out", "m.jsonl")
+    assert len(choose_tasks(env, "m.jsonl")) == 120
+
+
+def test_an_authors_own_type_error_is_not_taken_for_a_wrong_argument(monkeypatch: pytest.MonkeyPatch):
+    class Broken(GuessEnv):
+        def __init__(self) -> None:
+            raise TypeError("mine")
+
+    monkeypatch.setattr("agentgym.envs.guess.GuessEnv", Broken)
+    with pytest.raises(TypeError, match="mine"):
+        make_env("agentgym.envs.guess:GuessEnv", {})
+
+
+def test_policies_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def load(name: str) -> Any:
+        return load_policy(name, env_id="guess", env_kwargs={})
+
+    assert isinstance(load("scripted"), ScriptedPolicy)
+    assert isinstance(load("random"), RandomPolicy)
+    Path("my_policies.py").write_text(
+        "from agentgym.policy import SilentPolicy\ndef quiet():\n    return SilentPolicy()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load("my_policies:quiet").name == "silent"
+    sys.modules.pop("my_policies")
+    with pytest.raises(UsageError, match="a folder with a transformers checkpoint"):
+        load("no-such-folder")
+
+
+def test_only_models_have_weights(tmp_path: Path):
+    assert has_weights("tiny")
+    assert has_weights(str(tmp_path))
+    assert has_weights("Qwen/Qwen3-1.7B")
+    assert not any(map(has_weights, ("scripted", "module:factory", "/no/such/folder", "./nowhere")))

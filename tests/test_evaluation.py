@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import UsageError
+from agentgym.evaluation import Summary, evaluate, evaluate_async, evaluation_jobs, print_summary, summarize
+from agentgym.messages import Message
+from agentgym.policy import RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.statistics import wilson
+from agentgym.task import Task, iterate
+from agentgym.trajectory import Tokens, Trajectory, Turn, read_jsonl
+
+GUESS = EnvFactory("agentgym/guess-v0", {})
+TASKS = list(iterate(GuessEnv.default_tasks(), "test", 6))
+NO_RETRY = Limits(retries=0)
+
+
+@dataclass
+class Flaky:
+    """Solves tasks, and breaks on those whose ids are in `broken`; counts what it plays."""
+
+    broken: set[str]
+    name: str = "flaky"
+    played: int = 0
+
+    def player(self, env: Env, seed: int) -> Any:
+        self.played += 1
+        return self if env.task.id in self.broken else ScriptedPolicy().player(env, seed)
+
+    async def act(self, observation: list[Message]) -> str:
+        raise OSError("endpoint is down")
+
+
+def test_a_perfect_policy_scores_full_marks():
+    summary = evaluate(GUESS, ScriptedPolicy(), TASKS, 2)
+    assert summary.success == 1.0
+    assert summary.interval == wilson(6, 6)
+    assert summary.pass_at == summary.pass_hat == {1: 1.0, 2: 1.0}
+    assert summary.endings == {"solved": 12}
+    assert (summary.overall.tasks, summary.overall.attempts, summary.failed) == (6, 12, 0)
+    assert (summary.tool_error_rate, summary.format_error_rate) == (0.0, 0.0)
+
+
+def test_a_silent_policy_scores_nothing_and_its_errors_are_counted():
+    summary = evaluate(GUESS, SilentPolicy(), TASKS)
+    assert summary.success == 0.0
+    assert summary.format_error_rate == 1.0
+    assert summary.tool_error_rate is None
+    assert summary.endings == {"format_errors": 6}
+
+
+def test_the_same_seed_gives_the_same_summary_and_another_seed_another():
+    def score(seed: int) -> dict[str, Any]:
+        found = evaluate(GUESS, RandomPolicy(), TASKS, 4, seed=seed).to_dict()
+        return {key: value for key, value in found.items() if "seconds" not in key}
+
+    assert score(1) == score(1)
+    assert score(1) != score(2)
+
+
+def test_random_policies_do_not_do_the_same_on_every_task():
+    jobs = evaluation_jobs(TASKS, 1, seed=0)
+    assert len({job.seed for job in jobs}) == len(TASKS)
+    fewer = {job.id: job.seed for job in evaluation_jobs(TASKS[3:], 1, seed=0)}
+    assert fewer.items() <= {job.id: job.seed for job in jobs}.items()
+
+
+# Keeping and resuming.
+
+
+def test_what_is_finished_is_not_run_again(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    policy = Flaky(set())
+    first = evaluate(GUESS, policy, TASKS[:3], 2, out=out)
+    assert policy.played == 6
+    second = evaluate(GUESS, policy, TASKS, 2, out=out)
+    assert policy.played == 12
+    assert len(list(read_jsonl(out))) == 12
+    assert (first.overall.tasks, second.overall.tasks) == (3, 6)
+
+
+def test_an_interrupted_evaluation_ends_like_an_uninterrupted_one(tmp_path: Path):
+    out, whole = tmp_path / "t.jsonl", tmp_path / "whole.jsonl"
+
+    def stop(trajectory: Trajectory, done: int, total: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(GUESS, RandomPolicy(), TASKS, 2, out=out, on_progress=stop, limits=Limits(max_in_flight=2))
+    out.write_text(out.read_text()[:-30])
+    assert 0 < len(list(read_jsonl(out))) < 12
+    resumed = evaluate(GUESS, RandomPolicy(), TASKS, 2, out=out)
+    straight = evaluate(GUESS, RandomPolicy(), TASKS, 2, out=whole)
+    assert timeless(resumed) == timeless(straight)
+    assert outcomes(out) == outcomes(whole)
+
+
+def test_failed_episodes_are_run_again_and_never_count_against_the_model(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    broken = evaluate(GUESS, Flaky({TASKS[0].id}), TASKS, out=out, limits=NO_RETRY)
+    assert (broken.success, broken.failed) == (1.0, 1)
+    assert broken.overall.attempts == 5
+    mended = Flaky(set())
+    summary = evaluate(GUESS, mended, TASKS, out=out)
+    assert mended.played == 1
+    assert (summary.success, summary.failed, summary.overall.attempts) == (1.0, 0, 6)
+
+
+@pytest.mark.parametrize(
+    ("factory", "policy", "seed", "what"),
+    [
+        (GUESS, RandomPolicy(), 0, "another policy"),
+        (GUESS, ScriptedPolicy(), 1, "another seed"),
+        (EnvFactory("agentgym/guess-v0", {"max_turns": 3}), ScriptedPolicy(), 0, "other environment arguments"),
+        (EnvFactory("agentgym/sql-v0", {}), ScriptedPolicy(), 0, "another environment"),
+    ],
+)
+def test_a_file_of_another_evaluation_is_refused(
+    tmp_path: Path, factory: EnvFactory, policy: Any, seed: int, what: str
+):
+    out = tmp_path / "t.jsonl"
+    evaluate(GUESS, ScriptedPolicy(), TASKS[:1], out=out)
+    before = out.read_text()
+    with pytest.raises(UsageError, match=what):
+        evaluate(factory, policy, TASKS, out=out, seed=seed)
+    assert out.read_text() == before
+
+
+def test_a_file_of_changed_tasks_is_refused(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
+    changed = [replace(task, prompt=task.prompt + "!") for task in TASKS]
+    with pytest.raises(UsageError, match="other tasks"):
+        evaluate(GUESS, ScriptedPolicy(), changed, out=out)
+
+
+def test_arguments_that_cannot_be_kept_are_refused_before_anything_runs(tmp_path: Path):
+    factory = EnvFactory("agentgym/guess-v0", {"tasks": GuessEnv.default_tasks()})
+    with pytest.raises(UsageError, match="cannot be kept"):
+        evaluate(factory, ScriptedPolicy(), TASKS, out=tmp_path / "t.jsonl")
+    with pytest.raises(UsageError, match="a folder that exists"):
+        evaluate(GUESS, ScriptedPolicy(), TASKS, out=tmp_path / "nowhere" / "t.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "attempts", "message"),
+    [(TASKS, 0, "at least 1"), ([], 1, "no tasks"), (TASKS[:1] * 2, 1, "given twice")],
+)
+def test_evaluations_of_nothing_are_refused(tasks: list[Task], attempts: int, message: str):
+    with pytest.raises(UsageError, match=message):
+        evaluate(GUESS, ScriptedPolicy(), tasks, attempts)
+
+
+def test_progress_counts_every_trajectory_once(tmp_path: Path):
+    out, seen = tmp_path / "t.jsonl", []
+    evaluate(GUESS, ScriptedPolicy(), TASKS[:2], out=out)
+    evaluate(GUESS, ScriptedPolicy(), TASKS, out=out, on_progress=lambda t, done, total: seen.append((done, total)))
+    assert seen == [(done, 6) for done in range(1, 7)]
+
+
+def test_an_event_loop_that_already_runs_can_evaluate():
+    assert asyncio.run(evaluate_async(GUESS, ScriptedPolicy(), TASKS)).success == 1.0
+
+
+# Numbers, by hand.
+
+
+def made(task: str, attempt: int, solved: bool, **values: Any) -> Trajectory:
+    turns = [Turn("a", [], {"outcome": 0.0}, 0.1), Turn("b", [], {"outcome": float(solved)}, float(solved))]
+    known: dict[str, Any] = {
+        "env_id": "e",
+        "task_id": task,
+        "task_hash": task,
+        "seed": 0,
+        "policy": "p",
+        "opening": [],
+        "attempt": attempt,
+        "turns": turns,
+        "reason": Reason.ANSWERED,
+        "counts": {"calls": 2, "tool_errors": 1, "format_errors": 0},
+        "seconds": 2.0,
+    }
+    return Trajectory(id=f"{task}#{attempt}", **known | values)
+
+
+def by_hand() -> list[Trajectory]:
+    """Task a: 1 of 4 solved, difficulty 1. Task b: 3 of 4, difficulty 2. One more of b failed."""
+    found = [made("a", i, i == 0, difficulty=1, tags=("join",)) for i in range(4)]
+    found += [made("b", i, i > 0, difficulty=2, tags=("join", "date")) for i in range(4)]
+    failed = made("b", 4, True, difficulty=2, reason=Reason.INFRASTRUCTURE, tags=("join",))
+    return [*found, failed]
+
+
+def test_the_numbers_are_those_computed_by_hand():
+    summary = summarize(by_hand(), seed=0, seconds=9.0)
+    assert summary.success == 0.5
+    assert summary.pass_at == pytest.approx({1: 0.5, 2: (1 - 3 / 6 + 1 - 0) / 2, 4: 1.0})
+    assert summary.pass_hat == pytest.approx({1: 0.5, 2: (0 + 3 / 6) / 2, 4: 0.0})
+    assert {level: rate.success for level, rate in summary.by_difficulty.items()} == {1: 0.25, 2: 0.75}
+    assert {tag: (r.success, r.tasks, r.attempts) for tag, r in summary.by_tag.items()} == {
+        "date": (0.75, 1, 4),
+        "join": (0.5, 2, 8),
+    }
+    assert summary.endings == {"answered": 8, "infrastructure": 1}
+    assert summary.failed == 1
+    assert summary.tool_error_rate == 0.5
+    assert summary.turns == 2.0
+    assert summary.reward == pytest.approx(0.6)
+    assert (summary.seconds, summary.seconds_per_episode) == (9.0, 2.0)
+
+
+def test_the_order_of_trajectories_does_not_matter():
+    assert summarize(by_hand()) == summarize(by_hand()[::-1])
+
+
+def test_the_grading_of_an_interrupted_episode_is_no_turn():
+    cut = made("a", 0, False)
+    cut.turns.append(Turn(None, [], {}, 0.0))
+    assert summarize([cut]).turns == 2.0
+
+
+def test_sampled_tokens_are_counted_where_there_are_tokens():
+    assert summarize([made("a", 0, True)]).sampled_tokens is None
+    spoken = made("a", 0, True, tokens=Tokens([1], [2, 3, 4], [1, 0, 1], [0.0] * 3, [0, -1, 0]))
+    assert summarize([spoken]).sampled_tokens == 2.0
+
+
+def test_a_summary_is_json_data():
+    data = json.loads(json.dumps(summarize(by_hand()).to_dict()))
+    assert data["overall"]["success"] == 0.5
+    assert data["by_difficulty"]["2"]["attempts"] == 4
+
+
+def test_a_summary_of_nothing_but_failures_has_no_success_rate():
+    summary = summarize([made("a", 0, True, reason=Reason.INFRASTRUCTURE)])
+    assert summary.success is None
+    assert "no episode came to its end; 1 failed" in printed(summary)
+
+
+def test_the_table_shows_what_matters():
+    text = printed(summarize(by_hand()))
+    for part in (
+        "p on e",
+        "50.0 %",
+        "difficulty 2",
+        "date",
+        "@4 100.0 %",
+        "^4 0.0 %",
+        "answered 8",
+        "1 episode(s)",
+    ):
+        assert part in text
+
+
+def printed(summary: Summary) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    print_summary(summary, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def timeless(summary: Summary) -> Summary:
+    return replace(summary, seconds=0.0, seconds_per_episode=0.0)
+
+
+def outcomes(path: Path) -> Sequence[tuple[str, float, int]]:
+    return sorted((t.id, t.reward, len(t.turns)) for t in read_jsonl(path))

@@ -1,0 +1,222 @@
+"""Tokens in, tokens out: what the rollout engine records of a token policy."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.endings import Ending, Reason
+from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import InfrastructureError
+from agentgym.messages import Message, ToolCall, text_of
+from agentgym.policy import Generation
+from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.trajectory import Tokens, Trajectory
+
+
+@dataclass(frozen=True)
+class Factory(EnvFactory):
+    """Makes environments of a class that is not importable."""
+
+    env_id: str = "agentgym/guess-v0"
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    build: Callable[..., Env] = GuessEnv
+
+    def __call__(self) -> Env:
+        return self.build(**self.kwargs)
+
+
+def jobs(count: int, attempts: int = 1) -> list[Job]:
+    source = GuessEnv.default_tasks()
+    return [Job(source.get("train", i), seed=i, attempt=a) for i in range(count) for a in range(attempts)]
+
+
+def run(work: Sequence[Job], policy: Any, factory: EnvFactory | None = None, **limits: Any) -> list[Trajectory]:
+    return asyncio.run(collect(work, policy, factory or Factory(), Limits(**limits)))
+
+
+END = 0
+
+
+class Letters:
+    """A codec over code points: text is its characters' numbers plus two, 1 is the start of a message, 0 its end."""
+
+    def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
+        return [*self._written(messages), 1]
+
+    def extend(self, observation: Sequence[Message], last_id: int) -> list[int]:
+        return [*([] if last_id == END else [END]), *self._written(observation), 1]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(chr(i - 2) for i in ids if i > 1)
+
+    def _written(self, messages: Sequence[Message]) -> list[int]:
+        return [i for m in messages for i in (1, *(ord(c) + 2 for c in text_of(m)), END)]
+
+
+class Speaker:
+    """A token policy that says given lines, and insists that each request extends the one before."""
+
+    name = "speaker"
+
+    def __init__(self, lines: Sequence[str], context: int = 100_000):
+        self.codec, self.context, self.lines = Letters(), context, lines
+        self.history: dict[str, list[int]] = {}
+        self.turn: dict[str, int] = {}
+
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+        before = self.history.get(session, [])
+        assert list(ids[: len(before)]) == before
+        turn = self.turn[session] = self.turn.get(session, -1) + 1
+        said = [ord(c) + 2 for c in self.lines[turn % len(self.lines)]] + [END]
+        said = said[:max_new_tokens]
+        self.history[session] = [*ids, *said]
+        return Generation(said, [-float(turn + 1)] * len(said), "stop" if said[-1] == END else "length", version=turn)
+
+    def release(self, session: str) -> None:
+        self.turn.pop(session, None)
+        self.history.pop(session, None)
+
+
+class Echo(GuessEnv):
+    """Answers whatever is said with a fixed line, for a given number of turns."""
+
+    max_format_errors = 10_000
+    answer = "no"
+
+    def _read(self, action: Any) -> Any:
+        return action, ()
+
+    def respond(self, text: str) -> str:
+        return self.answer
+
+
+def guess(number: int) -> str:
+    return GuessEnv().dialect.render("", [ToolCall("guess", {"number": number})], GuessEnv.tools)
+
+
+def tokens_of(trajectory: Trajectory) -> Tokens:
+    assert trajectory.tokens is not None
+    return trajectory.tokens
+
+
+def check_stream(trajectory: Trajectory, codec: Letters) -> None:
+    """What holds for every recorded token stream."""
+    tokens = tokens_of(trajectory)
+    lengths = {len(part) for part in (tokens.completion_ids, tokens.loss_mask, tokens.logprobs, tokens.versions)}
+    assert len(lengths) == 1
+    covered = [0] * len(tokens.completion_ids)
+    for turn in trajectory.turns:
+        if turn.span is not None:
+            start, end = turn.span
+            covered[start:end] = [1] * (end - start)
+            assert codec.decode(tokens.completion_ids[start:end]) == turn.action
+    assert covered == tokens.loss_mask
+    for mask, logprob, version in zip(tokens.loss_mask, tokens.logprobs, tokens.versions, strict=True):
+        assert (logprob < 0 and version >= 0) if mask else (logprob == 0.0 and version == -1)
+
+
+def test_token_streams_hold_what_was_sampled_and_what_was_seen():
+    policy = Speaker([guess(1000), guess(999)])
+    (trajectory,) = run(jobs(1), policy, Factory(kwargs={"max_turns": 3}))
+    check_stream(trajectory, policy.codec)
+    assert [t.span is not None for t in trajectory.turns] == [True] * 3
+    last = trajectory.turns[-1].span
+    assert last is not None
+    assert last[1] == len(tokens_of(trajectory).completion_ids), "nothing follows the last turn"
+
+
+def test_the_context_limit_ends_an_episode_before_it_is_passed():
+    opening = len(Letters().open(GuessEnv().reset(options={"task": jobs(1)[0].task})[0], ()))
+    policy = Speaker(["x" * 30], context=opening + 100)
+    (trajectory,) = run(jobs(1), policy, Factory(build=Echo, kwargs={"max_turns": 99}))
+    assert (trajectory.ending, trajectory.reason) == (Ending.TRUNCATED, Reason.CONTEXT)
+    assert trajectory.turns[-1].action is None
+    assert all(turn.span[1] <= 100 for turn in trajectory.turns if turn.span)
+
+
+def test_a_prompt_that_does_not_fit_ends_the_episode_at_once():
+    (trajectory,) = run(jobs(1), Speaker(["x"], context=5))
+    assert trajectory.reason is Reason.CONTEXT
+    assert tokens_of(trajectory).sampled == 0
+
+
+def test_the_token_budget_of_an_episode_is_exact():
+    (trajectory,) = run(jobs(1), Speaker(["x" * 30]), Factory(build=Echo, kwargs={"max_turns": 99}), max_tokens=70)
+    assert trajectory.reason is Reason.TOKEN_BUDGET
+    assert tokens_of(trajectory).sampled == 70
+
+
+def test_a_turn_has_no_more_tokens_than_allowed():
+    policy = Speaker(["x" * 30])
+    (trajectory,) = run(jobs(1), policy, Factory(build=Echo, kwargs={"max_turns": 4}), max_new_tokens=7)
+    check_stream(trajectory, policy.codec)
+    assert [turn.span[1] - turn.span[0] for turn in trajectory.turns if turn.span] == [7] * 4
+
+
+def test_a_policy_that_samples_nothing_is_an_infrastructure_failure():
+    class Mute(Speaker):
+        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+            return Generation([], [], "stop")
+
+    (trajectory,) = run(jobs(1), Mute([""]), retries=0)
+    assert trajectory.reason is Reason.INFRASTRUCTURE
+
+
+def test_sessions_are_released_and_a_retry_starts_a_new_one():
+    broken: list[Env] = []
+
+    class Breaking(GuessEnv):
+        def _read(self, action: Any) -> Any:
+            if not broken and len(self.snapshot().actions) == 2:
+                broken.append(self)
+                raise InfrastructureError("gone")
+            return super()._read(action)
+
+    policy = Speaker([guess(1000)])
+    (trajectory,) = run(jobs(1), policy, Factory(build=Breaking))
+    check_stream(trajectory, policy.codec)
+    assert trajectory.error is None
+    assert broken
+    assert policy.history == {}
+
+
+lines = st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=30), min_size=1, max_size=4)
+
+
+@given(
+    said=lines,
+    answer=st.text(st.characters(exclude_categories=("Cs",)), max_size=20),
+    turns=st.integers(1, 5),
+    room=st.integers(1, 40),
+)
+def test_history_is_the_exact_concatenation_of_its_parts(said: list[str], answer: str, turns: int, room: int):
+    kind = type("Answering", (Echo,), {"answer": answer})
+    policy = Speaker(said)
+    factory = Factory(build=kind, kwargs={"max_turns": turns})
+    (trajectory,) = run(jobs(1), policy, factory, max_new_tokens=room)
+    check_stream(trajectory, policy.codec)
+    tokens = tokens_of(trajectory)
+    rebuilt = policy.codec.open(trajectory.opening, ())
+    assert tokens.prompt_ids == rebuilt
+    for turn in trajectory.turns:
+        assert turn.span is not None
+        spoken = tokens.completion_ids[slice(*turn.span)]
+        rebuilt += spoken
+        if turn is not trajectory.turns[-1]:
+            rebuilt += policy.codec.extend(turn.observation, spoken[-1])
+    assert rebuilt == tokens.prompt_ids + tokens.completion_ids
+
+
+def test_many_conversations_at_once_do_not_mix():
+    policy = Speaker([guess(n) for n in random.Random(0).sample(range(1, 11), 5)])
+    together = run(jobs(10, attempts=2), policy, max_in_flight=20)
+    alone = run(jobs(10, attempts=2), policy, max_in_flight=1)
+    assert [t.tokens for t in together] == [t.tokens for t in alone]
