@@ -1,7 +1,9 @@
-"""One sound environment, and many that each break one promise. The conformance suite must tell them apart."""
+"""Some sound environments, and many that each break one promise. The conformance suite must tell them apart."""
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import os
 import random
 import subprocess
@@ -92,6 +94,39 @@ class SoundEnv(Env):
     def solution(self, task: Task) -> Solution:
         observation = yield ToolCall("look", {"box": task.gold["box"]})
         yield ToolCall("answer", {"text": text_of(observation[-1])})
+
+
+class SoundAsyncEnv(SoundEnv):
+    """The same, with a tool that waits."""
+
+    @tool
+    async def look(self, box: str) -> str:
+        """Look into a box.
+
+        Args:
+            box: The box's number.
+        """
+        await asyncio.sleep(0)
+        return self.see(box)
+
+
+class SoundTalkEnv(Env):
+    """Repeat a word; needs no tools."""
+
+    max_turns = 2
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("talk", talk_task, SPLITS)
+
+    def respond(self, text: str) -> str:
+        if text == self.task.data["word"]:
+            self.reward(OUTCOME, 1.0)
+            self.finish(Reason.SOLVED)
+        return "Yes." if self.reason else "No."
+
+    def solution(self, task: Task) -> Solution:
+        yield task.data["word"]
 
 
 class IgnoresSeed(SoundEnv):
@@ -376,6 +411,48 @@ class NeverEnds(SoundEnv):
         return None
 
 
+class EndsBothWays(SoundEnv):
+    """Sets both flags at the end."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(truncated=result.terminated or result.truncated)
+
+
+class PunishesMistakes(SoundEnv):
+    """Ends the episode at the first wrong call."""
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        if not result.terminated and "Error: look:" in text_of(result.observation[-1]):
+            return self.interrupt(Reason.FORMAT_ERRORS)._replace(observation=result.observation)
+        return result
+
+
+class LogsCarelessly(SoundEnv):
+    """Takes every message for a well-formed one."""
+
+    def step(self, action: Any) -> StepResult:
+        self.last = action.strip() if isinstance(action, str) else action["content"].strip()
+        return super().step(action)
+
+
+class RestoresHalf(SoundEnv):
+    """Forgets to play the actions again."""
+
+    def restore(self, snapshot: Any) -> None:
+        self.reset(seed=snapshot.seed, options={"task": snapshot.task})
+
+
+class OnlyInTheMainProcess(SoundEnv):
+    """Cannot live in a worker."""
+
+    def __init__(self, **kwargs: Any):
+        if multiprocessing.parent_process() is not None:
+            raise RuntimeError("the license is for one process")
+        super().__init__(**kwargs)
+
+
 class ClosesOnce(SoundEnv):
     """Frees what is no longer there."""
 
@@ -418,6 +495,11 @@ class ForgetfulTasks(GeneratedTasks):
 
     def find(self, task_id: str) -> Task:
         raise TaskError(f"no task {task_id!r}")
+
+
+def talk_task(split: str, index: int) -> Task:
+    word = f"word-{split}-{index}"
+    return Task(f"talk/{split}/{index}", split, f"Say {word}.", data={"word": word}, gold={"word": word})
 
 
 def leaky_task(split: str, index: int) -> Task:

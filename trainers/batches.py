@@ -26,7 +26,11 @@ def task_rows(source: TaskSource, count: int, seed: int, split: str = "train") -
     indices = _without_end(count, draw) if size is None else _repeated(size, count, draw)
     return Dataset.from_list(
         [
-            {"prompt": [{"role": "user", "content": f"{split}/{index}"}], "index": index, "env_seed": draw.getrandbits(31)}
+            {
+                "prompt": [{"role": "user", "content": f"{split}/{index}"}],
+                "index": index,
+                "env_seed": draw.getrandbits(31),
+            }
             for index in indices
         ]
     )
@@ -83,8 +87,7 @@ class BatchRollouts:
         """Return one trajectory per row. Rows with the same index and seed are one group."""
         self._policy.updated(version)
         jobs = [
-            Job(self._source.get("train", row["index"]), row["env_seed"], attempt)
-            for attempt, row in enumerate(rows)
+            Job(self._source.get("train", row["index"]), row["env_seed"], attempt) for attempt, row in enumerate(rows)
         ]
         trajectories = self._run(jobs)
         self.first_round = list(trajectories)

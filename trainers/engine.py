@@ -92,6 +92,11 @@ class TransformersPolicy:
         self._active: dict[str, _Request] = {}
         self._worker: asyncio.Task[None] | None = None
 
+    def use(self, model: Any) -> None:
+        """Sample from `model` from now on."""
+        self._model = model
+        self._cache = None
+
     async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
         """Sample one turn after `ids`. Calls with the same `session` must extend each other."""
         loop = asyncio.get_running_loop()

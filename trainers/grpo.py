@@ -97,7 +97,9 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
     if args.importance_sampling_level != "token":
         raise UsageError("importance_sampling_level must be 'token': 'sequence' averages turn credit away")
     if args.use_vllm and args.vllm_importance_sampling_mode != "token_truncate":
-        raise UsageError("vllm_importance_sampling_mode must be 'token_truncate': the product over a trajectory explodes")
+        raise UsageError(
+            "vllm_importance_sampling_mode must be 'token_truncate': the product over a trajectory explodes"
+        )
     for name in ("tools", "environment_factory", "rollout_func", "reward_funcs"):
         if kwargs.get(name):
             raise UsageError(f"{name}= is not for this trainer: TRL would run its own tool loop on top of ours")

@@ -80,7 +80,10 @@ def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progr
     indices = range(2**30, 2**30 + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
     found: list[Trajectory] = []
     for start in range(0, tasks, 256):
-        jobs = [Job(source.get("train", index), draw.getrandbits(31), n) for n, index in enumerate(indices[start : start + 256])]
+        jobs = [
+            Job(source.get("train", index), draw.getrandbits(31), n)
+            for n, index in enumerate(indices[start : start + 256])
+        ]
         found += asyncio.run(collect(jobs, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
         progress("solving tasks", len(found), tasks)
     if unsolved := [t for t in found if not t.success]:

@@ -15,8 +15,10 @@ from agentgym.endings import Reason
 from agentgym.env import Env, Solution
 from agentgym.envs.sql.grading import answer_matches, match, partial
 from agentgym.envs.sql.linking import Names, linking
+from agentgym.envs.sql.options import at_least, one_of, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.show import show_result, show_schema, show_table
+from agentgym.envs.sql.ties import match_but_for_ties
 from agentgym.errors import TaskError, ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
@@ -114,11 +116,12 @@ class SQLEnv(Env):
             "seed": task_seed,
             "folder": folder,
         }
-        super().__init__(tasks=_task_source(tasks, choices), **kwargs)
-        self.show_schema: ShowSchema = _one_of("show_schema", show_schema, get_args(ShowSchema))
-        self.solution_style: SolutionStyle = _one_of("solution_style", solution_style, get_args(SolutionStyle))
-        self._preview_rows, self._sample_rows = preview_rows, sample_rows
-        self._limits = _limits(limits, preview_rows)
+        super().__init__(tasks=task_source(tasks, choices), **kwargs)
+        self.show_schema: ShowSchema = one_of("show_schema", show_schema, get_args(ShowSchema))
+        self.solution_style: SolutionStyle = one_of("solution_style", solution_style, get_args(SolutionStyle))
+        self._preview_rows = at_least("preview_rows", preview_rows, 1)
+        self._sample_rows = at_least("sample_rows", sample_rows, 0)
+        self._limits = query_limits(limits)
         self._database: Database | None = None
         self._opened: Hashable = None
         self._identity: Hashable = None
@@ -178,7 +181,8 @@ class SQLEnv(Env):
         if is_query(answer, self.task.data["dialect"]):
             result = self._run_submitted(answer)
             self._last_query = answer
-            solved, likeness = match(result, gold, ordered), partial(result, gold, ordered)
+            solved = match(result, gold, ordered) or (ordered and self._matches_but_for_ties(result, gold))
+            likeness = 1.0 if solved else partial(result, gold, ordered)
         else:
             solved = answer_matches(answer, gold, ordered)
             likeness = float(solved)
@@ -243,6 +247,10 @@ class SQLEnv(Env):
         except QueryError as error:
             raise TaskError(f"the gold query of task {self.task.id!r} fails: {error}") from error
 
+    def _matches_but_for_ties(self, result: QueryResult, gold: QueryResult) -> bool:
+        sql, dialect = self.task.gold["sql"], self.task.data["dialect"]
+        return match_but_for_ties(result, gold, sql, dialect, lambda keyed: self._ask(keyed, GRADING_LIMITS))
+
     def _run_submitted(self, sql: str) -> QueryResult:
         try:
             return self._ask(sql, GRADING_LIMITS)
@@ -272,34 +280,3 @@ def is_query(answer: str, dialect: str) -> bool:
 def _database_key(task: Task) -> tuple[Any, ...]:
     data = task.data
     return data["dialect"], data.get("file"), data.get("domain"), data.get("database_seed")
-
-
-def _task_source(tasks: TaskSource | None, choices: dict[str, Any]) -> TaskSource:
-    given = {name: value for name, value in choices.items() if value is not None}
-    if tasks is not None:
-        if given:
-            raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
-        return tasks
-    folder = given.pop("folder", None)
-    if folder is None:
-        return SQLTasks(**given)
-    if given:
-        raise UsageError(f"questions from a folder have no {sorted(given)} to choose")
-    return SpiderTasks(folder)
-
-
-def _limits(limits: QueryLimits | Mapping[str, Any] | None, preview_rows: int) -> QueryLimits:
-    if preview_rows < 1:
-        raise UsageError(f"preview_rows must be at least 1, not {preview_rows!r}")
-    if isinstance(limits, QueryLimits):
-        return limits
-    known = QueryLimits.__dataclass_fields__
-    if unknown := set(limits or ()) - set(known):
-        raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(known)}")
-    return QueryLimits(**(limits or {}))
-
-
-def _one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
-    if value not in valid:
-        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
-    return value

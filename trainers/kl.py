@@ -1,0 +1,67 @@
+"""How far the policy has moved from where it started: the KL divergence on what it has just sampled."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from agentgym.trajectory import Trajectory
+
+_SAMPLE = 16
+"""Trajectories that the divergence is measured on."""
+
+
+class StartingPolicy:
+    """The weights as they were before training.
+
+    Args:
+        model: The model at its start.
+        use_copy: Keep a copy of the weights. With LoRA none is needed: the adapters are switched off instead.
+    """
+
+    def __init__(self, model: Any, *, use_copy: bool):
+        self._copy = copy.deepcopy(model).eval().requires_grad_(False) if use_copy else None
+
+    @torch.inference_mode()
+    def divergence(self, model: Any, trajectories: Sequence[Trajectory]) -> float | None:
+        """Return the mean of `log p - log p_start` over sampled tokens, or `None` where there is no start to compare.
+
+        The sampling log-probabilities are the policy's; their mean over its own samples estimates KL(p || p_start).
+        """
+        start, context = self._at_start(model)
+        if start is None:
+            return None
+        gaps: list[torch.Tensor] = []
+        with context:
+            for trajectory in _spread(trajectories):
+                gaps.append(_gap(start, trajectory))
+        return torch.cat(gaps).mean().item() if gaps else None
+
+    def _at_start(self, model: Any) -> tuple[Any, AbstractContextManager[Any]]:
+        if self._copy is not None:
+            return self._copy, nullcontext()
+        if hasattr(model, "disable_adapter"):
+            return model, model.disable_adapter()
+        return None, nullcontext()
+
+
+def _spread(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Return some trajectories with sampled tokens, spread evenly over the batch."""
+    usable = [t for t in trajectories if t.tokens is not None and t.tokens.sampled]
+    return usable[:: max(1, len(usable) // _SAMPLE)][:_SAMPLE]
+
+
+def _gap(start: Any, trajectory: Trajectory) -> torch.Tensor:
+    """Return `log p - log p_start` of each sampled token."""
+    tokens = trajectory.tokens
+    assert tokens is not None
+    first = len(tokens.prompt_ids)
+    ids = torch.tensor([tokens.prompt_ids + tokens.completion_ids], device=start.device)
+    logits = start(input_ids=ids).logits[0, first - 1 : -1].float()
+    chosen = torch.log_softmax(logits, dim=-1).gather(1, ids[0, first:, None])[:, 0].cpu()
+    sampled = torch.tensor(tokens.loss_mask, dtype=torch.bool)
+    return (torch.tensor(tokens.logprobs) - chosen)[sampled]

@@ -1,0 +1,62 @@
+"""What a training run leaves behind for a person: the learning curve, results before and after, sample trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402 (the back end is chosen first)
+
+from agentgym.summary import Rate  # noqa: E402
+
+_SMOOTHING = 5
+"""Steps of the running mean that is drawn over the raw values."""
+
+
+def draw_curve(
+    path: Path, runs: Mapping[str, Sequence[Mapping[str, Any]]], held_out: Mapping[str, tuple[Rate, Rate]], title: str
+) -> None:
+    """Draw the success of the trajectories that runs were trained on, and held-out success before and after.
+
+    Args:
+        path: PNG file to write.
+        runs: Label to the lines of a metrics file.
+        held_out: Label to held-out success before and after training.
+        title: Title of the plot.
+    """
+    figure, axes = plt.subplots(figsize=(8, 4.5), dpi=150)
+    for label, lines in runs.items():
+        steps = [line["step"] for line in lines if "success" in line]
+        values = [100 * line["success"] for line in lines if "success" in line]
+        if not steps:
+            continue
+        [drawn] = axes.plot(steps, _smooth(values), linewidth=2, label=f"{label}: sampled in training")
+        axes.plot(steps, values, color=drawn.get_color(), alpha=0.25, linewidth=1)
+        for x, rate in zip((0, steps[-1]), held_out.get(label, ()), strict=False):
+            name = f"{label}: held-out tasks, 95 % interval" if x == 0 else None
+            _draw_rate(axes, x, rate, drawn.get_color(), name)
+    axes.set(xlabel="training step", ylabel="solved tasks (%)", title=title, ylim=(0, 100))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def _draw_rate(axes: Any, x: float, rate: Rate, color: Any, name: str | None) -> None:
+    if rate.success is None or rate.interval is None:
+        return
+    error = [[100 * (rate.success - rate.interval.low)], [100 * (rate.interval.high - rate.success)]]
+    axes.errorbar(x, 100 * rate.success, yerr=error, fmt="o", capsize=4, color=color, label=name)
+
+
+def _smooth(values: Sequence[float]) -> list[float]:
+    """Return the running mean over the last few values."""
+    return [
+        sum(values[max(0, end - _SMOOTHING) : end]) / len(values[max(0, end - _SMOOTHING) : end])
+        for end in range(1, len(values) + 1)
+    ]

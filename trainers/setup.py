@@ -1,0 +1,131 @@
+"""From a `TrainConfig` to what TRL and the rollout engine are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentgym.errors import UsageError, require
+from agentgym.registry import make
+from agentgym.rewards import Scheme
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.task import TaskSource
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import Credit
+from agentgym.trainers.grpo import GRPOConfig
+from agentgym.trainers.policies import default_dialect
+
+
+def env_factory(config: TrainConfig) -> EnvFactory:
+    """Return what makes the run's environments, in the dialect that its model speaks."""
+    dialect = config.dialect or config.env_kwargs.get("dialect") or default_dialect(config.model)
+    return EnvFactory(config.env, {**config.env_kwargs, "dialect": dialect})
+
+
+def probe(factory: EnvFactory) -> tuple[TaskSource, Scheme]:
+    """Make one environment and return its tasks and its reward scheme. Raises `UsageError` if it cannot be made."""
+    try:
+        env = make(factory.env_id, **factory.kwargs)
+    except TypeError as error:
+        raise UsageError(f"environment {factory.env_id!r} does not take these arguments: {error}") from error
+    try:
+        return env.tasks, env.scheme
+    finally:
+        env.close()
+
+
+def credit_of(config: TrainConfig, scheme: Scheme) -> Credit:
+    """Return the run's credit assignment."""
+    return Credit(
+        mode=config.credit,
+        scheme=scheme,
+        scale_by_std=config.scale_by_std,
+        turn_weight=config.turn_weight,
+        train_on_truncated=config.train_on_truncated,
+    )
+
+
+def limits_of(config: TrainConfig) -> Limits:
+    """Return the bounds of the run's rollouts."""
+    return Limits(
+        max_new_tokens=config.max_new_tokens,
+        max_tokens=config.max_tokens,
+        turn_timeout_s=config.turn_timeout_s,
+        max_in_flight=config.max_in_flight,
+    )
+
+
+def optimizer_steps(config: TrainConfig) -> int:
+    """Optimizer updates per step: what TRL calls a step is one of these."""
+    return config.updates_per_step * config.epochs_per_step
+
+
+def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConfig:
+    """Return TRL's configuration.
+
+    Raises:
+        UsageError: The batch cannot be spread over the devices.
+    """
+    share, rest = divmod(config.batch // config.updates_per_step, world_size)
+    if rest:
+        raise UsageError(f"an update's share must be a multiple of the number of devices ({world_size})")
+    micro = config.micro_batch or share
+    updates = optimizer_steps(config)
+    return GRPOConfig(
+        output_dir=str(config.folder),
+        seed=config.seed,
+        use_cpu=use_cpu,
+        bf16=config.bf16,
+        gradient_checkpointing=config.gradient_checkpointing,
+        # The batch and how it is cut: one generation batch, `updates_per_step` updates, micro batches within those.
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=share // micro,
+        steps_per_generation=config.updates_per_step * share // micro,
+        num_iterations=config.epochs_per_step,
+        num_generations=config.group_size,
+        max_steps=config.steps * updates,
+        max_completion_length=config.context,
+        # The optimisation.
+        learning_rate=config.learning_rate,
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr_rate": 0.1},
+        warmup_steps=config.warmup_steps * updates,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        loss_type=config.loss,
+        epsilon=config.clip_low,
+        epsilon_high=config.clip_high,
+        beta=config.kl_weight,
+        entropy_coef=config.entropy_weight,
+        temperature=config.temperature,
+        # Credit per turn needs token-level ratios; a product over a whole trajectory explodes.
+        importance_sampling_level="token",
+        vllm_importance_sampling_mode="token_truncate",
+        scale_rewards="none",
+        mask_truncated_completions=False,
+        use_vllm=config.use_vllm,
+        vllm_mode="colocate",
+        vllm_gpu_memory_utilization=config.vllm_memory,
+        # Records.
+        logging_steps=updates,
+        save_strategy="steps",
+        save_steps=config.save_every * updates,
+        save_total_limit=config.keep_checkpoints,
+        report_to=config.report_to,
+        logging_dir=None,
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=not use_cpu,
+        shuffle_dataset=False,
+    )
+
+
+def peft_config(config: TrainConfig) -> Any:
+    """Return the LoRA configuration, or `None` if all weights are trained."""
+    if not config.lora_rank:
+        return None
+    require("peft", "train")
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+    )

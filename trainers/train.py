@@ -1,0 +1,289 @@
+"""`train`: one run from configuration to report. Warm start, evaluation, GRPO with checkpoints, evaluation, curve."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from rich.console import Console
+from transformers import TrainerCallback
+
+from agentgym.errors import UsageError
+from agentgym.evaluation import Summary, evaluate
+from agentgym.rollout import EnvFactory
+from agentgym.show import print_trajectory
+from agentgym.task import TaskSource, check_split, iterate
+from agentgym.trainers.batches import BatchRollouts, task_rows
+from agentgym.trainers.config import TrainConfig, to_dict
+from agentgym.trainers.engine import Sampling, TransformersPolicy
+from agentgym.trainers.grpo import AgentGRPOTrainer
+from agentgym.trainers.kl import StartingPolicy
+from agentgym.trainers.metrics import batch_metrics
+from agentgym.trainers.policies import load_model, make_policy
+from agentgym.trainers.progress import RunProgress, Stopwatch
+from agentgym.trainers.records import MarkComplete, MetricsFile, last_checkpoint, read_metrics
+from agentgym.trainers.report import draw_curve
+from agentgym.trainers.setup import credit_of, env_factory, grpo_config, limits_of, optimizer_steps, peft_config, probe
+from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run achieved on held-out tasks."""
+
+    before: Summary
+    after: Summary
+    folder: Path
+    minutes: float
+
+
+def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
+    """Run a training run and return its results; everything is written to `config.folder`.
+
+    Raises:
+        UsageError: The configuration, the model or the environment cannot be used.
+    """
+    _quiet()
+    console = console or Console()
+    watch = Stopwatch()
+    factory = env_factory(config)
+    source, scheme = probe(factory)
+    check_split(source, config.eval_split)
+    folder = config.folder
+    checkpoint = _checkpoint(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False), encoding="utf-8")
+    with RunProgress(console) as progress:
+        progress.say(f"[bold]{config.env}[/] with {config.model}, credit {config.credit.value} → {folder}")
+        model, tokenizer = load_model(config, progress)
+        held_out = _HeldOut(config, factory, source, progress)
+        before = held_out.run(model, tokenizer, "before", resume=checkpoint is not None)
+        run = _Run(config, factory, source, credit_of(config, scheme), model, tokenizer, progress)
+        trained = run.go(checkpoint)
+        after = held_out.run(trained, tokenizer, "after")
+    result = TrainResult(before, after, folder, watch.lap() / 60)
+    _report(config, result, console)
+    return result
+
+
+class _HeldOut:
+    """Solves held-out tasks before and after training, sampled as in training."""
+
+    def __init__(self, config: TrainConfig, factory: EnvFactory, source: TaskSource, progress: RunProgress):
+        self._config, self._factory, self._progress = config, factory, progress
+        self._tasks = list(iterate(source, config.eval_split, limit=config.eval_tasks))
+
+    def run(self, model: Any, tokenizer: Any, when: str, *, resume: bool = False) -> Summary:
+        """Evaluate and keep the trajectories in `eval-<when>.jsonl`, where a resumed run finds them again."""
+        config, out = self._config, self._config.folder / f"eval-{when}.jsonl"
+        if not resume:
+            out.unlink(missing_ok=True)
+        sampling = Sampling(config.temperature, seed=config.seed)
+        slots = min(config.max_in_flight, 128)
+        policy = make_policy(
+            model, tokenizer, name=config.model, context=config.context, slots=slots, sampling=sampling
+        )
+        return evaluate(
+            self._factory,
+            policy,
+            self._tasks,
+            config.eval_attempts,
+            out=out,
+            limits=limits_of(config),
+            seed=config.seed,
+            on_progress=lambda _, done, of: self._progress(f"evaluation {when}", done, of),
+        )
+
+
+class _Run:
+    """The reinforcement learning part of a run."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        factory: EnvFactory,
+        source: TaskSource,
+        credit: Any,
+        model: Any,
+        tokenizer: Any,
+        progress: RunProgress,
+    ):
+        self._config, self._credit, self._progress = config, credit, progress
+        self._start = StartingPolicy(model, use_copy=config.track_kl and not config.lora_rank)
+        use_cpu = not torch.cuda.is_available()
+        arguments = grpo_config(config, world_size=_world_size(), use_cpu=use_cpu)
+        # The policy samples from the very weights that are being trained; the trainer fills this in once it has
+        # wrapped them.
+        sampling = Sampling(config.temperature, seed=config.seed)
+        slots = min(config.max_in_flight, config.batch)
+        self._policy = make_policy(
+            model, tokenizer, name=config.model, context=config.context, slots=slots, sampling=sampling
+        )
+        self._rollouts = BatchRollouts(
+            self._policy,
+            factory,
+            source,
+            credit,
+            limits_of(config),
+            refill_rounds=config.refill_rounds,
+            seed=config.seed,
+        )
+        self._log = _Log(config, progress)
+        self._trainer = AgentGRPOTrainer(
+            model=model,
+            args=arguments,
+            processing_class=tokenizer,
+            train_dataset=task_rows(source, config.steps * config.groups, config.seed),
+            peft_config=peft_config(config),
+            rollouts=self._rollouts,
+            credit=credit,
+            on_batch=self._on_batch,
+            callbacks=[MarkComplete(), self._log],
+        )
+        _adopt(self._policy, self._trainer)
+
+    def go(self, checkpoint: Path | None) -> Any:
+        """Train, from a checkpoint if there is one; return the trained model."""
+        done = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]) // optimizer_steps(self._config)
+        self._log.open(resume_at=done if checkpoint else None)
+        try:
+            self._trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except torch.OutOfMemoryError as error:
+            raise UsageError(
+                f"out of memory: {str(error).splitlines()[0]} Lower micro_batch or context, or set "
+                "gradient_checkpointing: true, bf16: true or lora_rank: 16."
+            ) from error
+        finally:
+            self._rollouts.close()
+            self._log.close()
+        final = self._config.folder / "model"
+        self._trainer.save_model(str(final))
+        return self._trainer.accelerator.unwrap_model(self._trainer.model)
+
+    def _on_batch(self, trajectories: list[Trajectory], updates: int) -> None:
+        """Measure a batch as it was sampled, before groups were replaced."""
+        sampled = self._rollouts.first_round or trajectories
+        metrics = batch_metrics(sampled, self._credit, self._config.group_size)
+        if (kl := self._start.divergence(self._trainer.model, sampled)) is not None:
+            metrics["kl_to_start"] = kl
+        self._log.batch(metrics, sampled)
+
+
+class _Log(TrainerCallback):
+    """Puts each step's metrics into the JSONL file, TRL's own log and the terminal; warns of a plateau."""
+
+    def __init__(self, config: TrainConfig, progress: RunProgress):
+        self._config, self._progress = config, progress
+        self._file: MetricsFile | None = None
+        self._batch: dict[str, float] = {}
+        self._watch = Stopwatch()
+        self._flat = 0
+
+    def open(self, resume_at: int | None) -> None:
+        """Open the metrics file, keeping the lines up to a resumed step."""
+        self._file = MetricsFile(self._config.folder / "metrics.jsonl", resume_at=resume_at)
+        self._watch.lap()
+
+    def close(self) -> None:
+        """Close the metrics file."""
+        if self._file is not None:
+            self._file.close()
+
+    def batch(self, metrics: dict[str, float], trajectories: Sequence[Trajectory]) -> None:
+        """Take the metrics of the batch that was just sampled."""
+        self._batch = metrics
+        self._tokens = sum(len(t.tokens) for t in trajectories if t.tokens)
+        self._flat = self._flat + 1 if metrics.get("flat_groups") == 1.0 else 0
+        if self._flat == self._config.plateau_warning:
+            self._progress.say(
+                f"[yellow]Every reward was equal within its group for {self._flat} steps: nothing can be learned. "
+                "Choose easier tasks (env_kwargs: difficulty), a longer warm start (warm_start_steps), a larger "
+                "group_size, or --credit gated, which tells failures apart."
+            )
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
+        """Write a line; TRL logs once per step."""
+        if logs is None or "loss" not in logs or self._file is None:
+            return
+        step = state.global_step // optimizer_steps(self._config)
+        seconds = self._watch.lap()
+        metrics = self._batch | {name: logs[name] for name in ("loss", "entropy", "grad_norm") if name in logs}
+        metrics |= {
+            "learning_rate": logs["learning_rate"],
+            "seconds": seconds,
+            "tokens_per_second": self._tokens / seconds,
+        }
+        if "clip_ratio/region_mean" in logs:
+            metrics["clipped"] = logs["clip_ratio/region_mean"]
+        logs.update({f"agentgym/{name}": value for name, value in metrics.items()})
+        if state.is_world_process_zero:
+            self._file.write({"step": step, **metrics})
+            self._progress.step(step, metrics)
+            self._progress("training", step, self._config.steps)
+
+
+def _adopt(policy: TransformersPolicy, trainer: AgentGRPOTrainer) -> None:
+    """Make the policy sample from the model as the trainer has prepared it."""
+    policy.use(trainer.accelerator.unwrap_model(trainer.model))
+
+
+def _checkpoint(config: TrainConfig) -> Path | None:
+    """Return the checkpoint to go on from. Raises `UsageError` where a run would be overwritten or is not there."""
+    found = last_checkpoint(config.folder)
+    if config.resume:
+        if found is None and (config.folder / "config.yaml").is_file():
+            return None
+        if found is None:
+            raise UsageError(f"there is nothing to resume in {str(config.folder)!r}")
+        return found
+    if found is not None:
+        raise UsageError(
+            f"{str(config.folder)!r} holds a run already; continue it with --resume, or choose another --output-dir"
+        )
+    return None
+
+
+def _report(config: TrainConfig, result: TrainResult, console: Console) -> None:
+    """Write the report and say how it went."""
+    folder, before, after = result.folder, result.before, result.after
+    summary = {"before": before.to_dict(), "after": after.to_dict(), "minutes": result.minutes}
+    (folder / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    lines = list(read_metrics(folder / "metrics.jsonl"))
+    title = f"{config.env}, {config.model}, credit: {config.credit.value}"
+    draw_curve(folder / "curve.png", {title: lines}, {title: (before.overall, after.overall)}, title)
+    samples = list(read_jsonl(folder / "eval-after.jsonl"))
+    chosen = [*[t for t in samples if t.success][:2], *[t for t in samples if not t.success][:1]]
+    write_jsonl(folder / "samples.jsonl", chosen)
+    for trajectory in chosen:
+        print_trajectory(trajectory, console)
+    console.print(f"held-out success before {_rate(before)}, after {_rate(after)}; {result.minutes:.1f} minutes")
+    console.print(f"curve: {folder / 'curve.png'}   metrics: {folder / 'metrics.jsonl'}   model: {folder / 'model'}")
+
+
+def _rate(summary: Summary) -> str:
+    if summary.success is None or summary.interval is None:
+        return "unknown (no episode was played to its end)"
+    return f"{summary.success:.1%} ({summary.interval.low:.1%} to {summary.interval.high:.1%})"
+
+
+def _world_size() -> int:
+    import os
+
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _quiet() -> None:
+    """Keep what libraries say about themselves off the terminal; their errors still come through."""
+    for name in ("transformers", "trl", "accelerate", "datasets"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"(transformers|trl|torch|accelerate)\b.*")
+    from datasets.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
