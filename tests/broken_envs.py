@@ -424,7 +424,7 @@ class PunishesMistakes(SoundEnv):
 
     def step(self, action: Any) -> StepResult:
         result = super().step(action)
-        if not result.terminated and "Error: look:" in text_of(result.observation[-1]):
+        if self.reason is None and "Error: look:" in text_of(result.observation[-1]):
             return self.interrupt(Reason.FORMAT_ERRORS)._replace(observation=result.observation)
         return result
 

@@ -69,7 +69,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("NeverEnds", "max-turns", "goes on after 6 turns", {"reset-needed"}),
     ("EndsBothWays", "endings", "terminated and truncated at once", {"async-twin"}),
     ("PunishesMistakes", "tool-mistakes", "look(‹{'no_such_argument': 1}›) ended the episode", set()),
-    ("LogsCarelessly", "hostile-messages", "object has no attribute 'strip'", set()),
+    ("LogsCarelessly", "hostile-messages", "raised KeyError: ‹'content'›", set()),
     ("RestoresHalf", "snapshot", "restored in the same instance", set()),
     ("ClosesOnce", "close-twice", "closing twice before the first reset raised", {"gymnasium"}),
     ("CannotBeMade", "makes", "boxes.db is missing; run make-boxes (broken_envs.py:", set()),

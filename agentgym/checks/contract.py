@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from functools import partial
 from typing import Any
 
 import gymnasium
@@ -79,8 +78,7 @@ def wrappers(subject: Subject) -> Finding:
 @check("vector-sync", "works in SyncVectorEnv, each copy as it would alone")
 def vector_sync(subject: Subject) -> Finding:
     """Copies in a vector start as single environments with the same seeds do."""
-    make = partial(subject.make)
-    vector: Any = SyncVectorEnv([make, make])
+    vector: Any = SyncVectorEnv([subject.make, subject.make])
     try:
         observations, _ = vector.reset(seed=subject.seed)
         for index, observation in enumerate(observations):

@@ -205,9 +205,10 @@ def _shown(action: Action) -> str:
     if isinstance(action, str):
         return short(repr(action))
     try:
-        return ", ".join(f"{call.name}({short(repr(dict(call.arguments)))})" for call in calls_of(action)[:2])
+        calls = [f"{call.name}({short(repr(dict(call.arguments)))})" for call in calls_of(action)[:2]]
     except ToolError:
-        return short(repr(action.get("tool_calls")))
+        calls = []
+    return ", ".join(calls) or short(repr(action))
 
 
 CHECKS = (hostile_text, hostile_messages, hostile_arguments)

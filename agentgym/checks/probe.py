@@ -73,11 +73,10 @@ class Probe:
         return {line["job"]: line for line in map(json.loads, text.splitlines())}
 
     @property
-    def complaint(self) -> str:
-        """Why a job has no result: the last thing the process said."""
-        lines = self._errors.read_text(errors="replace").split("\n") if self._errors.exists() else []
-        last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
-        return f"the process ended with code {self._process.returncode}: {last}"
+    def last_words(self) -> str:
+        """The last line that the process, or one that it started, wrote."""
+        lines = self._errors.read_text(errors="replace").splitlines() if self._errors.exists() else []
+        return next((line for line in reversed(lines) if line.strip()), "nothing")
 
     def close(self) -> None:
         """End the process if it still runs, and remove its folder."""
@@ -118,9 +117,12 @@ class Probes:
             if job not in jobs:
                 continue
             if job not in results:
-                raise CheckFailed(f"in a fresh process, {job} did not come back in {TIMEOUT_S:g} s: {probe.complaint}")
+                raise CheckFailed(
+                    f"in a fresh process, no result came within {TIMEOUT_S:g} s; its last words: {probe.last_words}"
+                )
             if (failed := results[job].get("failed")) is not None:
-                raise CheckFailed(f"in a fresh process: {failed}")
+                words = f"; last words: {probe.last_words}" if results[job].get("died") else ""
+                raise CheckFailed(f"in a fresh process: {failed}{words}")
             values.append(results[job].get("value"))
         return values
 

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv
 
+from agentgym import registry
 from agentgym.checks.catalog import CheckFailed
 from agentgym.checks.play import Episode, canonical, must_equal, play, replayed, solution_player
 from agentgym.checks.subject import Subject
@@ -67,7 +69,8 @@ def unpickled(request: Request) -> None:
 def vector_async(request: Request) -> None:
     """Step copies in worker processes."""
     subject = _subject(request)
-    vector: Any = AsyncVectorEnv([subject.make, subject.make], shared_memory=False)
+    make = partial(registry.make, request.target, **request.kwargs)
+    vector: Any = AsyncVectorEnv([make, make], shared_memory=False)
     try:
         observations, _ = vector.reset(seed=request.seed)
         for index, observation in enumerate(observations):
@@ -159,6 +162,8 @@ def main(request_path: str, results_path: str, jobs: list[str]) -> None:
                 line: dict[str, Any] = {"job": job, "value": JOBS[job](request)}
             except CheckFailed as failure:
                 line = {"job": job, "failed": str(failure)}
+            except (EOFError, ConnectionError) as error:
+                line = {"job": job, "failed": f"a worker ended early ({type(error).__name__})", "died": True}
             except Exception as error:
                 line = {"job": job, "failed": f"{type(error).__name__}: {error}"}
             results.write(json.dumps(line) + "\n")

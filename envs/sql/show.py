@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +12,8 @@ from agentgym.tools.database.base import Database, QueryResult, TableInfo
 from agentgym.tools.database.schema import Table
 
 MAX_CELL_CHARS = 80
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "|": "\\|"})
+_SPECIAL = re.compile(r"[\\\n\r|]")
 _ELAPSED = ((1.0, "<1 s"), (10.0, "<10 s"))
 
 
@@ -26,6 +29,8 @@ def show_rows(result: QueryResult, limit: int) -> list[str]:
 
 def show_cell(cell: Any) -> str:
     """Return a cell as text on one line."""
+    if type(cell) is int:
+        return str(cell)
     if cell is None:
         return "NULL"
     if isinstance(cell, bool):
@@ -34,7 +39,9 @@ def show_cell(cell: Any) -> str:
         return _float(float(cell))
     if isinstance(cell, datetime.datetime):
         cell = cell.isoformat(sep=" ")
-    text = str(cell).replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("|", "\\|")
+    text = str(cell)
+    if _SPECIAL.search(text):
+        text = text.translate(_ESCAPES)
     return text if len(text) <= MAX_CELL_CHARS else f"{text[:MAX_CELL_CHARS]}…"
 
 

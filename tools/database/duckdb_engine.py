@@ -21,7 +21,7 @@ from agentgym.tools.database.statements import quote_name, too_much_memory, too_
 KILL_AFTER_S = 1.0
 """How long after a statement's time limit its worker is killed."""
 OPEN_TIMEOUT_S = 120.0
-MAX_OPEN = 64
+MAX_OPEN = 128
 """Databases that a worker keeps open; the least recently used makes room and is rebuilt when needed."""
 TYPE_NAMES = {"INTEGER": "BIGINT", "DOUBLE": "DOUBLE", "VARCHAR": "VARCHAR", "DATE": "DATE", "BOOLEAN": "BOOLEAN"}
 

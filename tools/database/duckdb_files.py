@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -25,9 +26,17 @@ _SETTINGS = (
 )
 
 
+@cache
+def _few_threads() -> dict[str, str]:
+    """Return the settings that keep a database from starting I/O threads: eight each otherwise, from DuckDB 2.0 on."""
+    with duckdb.connect(config={"threads": "1"}) as connection:
+        known = connection.execute("SELECT 1 FROM duckdb_settings() WHERE name = 'async_threads'").fetchone()
+    return {"async_threads": "1"} if known else {}
+
+
 def build(path: str, tables: list[dict[str, Any]]) -> None:
     """Write a database file with `tables` (name, columns, primary_key, data by column)."""
-    with duckdb.connect(path, config={"threads": "1", "temp_directory": ""}) as connection:
+    with duckdb.connect(path, config={"threads": "1", "temp_directory": "", **_few_threads()}) as connection:
         for table in tables:
             columns = [
                 f"{quote_name(name)} {kind}" + (" PRIMARY KEY" if name == table["primary_key"] else "")
@@ -49,7 +58,8 @@ def lock_down(path: str, memory_mb: int) -> duckdb.DuckDBPyConnection:
         memory_mb: What DuckDB may use for this database.
     """
     os.stat(path)
-    connection = duckdb.connect(path, read_only=True, config={**_CONFIG, "memory_limit": f"{memory_mb}MB"})
+    config = _CONFIG | _few_threads() | {"memory_limit": f"{memory_mb}MB"}
+    connection = duckdb.connect(path, read_only=True, config=config)
     for setting in _SETTINGS:
         connection.execute(f"SET GLOBAL {setting}")  # for the cursors too
     return connection

@@ -1,0 +1,39 @@
+"""Result files of the benchmarks: complete, about the machine but not of it, and read by `python -m benchmarks`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_file_says_what_ran_where_and_what_it_shows(path: Path):
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert {"command", "versions", "hardware", "rows", "claims"} <= content.keys()
+    assert content["rows"]
+    for claim in content["claims"]:
+        assert claim.keys() == {"claim", "value", "op", "goal"}
+        assert claim["op"] in (">=", "<=")
+        assert isinstance(claim["value"], int | float)
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_file_names_no_path_of_a_machine(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert not [place for place in ("/home/", "/root/", "/work/", "/tmp/", "/Users/") if place in text]
+
+
+def test_the_overview_lists_every_claim():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode in (0, 1), done.stderr
+    for path in RESULTS:
+        assert path.stem[:20] in done.stdout
