@@ -103,11 +103,27 @@ class Scheme:
 
     def total(self, turns: Turns) -> float:
         """Return the episode's reward."""
-        values, total = self.gated(turns) if self.gates else turns, 0.0
-        for name, weight in self._weights:
-            earned = sum([turn[name] for turn in values if name in turn])
-            total += weight * earned / max(1, len(turns)) if name in self.averaged else weight * earned
-        return total
+        if not self._gates_act_on_sums:
+            return sum(self.turn_rewards(turns))
+        earned = dict.fromkeys(self._counted, 0.0)
+        for turn in turns:
+            for name, value in turn.items():
+                if value and name in earned:
+                    earned[name] += value
+        for gate in self.gates:
+            if not gate.is_open((earned[gate.on],), 0):
+                earned.update(dict.fromkeys(gate.opens, 0.0))
+        count = max(1, len(turns))
+        return sum([earned[name] * (w / count if name in self.averaged else w) for name, w in self._weights])
+
+    @cached_property
+    def _gates_act_on_sums(self) -> bool:
+        return all(gate.scope == "trajectory" for gate in self.gates)
+
+    @cached_property
+    def _counted(self) -> tuple[str, ...]:
+        """Channels that decide what is paid."""
+        return tuple(dict.fromkeys([*self.weights, *(gate.on for gate in self.gates)]))
 
     def pay(self, turns: Turns) -> float:
         """Return what the last of `turns` adds to the total: what `step` pays now. Payments add up to `total`."""

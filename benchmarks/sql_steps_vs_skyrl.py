@@ -1,8 +1,8 @@
 """Steps per second of the SQL environment next to plain sqlite3 and DuckDB and to SkyRL-Gym's `text2sql`.
 
-Our environment remembers results, as databases are only read. "No repeats" plays every task once, so that nothing can
-be remembered but a gold query that was also submitted; "groups of 8" plays every task as a GRPO group does whose
-members all ask the same. SkyRL-Gym has no such memory, so it is measured once.
+Our environment remembers results, as databases are only read. "Groups of 8" plays every task as a GRPO group does whose
+members all ask the same, which is the best case; "no repeats" plays every task once, so that nothing can be remembered
+but a gold query that was also submitted, which is the worst. SkyRL-Gym has no such memory, so it is measured once.
 
 SkyRL-Gym 0.4.0 goes into an environment of its own:
 
@@ -154,7 +154,8 @@ def main() -> None:
         )["version"]
     right = [row["right"] for row in checks if row["name"] == "agentgym"]
     claims = [
-        Claim("sql_steps_vs_skyrl", against(rows, "sqlite, no repeats"), ">=", 15),
+        Claim("sql_steps_vs_skyrl", against(rows, "sqlite, groups of 8"), ">=", 15),
+        Claim("sql_steps_vs_skyrl_no_repeats", against(rows, "sqlite, no repeats"), ">=", 15),
         Claim("sql_steps_vs_skyrl_duckdb", against(rows, "duckdb, groups of 8"), ">=", 5),
         Claim("sql_steps_vs_skyrl_duckdb_no_repeats", against(rows, "duckdb, no repeats"), ">=", 5),
         Claim("sql_steps_vs_sqlite3", against(rows, "sqlite, no repeats", "plain sqlite3"), ">=", 0.3),

@@ -111,7 +111,6 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         save_steps=config.save_every * updates,
         save_total_limit=config.keep_checkpoints,
         report_to=config.report_to,
-        logging_dir=None,
         disable_tqdm=True,
         remove_unused_columns=False,
         dataloader_pin_memory=not use_cpu,
