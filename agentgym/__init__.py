@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentgym.task import Task as Task
     from agentgym.task import TaskList as TaskList
     from agentgym.task import TaskSource as TaskSource
-    from agentgym.tool import tool as tool
+    from agentgym.toolset import tool as tool
 
 __version__ = "0.1.0"
 
@@ -52,7 +52,7 @@ _WHERE = {
     "list_environments": "registry",
     "make": "registry",
     "register": "registry",
-    "tool": "tool",
+    "tool": "toolset",
 }
 
 __all__ = [*sorted(_WHERE), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
@@ -62,6 +62,5 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'agentgym' has no attribute {name!r}")
     module = import_module(f"agentgym.{_WHERE[name]}")
-    # A submodule of the same name (`agentgym.tool`) was just bound by the import; the public name wins.
     value = globals()[name] = getattr(module, name)
     return value

@@ -28,7 +28,7 @@ from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
 from agentgym.spaces import Action, ActionSpace, MessagesSpace
 from agentgym.task import Task, TaskSource, check_split
-from agentgym.tool import MAX_RESULT_CHARS, Tool, Toolset, bounded
+from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
 
 _T = TypeVar("_T")
 

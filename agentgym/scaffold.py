@@ -19,7 +19,7 @@ import random
 
 from agentgym import Channel, Env, GeneratedTasks, Reason, Solution, Task, ToolCall, ToolError
 from agentgym.task import split_of
-from agentgym.tool import tool
+from agentgym.toolset import tool
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jetty", "knoll", "lotus")
 SHARES = {{"train": 0.8, "validation": 0.1, "test": 0.1}}

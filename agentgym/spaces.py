@@ -9,7 +9,7 @@ from gymnasium.spaces import Space
 
 from agentgym.dialects.base import Dialect
 from agentgym.messages import Message, ToolCall
-from agentgym.tool import Tool, Toolset
+from agentgym.toolset import Tool, Toolset
 
 Action = str | Mapping[str, Any]
 """What a policy produced: its text, or an assistant message with `tool_calls`."""

@@ -12,7 +12,7 @@ from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, assistant
 from agentgym.show import plain
 from agentgym.spaces import Action
-from agentgym.tool import Tool, Toolset
+from agentgym.toolset import Tool, Toolset
 
 
 def read_action(line: str, env: Env) -> Action:

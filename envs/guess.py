@@ -8,7 +8,7 @@ from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import GeneratedTasks, Task, split_of
-from agentgym.tool import tool
+from agentgym.toolset import tool
 
 HIGHEST = {1: 10, 2: 100, 3: 1000}
 """Difficulty to the greatest number that may be hidden."""

@@ -21,7 +21,7 @@ from agentgym.errors import TaskError, ToolError
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import GeneratedTasks, Task
-from agentgym.tool import tool
+from agentgym.toolset import tool
 
 SPLITS = {"train": 60, "test": 60}
 

@@ -15,7 +15,7 @@ from agentgym.dialects import DIALECTS, Parsed, dialect_names, get_dialect
 from agentgym.dialects.base import MAX_ACTION_CHARS
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall, text_of
-from agentgym.tool import Toolset, tool
+from agentgym.toolset import Toolset, tool
 
 NAMES = dialect_names()
 EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)

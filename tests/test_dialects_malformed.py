@@ -12,7 +12,7 @@ from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.messages import text_of
 from agentgym.task import Task, TaskList
-from agentgym.tool import tool
+from agentgym.toolset import tool
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 HERMES = {

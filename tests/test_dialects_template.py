@@ -13,7 +13,7 @@ from agentgym.dialects.base import Parsed
 from agentgym.dialects.template import TemplateDialect
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall
-from agentgym.tool import Toolset, tool
+from agentgym.toolset import Toolset, tool
 
 pytestmark = pytest.mark.train
 

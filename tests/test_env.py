@@ -18,7 +18,7 @@ from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.registry import make
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import GeneratedTasks, Task
-from agentgym.tool import tool
+from agentgym.toolset import tool
 
 
 def _task(split: str, index: int) -> Task:

@@ -15,7 +15,7 @@ from agentgym.messages import ToolCall, calls_of
 from agentgym.play import Session
 from agentgym.rewards import OUTCOME
 from agentgym.task import Task, TaskList
-from agentgym.tool import tool
+from agentgym.toolset import tool
 from agentgym.typed import read_action
 
 HIDDEN = 7

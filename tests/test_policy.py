@@ -13,7 +13,7 @@ from agentgym.errors import UsageError
 from agentgym.messages import Message, ToolCall, user
 from agentgym.policy import ChatPolicy, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
 from agentgym.spaces import Action
-from agentgym.tool import Toolset
+from agentgym.toolset import Toolset
 
 
 def play(policy: ChatPolicy, env: Env, seed: int = 0, turns: int = 20) -> list[Action]:

@@ -16,7 +16,7 @@ from agentgym.messages import Message, ToolCall, text_of
 from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect, rollouts
-from agentgym.tool import tool
+from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 
 

@@ -14,7 +14,7 @@ from agentgym.env import Env
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
 from agentgym.spaces import Action, ActionSpace
-from agentgym.tool import Tool
+from agentgym.toolset import Tool
 
 _DEEP = 5_000
 

@@ -11,7 +11,7 @@ from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
 from agentgym.checks.play import assistant_call, is_over, short
 from agentgym.checks.subject import Subject
 from agentgym.messages import ToolCall, text_of
-from agentgym.tool import Tool
+from agentgym.toolset import Tool
 
 
 @check("tool-schemas", "tools are described by valid JSON Schema, and every argument is explained")

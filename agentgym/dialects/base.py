@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agentgym.messages import Message, ToolCall
-from agentgym.tool import Toolset
+from agentgym.toolset import Toolset
 
 MAX_ACTION_CHARS = 200_000
 """Longer actions are refused unread."""

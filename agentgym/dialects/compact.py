@@ -12,8 +12,8 @@ from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import TextDialect, Unreadable, before_call, set_apart, text_argument, text_parameters
 from agentgym.messages import ToolCall
 from agentgym.strict_json import JsonProblem, excerpt, kind_of, skip_space
-from agentgym.tool import Tool, Toolset
-from agentgym.tool import kind_of as schema_kind
+from agentgym.toolset import Tool, Toolset
+from agentgym.toolset import kind_of as schema_kind
 
 _CALL = re.compile(r"^@([\w.-]++)(\s|\Z)?", re.MULTILINE)
 

@@ -20,7 +20,7 @@ from agentgym.dialects.text import (
 )
 from agentgym.messages import Message, ToolCall, user
 from agentgym.strict_json import excerpt, skip_space
-from agentgym.tool import Toolset
+from agentgym.toolset import Toolset
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}+)([^`\n]*+)$", re.MULTILINE)
 _MARKS = re.compile(rf"<think>|{_FENCE.pattern}", re.MULTILINE)

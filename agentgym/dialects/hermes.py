@@ -11,7 +11,7 @@ from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import TextDialect, Unreadable, before_call, first_outside_reasoning, set_apart
 from agentgym.messages import ToolCall
 from agentgym.strict_json import JsonProblem, excerpt, kind_of, skip_space
-from agentgym.tool import Toolset
+from agentgym.toolset import Toolset
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _SHAPE = '{"name": ..., "arguments": {...}}'

@@ -22,7 +22,7 @@ from agentgym.dialects.text import (
 )
 from agentgym.messages import Message, ToolCall, user
 from agentgym.strict_json import excerpt, skip_space
-from agentgym.tool import Toolset
+from agentgym.toolset import Toolset
 
 _ENTITY = re.compile(r"&(?:(lt)|(amp)|#(\d{1,7}));")
 _IS_ENTITY = r"&(?=(?:lt|amp|#\d{1,7});)"

@@ -14,7 +14,7 @@ from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import END_THINK, THINK, TextDialect, Unreadable
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import Message, ToolCall, assistant, calls_of, user
-from agentgym.tool import Toolset
+from agentgym.toolset import Toolset
 
 _CALLS, _CONTENT = "tool_calls", "content"
 _MARK = "\ue000"

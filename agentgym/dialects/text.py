@@ -15,7 +15,7 @@ from agentgym.dialects.base import MAX_ACTION_CHARS, Parsed
 from agentgym.errors import ToolError
 from agentgym.messages import Message, ToolCall, tool_result, user
 from agentgym.strict_json import JsonProblem
-from agentgym.tool import Tool, Toolset
+from agentgym.toolset import Tool, Toolset
 
 THINK, END_THINK = "<think>", "</think>"
 

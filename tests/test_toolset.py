@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
-from agentgym.tool import Tool, ToolOptions, Toolset, bounded, tool
+from agentgym.toolset import Tool, ToolOptions, Toolset, bounded, tool
 
 
 class Row(BaseModel):
