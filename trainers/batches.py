@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from datasets import Dataset
 
+from agentgym.endings import Ending
+from agentgym.errors import InfrastructureError
+from agentgym.policy import TokenPolicy
 from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
 from agentgym.task import Task, TaskSource
 from agentgym.trainers.credit import Credit
-from agentgym.trainers.engine import TransformersPolicy
 from agentgym.trajectory import Trajectory
+
+
+class LearningPolicy(TokenPolicy, Protocol):
+    """A policy whose weights change."""
+
+    def updated(self, version: int) -> None:
+        """Say that the weights have changed: nothing computed before may be used again."""
+        ...
 
 
 def task_rows(source: TaskSource, count: int, seed: int, split: str = "train") -> Dataset:
@@ -67,7 +77,7 @@ class BatchRollouts:
 
     def __init__(
         self,
-        policy: TransformersPolicy,
+        policy: LearningPolicy,
         factory: EnvFactory,
         source: TaskSource,
         credit: Credit,
@@ -83,16 +93,31 @@ class BatchRollouts:
         self.first_round: list[Trajectory] = []
         """The trajectories of the last step as sampled, before any group was replaced: what metrics are made of."""
 
-    def __call__(self, rows: Sequence[dict[str, Any]], version: int, *, training: bool) -> list[Trajectory]:
-        """Return one trajectory per row. Rows with the same index and seed are one group."""
+    def __call__(
+        self, rows: Sequence[dict[str, Any]], version: int, *, training: bool, first: int = 0
+    ) -> list[Trajectory]:
+        """Return one trajectory per row. Rows with the same index and seed are one group.
+
+        Args:
+            rows: The rows of this process.
+            version: Number of weight updates so far.
+            training: Whether groups that teach nothing may be replaced.
+            first: Number of the first row in the batch of all processes: no two trajectories are drawn alike.
+
+        Raises:
+            InfrastructureError: Every single trajectory failed; training on would only look as if it worked.
+        """
         self._policy.updated(version)
         jobs = [
-            Job(self._source.get("train", row["index"]), row["env_seed"], attempt) for attempt, row in enumerate(rows)
+            Job(self._source.get("train", row["index"]), row["env_seed"], attempt)
+            for attempt, row in enumerate(rows, start=first)
         ]
         trajectories = self._run(jobs)
+        if trajectories and all(t.ending is Ending.FAILED for t in trajectories):
+            raise InfrastructureError(f"all {len(trajectories)} episodes of a step failed; {trajectories[0].error}")
         self.first_round = list(trajectories)
         if training:
-            self._refill(trajectories, jobs, version)
+            self._refill(trajectories, jobs, random.Random(f"refill/{self._seed}/{version}/{first}"), first)
         return trajectories
 
     def close(self) -> None:
@@ -102,9 +127,8 @@ class BatchRollouts:
     def _run(self, jobs: list[Job]) -> list[Trajectory]:
         return asyncio.run(collect(jobs, self._policy, self._factory, self._limits, self._pool))
 
-    def _refill(self, trajectories: list[Trajectory], jobs: list[Job], version: int) -> None:
+    def _refill(self, trajectories: list[Trajectory], jobs: list[Job], draw: random.Random, first: int) -> None:
         """Replace, in place, groups that teach nothing."""
-        draw = random.Random(f"refill/{self._seed}/{version}")
         for _ in range(self._refill_rounds):
             flat = [rows for rows in _groups(jobs) if self._is_flat([trajectories[row] for row in rows])]
             if not flat:
@@ -112,7 +136,7 @@ class BatchRollouts:
             for rows in flat:
                 task, seed = self._fresh_task(draw), draw.getrandbits(31)
                 for row in rows:
-                    jobs[row] = Job(task, seed, row)
+                    jobs[row] = Job(task, seed, first + row)
             wanted = [row for rows in flat for row in rows]
             for row, trajectory in zip(wanted, self._run([jobs[row] for row in wanted]), strict=True):
                 trajectories[row] = trajectory

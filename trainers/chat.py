@@ -44,13 +44,17 @@ class ChatCodec:
         """Return the ids between a model turn whose last token was `last_id` and its next turn."""
         end = self.tokenizer.eos_token
         said = [_ASKED, {"role": "assistant", "content": _SAID}]
-        before = self._render(said, generate=False)
-        after = self._render([*said, *_answering(observation)], generate=True)
-        head, mark, _ = before.rpartition(_SAID)
-        turn_end = before.find(end, len(head))
-        if not mark or turn_end < 0 or not after.startswith(before[: turn_end + len(end)]):
-            raise UsageError("this chat template changes earlier turns or does not end them; it cannot be extended")
-        glue = self._encode(after[turn_end + len(end) :])
+        # What stands before the stand-in may differ (some templates drop the thoughts of earlier turns): the history
+        # stays as it was sampled in any case.
+        alone = self._render(said, generate=False).partition(_SAID)[2]
+        followed = self._render([*said, *_answering(observation)], generate=True).partition(_SAID)[2]
+        closing = alone[: alone.find(end) + len(end)]
+        if end not in alone or not followed.startswith(closing):
+            raise UsageError(
+                f"the chat template of {self.tokenizer.name_or_path!r} drops or changes earlier turns, or does not end "
+                f"them with {end!r}; a conversation cannot be extended with it"
+            )
+        glue = self._encode(followed[len(closing) :])
         return glue if last_id == self.end_id else [self.end_id, *glue]
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ import yaml
 from rich.console import Console
 
 from agentgym.errors import UsageError
-from agentgym.trainers.config import FIELDS, RECIPES, describe, load_config
+from agentgym.trainers.config import FIELDS, bundled_recipes, describe, load_config
 
 USAGE = """\
 Usage: agentgym train [--recipe NAME|FILE.yaml] [--SETTING VALUE ...] [--set ENV_ARGUMENT=VALUE ...]
@@ -30,7 +30,7 @@ def main(words: Sequence[str]) -> None:
     """Run the command. Raises `UsageError` for words that make no sense."""
     recipe, overrides, wants = parse(words)
     if "help" in wants:
-        print_plain(USAGE.format(recipes=", ".join(sorted(path.stem for path in RECIPES.glob("*.yaml")))))
+        print_plain(USAGE.format(recipes=", ".join(bundled_recipes())))
         return
     config = load_config(recipe, overrides)
     if "show-config" in wants:

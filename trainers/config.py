@@ -23,6 +23,9 @@ from agentgym.trainers.credit import CreditMode
 
 RECIPES = Path(__file__).parent / "recipes"
 
+LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
+"""TRL's loss types that take an advantage per token."""
+
 
 @validated(config=ConfigDict(extra="forbid"))
 @dataclass(kw_only=True)
@@ -38,9 +41,12 @@ class TrainConfig:
     """`tiny`, a folder with a transformers checkpoint, or a model name that transformers can find."""
     dialect: str | None = None
     """How the model writes tool calls; by default `compact` for tiny and `hermes` for all others."""
+    template_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Passed to the model's chat template, e.g. {enable_thinking: false}."""
     output_dir: str = "runs/{env}-{credit}-{seed}"
     """Where everything is written; {env}, {credit} and {seed} are filled in."""
     seed: int = 0
+    """Seeds tasks, sampling, warm start and optimisation."""
     resume: bool = False
     """Go on from the last complete checkpoint in `output_dir`."""
 
@@ -51,6 +57,8 @@ class TrainConfig:
     """Weight of the turn stream (credit: turn)."""
     scale_by_std: bool = True
     """Divide advantages by the group's standard deviation."""
+    negative_weight: float = 1.0
+    """Factor on negative advantages; below 1, good turns count for more than bad ones."""
     train_on_truncated: bool = True
     """Whether truncated episodes get a gradient; their reward counts in the group either way."""
 
@@ -64,6 +72,7 @@ class TrainConfig:
     refill_rounds: int = 0
     """How often groups in which all rewards are equal are replaced by fresh ones within a step (DAPO)."""
     temperature: float = 1.0
+    """Of sampling; logits are divided by it in the loss as well."""
     max_new_tokens: int = 64
     """Sampled tokens per turn."""
     max_tokens: int | None = None
@@ -75,8 +84,9 @@ class TrainConfig:
 
     # Optimisation
     learning_rate: float = 5e-4
+    """Peak learning rate of AdamW."""
     warmup_steps: int = 5
-    """Steps over which the learning rate rises; then it falls linearly to a tenth."""
+    """Steps over which the learning rate rises; then it falls along a cosine to a tenth."""
     updates_per_step: int = 4
     """Clipped optimizer updates per batch of trajectories, each on its own share."""
     epochs_per_step: int = 1
@@ -84,7 +94,9 @@ class TrainConfig:
     micro_batch: int | None = None
     """Trajectories per forward pass and device; by default an update's whole share."""
     clip_low: float = 0.2
+    """How far the ratio of new to old probability may fall before a token's gradient is cut off."""
     clip_high: float = 0.28
+    """How far it may rise (DAPO's higher bound, arXiv 2503.14476)."""
     kl_weight: float = 0.0
     """Weight of the KL penalty towards the starting policy."""
     entropy_weight: float = 0.0
@@ -92,12 +104,17 @@ class TrainConfig:
     loss: str = "dapo"
     """TRL's loss type: dapo, grpo, bnpo, dr_grpo, cispo, sapo, luspo, vespo."""
     max_grad_norm: float = 1.0
+    """Gradients are scaled down to this norm."""
     weight_decay: float = 0.0
+    """Weight decay of AdamW."""
     bf16: bool = False
+    """Calculate in bfloat16; with LoRA the frozen weights are kept in it too."""
     gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, about a fifth more time."""
     lora_rank: int = 0
     """Rank of LoRA adapters; 0 trains all weights."""
     lora_alpha: int = 32
+    """Scale of the LoRA adapters; their effect is multiplied by lora_alpha / lora_rank."""
     use_vllm: bool = False
     """Sample with vLLM in the training process (needs the `vllm` extra)."""
     vllm_memory: float = 0.3
@@ -111,11 +128,17 @@ class TrainConfig:
     warm_start_tasks: int = 4000
     """Tasks whose solutions are learned from."""
     warm_start_batch: int = 32
+    """Trajectories per supervised step."""
     warm_start_learning_rate: float = 3e-3
+    """Peak learning rate of the warm start."""
     tiny_vocabulary: int = 1024
+    """Tokens in the tiny model's vocabulary."""
     tiny_hidden: int = 128
+    """Width of the tiny model."""
     tiny_layers: int = 4
+    """Layers of the tiny model."""
     tiny_heads: int = 4
+    """Attention heads of the tiny model."""
     context: int = 1024
     """Greatest length of a conversation in tokens."""
 
@@ -123,6 +146,7 @@ class TrainConfig:
     eval_split: str = "test"
     """Split whose tasks are solved before and after training."""
     eval_tasks: int = 200
+    """Held-out tasks that are solved before and after training."""
     eval_attempts: int = 2
     """Sampled trajectories per task."""
 
@@ -130,6 +154,7 @@ class TrainConfig:
     save_every: int = 10
     """Steps between checkpoints."""
     keep_checkpoints: int = 2
+    """Newest checkpoints that are kept; at least 2, since the last may be cut off by a crash."""
     report_to: list[str] = field(default_factory=lambda: ["tensorboard"])
     """Where TRL also logs: tensorboard, wandb, trackio, ..."""
     plateau_warning: int = 5
@@ -144,7 +169,12 @@ class TrainConfig:
     def folder(self) -> Path:
         """`output_dir`, filled in."""
         short = re.sub(r"[^\w.-]+", "-", self.env.removeprefix("agentgym/"))
-        return Path(self.output_dir.format(env=short, credit=self.credit.value, seed=self.seed))
+        try:
+            return Path(self.output_dir.format(env=short, credit=self.credit.value, seed=self.seed))
+        except (KeyError, IndexError, ValueError) as error:
+            raise UsageError(
+                f"output_dir {self.output_dir!r}: only {{env}}, {{credit}} and {{seed}} are filled in"
+            ) from error
 
     def check(self) -> TrainConfig:
         """Return this configuration if its numbers go together. Raises `UsageError` saying which do not."""
@@ -162,6 +192,14 @@ class TrainConfig:
         for name in ("steps", "groups", "max_new_tokens", "updates_per_step", "epochs_per_step", "save_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.temperature <= 0:
+            raise UsageError("temperature must be above 0: without differences in a group there is nothing to learn")
+        if self.keep_checkpoints < 2:
+            raise UsageError("keep_checkpoints must be at least 2: the last one may be cut off by a crash")
+        if self.loss not in LOSSES:
+            raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
+        if self.use_vllm and self.model == "tiny":
+            raise UsageError("use_vllm: the tiny model is sampled in process; leave it out, or name another model")
         return self
 
 
@@ -205,12 +243,16 @@ def build(values: Mapping[str, Any]) -> TrainConfig:
         raise UsageError(f"setting {where!r}: {first['msg']}, got {first['input']!r}") from None
 
 
+def bundled_recipes() -> list[str]:
+    """Return the names of the recipes that come with the package (beside them lie settings for `accelerate`)."""
+    return sorted(path.stem for path in RECIPES.glob("*.yaml") if not path.stem.startswith("accelerate-"))
+
+
 def read_recipe(name: str) -> dict[str, Any]:
     """Return the settings in a recipe, given its path or the name of a bundled one."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else RECIPES / f"{name}.yaml"
     if not path.is_file():
-        bundled = ", ".join(sorted(p.stem for p in RECIPES.glob("*.yaml")))
-        raise UsageError(f"no recipe {name!r}; give a YAML file or one of: {bundled}")
+        raise UsageError(f"no recipe {name!r}; give a YAML file or one of: {', '.join(bundled_recipes())}")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -35,12 +35,15 @@ class Credit:
     """A credit assignment method and its numbers."""
 
     mode: CreditMode = CreditMode.GATED
-    scheme: Scheme = Scheme()
+    scheme: Scheme = field(default_factory=Scheme)
     """The environment's scheme; `outcome` mode reads only the outcome channel."""
     scale_by_std: bool = True
     """Divide by the group's standard deviation (GRPO); `False` only centres (Dr. GRPO, arXiv 2503.20783)."""
     turn_weight: float = 0.5
     """Weight of the turn stream in `turn` mode."""
+    negative_weight: float = 1.0
+    """Factor on negative advantages. Below 1, good turns count for more than bad ones: pushing down what is sampled
+    rarely spreads probability over everything else, which a small model pays for in entropy."""
     gamma: float = 1.0
     """Discount of the reward still to come, per turn."""
     train_on_truncated: bool = True
@@ -61,9 +64,12 @@ class Credit:
             for row, extra in zip(result, self._turn_stream(trajectories, groups), strict=True):
                 row[:] = [a + self.turn_weight * b for a, b in zip(row, extra, strict=True)]
         return [
-            row if self._may_train(trajectory) else [0.0] * len(row)
+            [self._weighed(advantage) for advantage in row] if self._may_train(trajectory) else [0.0] * len(row)
             for row, trajectory in zip(result, trajectories, strict=True)
         ]
+
+    def _weighed(self, advantage: float) -> float:
+        return advantage if advantage > 0 else advantage * self.negative_weight
 
     def logged_rewards(self, trajectories: Sequence[Trajectory]) -> list[float | None]:
         """Return what trajectories are compared by, `None` for those that failed."""

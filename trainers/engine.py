@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from agentgym.errors import UsageError
 from agentgym.policy import Codec, Generation
 from agentgym.trainers.slots import SlotCache
 
@@ -46,6 +47,8 @@ class _Request:
     budget: int
     draws: random.Random
     done: asyncio.Future[Generation]
+    seat: _Session = field(init=False)
+    """Kept here as well: a conversation may be released while a pass over its last request is still running."""
     sampled: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
@@ -96,6 +99,7 @@ class TransformersPolicy:
         """Sample from `model` from now on."""
         self._model = model
         self._cache = None
+        self.updated(self.version)
 
     async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
         """Sample one turn after `ids`. Calls with the same `session` must extend each other."""
@@ -130,6 +134,13 @@ class TransformersPolicy:
             requests = list(self._active.values())
             try:
                 await asyncio.to_thread(self._advance, requests)
+            except torch.OutOfMemoryError as error:
+                self._fail(
+                    UsageError(
+                        f"out of memory while sampling: {str(error).splitlines()[0]} Lower max_in_flight or context."
+                    )
+                )
+                return
             except Exception as error:
                 self._fail(error)
                 return
@@ -140,14 +151,15 @@ class TransformersPolicy:
             await asyncio.sleep(0)
 
     def _admit(self) -> None:
-        while self._waiting and (slot := self._slot_for(self._waiting[0].session)) is not None:
-            request = self._waiting.popleft()
-            if request.done.cancelled():
-                continue
-            if request.session not in self._sessions:
-                self._sessions[request.session] = _Session(slot)
-            self._sessions.move_to_end(request.session)
-            self._active[request.session] = request
+        while self._waiting:
+            request = self._waiting[0]
+            if not request.done.cancelled():
+                if (slot := self._slot_for(request.session)) is None:
+                    return
+                request.seat = self._sessions.setdefault(request.session, _Session(slot))
+                self._sessions.move_to_end(request.session)
+                self._active[request.session] = request
+            self._waiting.popleft()
 
     def _slot_for(self, session: str) -> int | None:
         """Return the session's slot, a free one, or one whose conversation has waited longest for its environment."""
@@ -185,7 +197,7 @@ class TransformersPolicy:
         was_training = self._model.training
         self._model.eval()
         try:
-            chunks = [(request, request.pending(self._sessions[request.session].filled)) for request in requests]
+            chunks = [(request, request.pending(request.seat.filled)) for request in requests]
             for group in ([c for c in chunks if len(c[1]) == 1], [c for c in chunks if len(c[1]) > 1]):
                 if group:
                     self._draw(group, self._forward(group))
@@ -196,7 +208,7 @@ class TransformersPolicy:
         """Run the model over the pending tokens of each row; return the last logits, `(rows, vocabulary)`."""
         if self._cache is None:
             self._cache = SlotCache(self._model.config.num_hidden_layers, self._slots, self.context)
-        sessions = [self._sessions[request.session] for request, _ in group]
+        sessions = [request.seat for request, _ in group]
         chunks = {s.slot: (s.filled, pending) for s, (_, pending) in zip(sessions, group, strict=True)}
         slots = self._rows_for(chunks)
         logits = self._run(slots, [chunks.get(slot, (0, [])) for slot in slots])

@@ -18,14 +18,23 @@ from agentgym.trainers.credit import Credit
 from agentgym.trajectory import Trajectory
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-from trl import GRPOConfig, GRPOTrainer  # noqa: E402 (the variable is read at import)
+from trl import GRPOConfig, GRPOTrainer
 
 
 class Rollouts(Protocol):
     """Runs a batch of trajectories for the trainer."""
 
-    def __call__(self, rows: Sequence[dict[str, Any]], version: int, *, training: bool) -> list[Trajectory]:
-        """Return one trajectory with tokens per dataset row, in the same order."""
+    def __call__(
+        self, rows: Sequence[dict[str, Any]], version: int, *, training: bool, first: int = 0
+    ) -> list[Trajectory]:
+        """Return one trajectory with tokens per dataset row, in the same order.
+
+        Args:
+            rows: This process's rows.
+            version: Number of weight updates so far.
+            training: Whether what is rolled out will be learned from.
+            first: Number of the first of these rows in the batch of all processes.
+        """
         ...
 
 
@@ -80,7 +89,8 @@ class AgentGRPOTrainer(GRPOTrainer):
         """Run the trajectories of the current batch."""
         # In vLLM server mode rank 0 pushes the weights; the others must not sample before it has.
         self.accelerator.wait_for_everyone()
-        trajectories = self._rollouts(self._rows, self.state.global_step, training=self.model.training)
+        first = self.accelerator.process_index * len(self._rows)
+        trajectories = self._rollouts(self._rows, self.state.global_step, training=self.model.training, first=first)
         if len(trajectories) != len(self._rows):
             raise RuntimeError(f"{len(self._rows)} trajectories were asked for, {len(trajectories)} came back")
         if self._on_batch is not None:
@@ -100,6 +110,8 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
         raise UsageError(
             "vllm_importance_sampling_mode must be 'token_truncate': the product over a trajectory explodes"
         )
+    if args.use_vllm and args.vllm_mode != "colocate":
+        raise UsageError("vllm_mode must be 'colocate': turns are sampled by the engine in the training process")
     for name in ("tools", "environment_factory", "rollout_func", "reward_funcs"):
         if kwargs.get(name):
             raise UsageError(f"{name}= is not for this trainer: TRL would run its own tool loop on top of ours")

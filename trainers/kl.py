@@ -21,9 +21,11 @@ class StartingPolicy:
     Args:
         model: The model at its start.
         use_copy: Keep a copy of the weights. With LoRA none is needed: the adapters are switched off instead.
+        temperature: What the sampler divides logits by.
     """
 
-    def __init__(self, model: Any, *, use_copy: bool):
+    def __init__(self, model: Any, *, use_copy: bool, temperature: float = 1.0):
+        self._temperature = temperature
         self._copy = copy.deepcopy(model).eval().requires_grad_(False) if use_copy else None
 
     @torch.inference_mode()
@@ -38,12 +40,12 @@ class StartingPolicy:
         gaps: list[torch.Tensor] = []
         with context:
             for trajectory in _spread(trajectories):
-                gaps.append(_gap(start, trajectory))
+                gaps.append(_gap(start, trajectory, self._temperature))
         return torch.cat(gaps).mean().item() if gaps else None
 
     def _at_start(self, model: Any) -> tuple[Any, AbstractContextManager[Any]]:
         if self._copy is not None:
-            return self._copy, nullcontext()
+            return self._copy.to(model.device), nullcontext()
         if hasattr(model, "disable_adapter"):
             return model, model.disable_adapter()
         return None, nullcontext()
@@ -55,13 +57,13 @@ def _spread(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     return usable[:: max(1, len(usable) // _SAMPLE)][:_SAMPLE]
 
 
-def _gap(start: Any, trajectory: Trajectory) -> torch.Tensor:
+def _gap(start: Any, trajectory: Trajectory, temperature: float) -> torch.Tensor:
     """Return `log p - log p_start` of each sampled token."""
     tokens = trajectory.tokens
     assert tokens is not None
     first = len(tokens.prompt_ids)
     ids = torch.tensor([tokens.prompt_ids + tokens.completion_ids], device=start.device)
-    logits = start(input_ids=ids).logits[0, first - 1 : -1].float()
+    logits = start(input_ids=ids).logits[0, first - 1 : -1].float() / temperature
     chosen = torch.log_softmax(logits, dim=-1).gather(1, ids[0, first:, None])[:, 0].cpu()
     sampled = torch.tensor(tokens.loss_mask, dtype=torch.bool)
     return (torch.tensor(tokens.logprobs) - chosen)[sampled]

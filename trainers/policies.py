@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.engine import Sampling, TransformersPolicy
 from agentgym.trainers.tiny import TinyShape
+from agentgym.trainers.vllm_engine import VLLMPolicy
 from agentgym.trainers.warm_start import WarmStart, warm_started
 
 TINY = "tiny"
@@ -60,6 +61,28 @@ def load(
     )
 
 
+def policy_of(config: TrainConfig, model: Any, tokenizer: Any, slots: int) -> TransformersPolicy | VLLMPolicy:
+    """Return the policy of a run: in process, or with vLLM (whose engine it is given later)."""
+    sampling = Sampling(config.temperature, seed=config.seed)
+    if not config.use_vllm:
+        return make_policy(
+            model,
+            tokenizer,
+            name=config.model,
+            context=config.context,
+            slots=slots,
+            sampling=sampling,
+            template_kwargs=config.template_kwargs,
+        )
+    return VLLMPolicy(
+        ChatCodec(tokenizer, template_kwargs=config.template_kwargs),
+        end_ids=end_tokens(model, tokenizer),
+        context=config.context,
+        name=config.model,
+        sampling=sampling,
+    )
+
+
 def make_policy(
     model: Any,
     tokenizer: Any,
@@ -68,12 +91,13 @@ def make_policy(
     context: int | None = None,
     slots: int = 64,
     sampling: Sampling | None = None,
+    template_kwargs: Mapping[str, Any] | None = None,
 ) -> TransformersPolicy:
     """Return a policy that samples from `model` in process."""
     allowed = getattr(model.config, "max_position_embeddings", None) or 8_192
     return TransformersPolicy(
         model,
-        ChatCodec(tokenizer),
+        ChatCodec(tokenizer, template_kwargs=template_kwargs),
         end_ids=end_tokens(model, tokenizer),
         context=min(allowed, context or 8_192),
         name=name,
@@ -94,7 +118,9 @@ def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -
     """Return `(model, tokenizer)` for a run. Raises `UsageError` if there is no such model."""
     if config.model == TINY:
         return warm_started(warm_start_of(config), progress)
-    dtype = torch.bfloat16 if config.bf16 else torch.float32
+    # Where all weights are trained they stay in full precision (bf16 is for the arithmetic then): at a learning rate of
+    # 1e-6 an update of a bfloat16 weight would be rounded away.
+    dtype = torch.bfloat16 if config.bf16 and config.lora_rank else torch.float32
     try:
         model = AutoModelForCausalLM.from_pretrained(config.model, dtype=dtype)
         return model, AutoTokenizer.from_pretrained(config.model)

@@ -19,7 +19,6 @@ _COLUMNS = (
     ("tool_errors", "tool err", "{:.1%}"),
     ("truncated", "trunc", "{:.1%}"),
     ("failed", "failed", "{:.1%}"),
-    ("flat_groups", "flat", "{:.0%}"),
     ("tokens_per_second", "tok/s", "{:,.0f}"),
 )
 """Metric, heading, format."""
@@ -66,10 +65,10 @@ class RunProgress:
         """Print a step's metrics, with headings every twenty lines."""
         shown = [column for column in _COLUMNS if column[0] in metrics]
         if self._lines % 20 == 0:
-            self.console.print("[dim]" + " ".join(["  step", *(f"{heading:>8}" for _, heading, _ in shown)]))
+            self.console.print("[dim]" + " ".join(["step", *(f"{heading:>7}" for _, heading, _ in shown)]), soft_wrap=True)
         self._lines += 1
-        values = (f"{form.format(metrics[name]):>8}" for name, _, form in shown)
-        self.console.print(" ".join([f"{step:>6}", *values]), highlight=False)
+        values = (f"{form.format(metrics[name]):>7}" for name, _, form in shown)
+        self.console.print(" ".join([f"{step:>4}", *values]), highlight=False, soft_wrap=True)
 
 
 class Stopwatch:

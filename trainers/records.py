@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from accelerate import PartialState
 from transformers import TrainerCallback
 
 COMPLETE = "complete"
@@ -55,7 +56,9 @@ class MarkComplete(TrainerCallback):
     """Marks each checkpoint once everything in it has been written."""
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Mark the checkpoint that was just written."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        PartialState().wait_for_everyone()  # each process writes a part
         if state.is_world_process_zero and folder.is_dir():
             (folder / COMPLETE).touch()
             os.sync()

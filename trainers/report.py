@@ -9,9 +9,9 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402 (the back end is chosen first)
+from matplotlib import pyplot as plt
 
-from agentgym.summary import Rate  # noqa: E402
+from agentgym.summary import Rate
 
 _SMOOTHING = 5
 """Steps of the running mean that is drawn over the raw values."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from accelerate import DistributedType
+
 from agentgym.errors import UsageError, require
 from agentgym.registry import make
 from agentgym.rewards import Scheme
@@ -13,6 +15,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.grpo import GRPOConfig
 from agentgym.trainers.policies import default_dialect
+from agentgym.trainers.versions import checkpointing
 
 
 def env_factory(config: TrainConfig) -> EnvFactory:
@@ -40,6 +43,7 @@ def credit_of(config: TrainConfig, scheme: Scheme) -> Credit:
         scheme=scheme,
         scale_by_std=config.scale_by_std,
         turn_weight=config.turn_weight,
+        negative_weight=config.negative_weight,
         train_on_truncated=config.train_on_truncated,
     )
 
@@ -68,14 +72,21 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
     share, rest = divmod(config.batch // config.updates_per_step, world_size)
     if rest:
         raise UsageError(f"an update's share must be a multiple of the number of devices ({world_size})")
+    if config.refill_rounds and world_size > 1 and (config.batch // world_size) % config.group_size:
+        raise UsageError(
+            f"refill_rounds needs whole groups on each of the {world_size} devices: make groups ({config.groups}) a "
+            "multiple of that, or set refill_rounds: 0"
+        )
     micro = config.micro_batch or share
+    if share % micro:
+        raise UsageError(f"a device's share of an update ({share}) must be a multiple of micro_batch ({micro})")
     updates = optimizer_steps(config)
     return GRPOConfig(
         output_dir=str(config.folder),
         seed=config.seed,
         use_cpu=use_cpu,
         bf16=config.bf16,
-        gradient_checkpointing=config.gradient_checkpointing,
+        **checkpointing(config.gradient_checkpointing),
         # The batch and how it is cut: one generation batch, `updates_per_step` updates, micro batches within those.
         per_device_train_batch_size=micro,
         gradient_accumulation_steps=share // micro,
@@ -105,6 +116,7 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         use_vllm=config.use_vllm,
         vllm_mode="colocate",
         vllm_gpu_memory_utilization=config.vllm_memory,
+        vllm_max_model_length=config.context if config.use_vllm else None,
         # Records.
         logging_steps=updates,
         save_strategy="steps",
@@ -116,6 +128,14 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         dataloader_pin_memory=not use_cpu,
         shuffle_dataset=False,
     )
+
+
+def refuse_sharded(config: TrainConfig, accelerator: Any) -> None:
+    """Raise `UsageError` where weights are spread over devices and the policy would have to sample from a part."""
+    plugin = getattr(accelerator.state, "deepspeed_plugin", None)
+    is_sharded = accelerator.distributed_type == DistributedType.FSDP or (plugin is not None and plugin.zero_stage == 3)
+    if is_sharded and not config.use_vllm:
+        raise UsageError("with FSDP or ZeRO-3 no process has the whole model to sample from; set use_vllm: true")
 
 
 def peft_config(config: TrainConfig) -> Any:

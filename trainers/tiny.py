@@ -43,9 +43,8 @@ class TinyShape:
 def tiny_tokenizer(texts: Iterable[str], vocabulary: int, *, constants: Iterable[str] = ()) -> PreTrainedTokenizerFast:
     """Return a byte-level BPE tokenizer learned from `texts`; any text can be written in it.
 
-    Words, spaces, signs and single digits are kept apart, so that a name or a number has the same tokens wherever it
-    stands: a small model learns to copy only what looks the same. Words in capitals (keywords, types) take the space
-    around them along, and the name of a call its `@`, which shortens an episode by a third.
+    Words take the space before them along, keywords in capitals also the one behind, and calls their `@`; digits stand
+    alone, so that a number has the same tokens wherever it stands.
 
     Args:
         texts: What the model will read and write.
@@ -53,7 +52,7 @@ def tiny_tokenizer(texts: Iterable[str], vocabulary: int, *, constants: Iterable
         constants: Long texts that stand in every conversation; each becomes one token.
     """
     tokenizer = Tokenizer(models.BPE())
-    words = Regex(r"@[\p{L}_]+| ?\p{Lu}{2,}[ \n]?|\p{L}+|\p{N}|\s|[^\p{L}\p{N}\s]")
+    words = Regex(r"@[\p{L}_]+| ?\p{Lu}{2,}[ \n]?| ?[\p{L}_]+|\p{N}|\s|[^\p{L}\p{N}\s_]")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(words, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )

@@ -12,25 +12,41 @@ from typing import Any
 
 import torch
 import yaml
+from accelerate import PartialState
+from accelerate.utils import gather_object
+from datasets.utils import logging as datasets_logging
 from rich.console import Console
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
+from transformers.utils import logging as transformers_logging
 
 from agentgym.errors import UsageError
 from agentgym.evaluation import Summary, evaluate
+from agentgym.policy import Policy
 from agentgym.rollout import EnvFactory
 from agentgym.show import print_trajectory
 from agentgym.task import TaskSource, check_split, iterate
+from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
 from agentgym.trainers.config import TrainConfig, to_dict
-from agentgym.trainers.engine import Sampling, TransformersPolicy
+from agentgym.trainers.engine import TransformersPolicy
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.metrics import batch_metrics
-from agentgym.trainers.policies import load_model, make_policy
+from agentgym.trainers.policies import load_model, policy_of
 from agentgym.trainers.progress import RunProgress, Stopwatch
 from agentgym.trainers.records import MarkComplete, MetricsFile, last_checkpoint, read_metrics
 from agentgym.trainers.report import draw_curve
-from agentgym.trainers.setup import credit_of, env_factory, grpo_config, limits_of, optimizer_steps, peft_config, probe
+from agentgym.trainers.setup import (
+    credit_of,
+    env_factory,
+    grpo_config,
+    limits_of,
+    optimizer_steps,
+    peft_config,
+    probe,
+    refuse_sharded,
+)
+from agentgym.trainers.vllm_engine import VLLMPolicy
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 
 
@@ -51,25 +67,29 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
         UsageError: The configuration, the model or the environment cannot be used.
     """
     _quiet()
-    console = console or Console()
+    place = ranks.join()
+    console = console or Console(quiet=not place.is_main_process)
     watch = Stopwatch()
     factory = env_factory(config)
     source, scheme = probe(factory)
     check_split(source, config.eval_split)
     folder = config.folder
     checkpoint = _checkpoint(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False), encoding="utf-8")
+    place.wait_for_everyone()
+    if place.is_main_process:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False), encoding="utf-8")
     with RunProgress(console) as progress:
         progress.say(f"[bold]{config.env}[/] with {config.model}, credit {config.credit.value} → {folder}")
         model, tokenizer = load_model(config, progress)
-        held_out = _HeldOut(config, factory, source, progress)
-        before = held_out.run(model, tokenizer, "before", resume=checkpoint is not None)
         run = _Run(config, factory, source, credit_of(config, scheme), model, tokenizer, progress)
-        trained = run.go(checkpoint)
-        after = held_out.run(trained, tokenizer, "after")
+        held_out = _HeldOut(config, factory, source, progress)
+        before = held_out.run(run.evaluation_policy(), "before", resume=checkpoint is not None)
+        run.go(checkpoint)
+        after = held_out.run(run.evaluation_policy(), "after")
     result = TrainResult(before, after, folder, watch.lap() / 60)
-    _report(config, result, console)
+    if place.is_main_process:
+        _report(config, result, console)
     return result
 
 
@@ -80,16 +100,20 @@ class _HeldOut:
         self._config, self._factory, self._progress = config, factory, progress
         self._tasks = list(iterate(source, config.eval_split, limit=config.eval_tasks))
 
-    def run(self, model: Any, tokenizer: Any, when: str, *, resume: bool = False) -> Summary:
-        """Evaluate and keep the trajectories in `eval-<when>.jsonl`, where a resumed run finds them again."""
-        config, out = self._config, self._config.folder / f"eval-{when}.jsonl"
+    def run(self, policy: Policy, when: str, *, resume: bool = False) -> Summary:
+        """Evaluate on the main process; the others wait for what it finds.
+
+        The trajectories are kept in `eval-<when>.jsonl`, where a resumed run finds them again.
+        """
+        if not PartialState().is_main_process:
+            return ranks.from_main(None)
+        out = self._config.folder / f"eval-{when}.jsonl"
         if not resume:
             out.unlink(missing_ok=True)
-        sampling = Sampling(config.temperature, seed=config.seed)
-        slots = min(config.max_in_flight, 128)
-        policy = make_policy(
-            model, tokenizer, name=config.model, context=config.context, slots=slots, sampling=sampling
-        )
+        return ranks.from_main(self._evaluate(policy, when, out))
+
+    def _evaluate(self, policy: Policy, when: str, out: Path) -> Summary:
+        config = self._config
         return evaluate(
             self._factory,
             policy,
@@ -116,16 +140,14 @@ class _Run:
         progress: RunProgress,
     ):
         self._config, self._credit, self._progress = config, credit, progress
-        self._start = StartingPolicy(model, use_copy=config.track_kl and not config.lora_rank)
-        use_cpu = not torch.cuda.is_available()
-        arguments = grpo_config(config, world_size=_world_size(), use_cpu=use_cpu)
+        self._start = StartingPolicy(
+            model, use_copy=config.track_kl and not config.lora_rank, temperature=config.temperature
+        )
+        self._tokenizer = tokenizer
+        arguments = grpo_config(config, world_size=ranks.world_size(), use_cpu=not torch.cuda.is_available())
         # The policy samples from the very weights that are being trained; the trainer fills this in once it has
         # wrapped them.
-        sampling = Sampling(config.temperature, seed=config.seed)
-        slots = min(config.max_in_flight, config.batch)
-        self._policy = make_policy(
-            model, tokenizer, name=config.model, context=config.context, slots=slots, sampling=sampling
-        )
+        self._policy = policy_of(config, model, tokenizer, slots=min(config.max_in_flight, config.batch))
         self._rollouts = BatchRollouts(
             self._policy,
             factory,
@@ -147,12 +169,23 @@ class _Run:
             on_batch=self._on_batch,
             callbacks=[MarkComplete(), self._log],
         )
+        self._trainer.remove_callback(PrinterCallback)  # progress is shown by ours
+        refuse_sharded(config, self._trainer.accelerator)
         _adopt(self._policy, self._trainer)
 
-    def go(self, checkpoint: Path | None) -> Any:
-        """Train, from a checkpoint if there is one; return the trained model."""
+    def evaluation_policy(self) -> Policy:
+        """Return a policy with the weights as they are now. To be called by all processes."""
+        if isinstance(self._policy, VLLMPolicy):
+            self._trainer.vllm_generation.sync_weights()
+            return self._policy
+        model = self._trainer.accelerator.unwrap_model(self._trainer.model)
+        return policy_of(self._config, model, self._tokenizer, slots=min(self._config.max_in_flight, 128))
+
+    def go(self, checkpoint: Path | None) -> None:
+        """Train, from a checkpoint if there is one, and save the trained model."""
         done = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]) // optimizer_steps(self._config)
-        self._log.open(resume_at=done if checkpoint else None)
+        if PartialState().is_main_process:
+            self._log.open(resume_at=done if checkpoint else None)
         try:
             self._trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
@@ -163,13 +196,11 @@ class _Run:
         finally:
             self._rollouts.close()
             self._log.close()
-        final = self._config.folder / "model"
-        self._trainer.save_model(str(final))
-        return self._trainer.accelerator.unwrap_model(self._trainer.model)
+        self._trainer.save_model(str(self._config.folder / "model"))
 
     def _on_batch(self, trajectories: list[Trajectory], updates: int) -> None:
         """Measure a batch as it was sampled, before groups were replaced."""
-        sampled = self._rollouts.first_round or trajectories
+        sampled: list[Trajectory] = gather_object(self._rollouts.first_round) or trajectories
         metrics = batch_metrics(sampled, self._credit, self._config.group_size)
         if (kl := self._start.divergence(self._trainer.model, sampled)) is not None:
             metrics["kl_to_start"] = kl
@@ -183,6 +214,7 @@ class _Log(TrainerCallback):
         self._config, self._progress = config, progress
         self._file: MetricsFile | None = None
         self._batch: dict[str, float] = {}
+        self._tokens = 0
         self._watch = Stopwatch()
         self._flat = 0
 
@@ -229,9 +261,12 @@ class _Log(TrainerCallback):
             self._progress("training", step, self._config.steps)
 
 
-def _adopt(policy: TransformersPolicy, trainer: AgentGRPOTrainer) -> None:
+def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> None:
     """Make the policy sample from the model as the trainer has prepared it."""
-    policy.use(trainer.accelerator.unwrap_model(trainer.model))
+    if isinstance(policy, VLLMPolicy):
+        policy.use(trainer.vllm_generation.llm.llm_engine)
+    else:
+        policy.use(trainer.accelerator.unwrap_model(trainer.model))
 
 
 def _checkpoint(config: TrainConfig) -> Path | None:
@@ -273,17 +308,11 @@ def _rate(summary: Summary) -> str:
     return f"{summary.success:.1%} ({summary.interval.low:.1%} to {summary.interval.high:.1%})"
 
 
-def _world_size() -> int:
-    import os
-
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
 def _quiet() -> None:
     """Keep what libraries say about themselves off the terminal; their errors still come through."""
+    datasets_logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()
     for name in ("transformers", "trl", "accelerate", "datasets"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", category=UserWarning, module=r"(transformers|trl|torch|accelerate)\b.*")
-    from datasets.utils.logging import disable_progress_bar
-
-    disable_progress_bar()
+    for category in (UserWarning, FutureWarning):
+        warnings.filterwarnings("ignore", category=category, module=r"(transformers|trl|torch|accelerate)\b.*")

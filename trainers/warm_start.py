@@ -15,20 +15,22 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
 from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.trainers import ranks
 from agentgym.trainers.tiny import CHAT_TEMPLATE, TinyShape, tiny_model, tiny_tokenizer
+from agentgym.trainers.versions import checkpointing
 from agentgym.trajectory import Trajectory
 
 Progress = Callable[[str, int, int], None]
 """Told `(what, done, of)` while something long runs."""
 
-_RECIPE_VERSION = 1
+_RECIPE_VERSION = 2
 """Part of the cache key: raise it when the same settings would give another model."""
 
 
@@ -63,6 +65,8 @@ def warm_started(settings: WarmStart, progress: Progress) -> tuple[Any, Any]:
     """Return `(model, tokenizer)` of the tiny model, from the cache or made now."""
     folder = cache_folder() / "tiny" / settings.key
     if not (folder / "config.json").is_file():
+        if ranks.world_size() > 1:
+            raise UsageError("the tiny model is made by one process; start the same run once without a launcher first")
         _make(settings, folder, progress)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return model, AutoTokenizer.from_pretrained(folder)
@@ -125,7 +129,7 @@ def _fine_tune(
         assistant_only_loss=True,
         use_cpu=not torch.cuda.is_available(),
         bf16=False,
-        gradient_checkpointing=False,
+        **checkpointing(False),
         seed=settings.seed,
         report_to=[],
         save_strategy="no",
@@ -140,6 +144,7 @@ def _fine_tune(
         processing_class=tokenizer,
         callbacks=[_Steps(progress)],
     )
+    trainer.remove_callback(PrinterCallback)  # progress is shown by ours
     trainer.train()
 
 

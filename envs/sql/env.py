@@ -25,8 +25,8 @@ from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.sql import SQLTasks, database_for
 from agentgym.tasks.sql_files import SpiderTasks
-from agentgym.toolset import tool
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_database, open_file
+from agentgym.toolset import tool
 
 ShowSchema = Literal["tools", "prompt"]
 SolutionStyle = Literal["full", "short", "direct"]

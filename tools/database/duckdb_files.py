@@ -58,7 +58,7 @@ def lock_down(path: str, memory_mb: int) -> duckdb.DuckDBPyConnection:
         memory_mb: What DuckDB may use for this database.
     """
     os.stat(path)
-    config = _CONFIG | _few_threads() | {"memory_limit": f"{memory_mb}MB"}
+    config: dict[str, Any] = _CONFIG | _few_threads() | {"memory_limit": f"{memory_mb}MB"}
     connection = duckdb.connect(path, read_only=True, config=config)
     for setting in _SETTINGS:
         connection.execute(f"SET GLOBAL {setting}")  # for the cursors too

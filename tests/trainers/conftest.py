@@ -1,0 +1,185 @@
+"""What the tests of trainers share: models that are small enough to train within a second."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SENTENCES = ["I have chosen a whole number from 1 to 10. Find it.", '@guess {"number":5}', "It is higher. It is lower."]
+
+LIBRARIES = r"(transformers|trl|torch|accelerate|peft|datasets)\b"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Libraries warn each other of what will change; that is not ours to mend."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            for category in ("FutureWarning", "UserWarning", "DeprecationWarning"):
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}:{LIBRARIES}"))
+
+
+@pytest.fixture(autouse=True)
+def _own_folder_and_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    """The tiny tokenizer, learned from a few sentences."""
+    from agentgym.trainers.tiny import tiny_tokenizer
+
+    return tiny_tokenizer(SENTENCES, 320)
+
+
+@pytest.fixture
+def model(tokenizer: Any) -> Any:
+    """A fresh tiny model, the same every time, with weights large enough for it to prefer some tokens over others."""
+    import torch
+
+    from agentgym.trainers.tiny import TinyShape, tiny_model
+
+    shape = TinyShape(vocabulary=320, hidden=32, layers=2, heads=2, feed_forward=64, context=512)
+    made = tiny_model(tokenizer, shape, seed=0)
+    with torch.no_grad():
+        for weight in made.parameters():
+            if weight.dim() > 1:
+                weight.mul_(8)
+    return made
+
+
+@pytest.fixture
+def checkpoint(model: Any, tokenizer: Any, tmp_path: Path) -> Path:
+    """A folder that transformers can load."""
+    folder = tmp_path / "checkpoint"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _trajectory(row: int, sampled: list[list[int]], outcome: float, *, broken: bool = False) -> Any:
+    """A trajectory whose turns sampled these tokens, each followed by two tokens of observation."""
+    from agentgym.endings import Reason
+    from agentgym.trajectory import Tokens, Trajectory, Turn
+
+    tokens, turns = Tokens(prompt_ids=[7, 8, 9 + row]), []
+    for number, ids in enumerate(sampled):
+        is_last = number == len(sampled) - 1
+        span = tokens.append_sampled(ids, [-1.0] * len(ids), 0)
+        turns.append(Turn("said", [], {"outcome": outcome if is_last else 0.0}, 0.0, span))
+        if not is_last:
+            tokens.append_observed([40, 41])
+    reason = Reason.INFRASTRUCTURE if broken else Reason.ANSWERED
+    error = "the database is gone" if broken else None
+    return Trajectory(
+        f"t{row}", "env", "task", "hash", 0, "policy", [], turns=turns, reason=reason, tokens=tokens, error=error
+    )
+
+
+@pytest.fixture
+def trajectory() -> Any:
+    """Makes trajectories by hand."""
+    return _trajectory
+
+
+class Canned:
+    """Rollouts that are not rolled out: the last row of each batch solves its task, others fail in two turns."""
+
+    def __init__(self, make: Any = None):
+        self.make = make or (lambda row, rows: _trajectory(row, [[20 + row, 21], [22, 5]], float(row == rows - 1)))
+        self.rows: list[list[dict[str, Any]]] = []
+
+    def __call__(self, rows: Any, version: int, *, training: bool, first: int = 0) -> Any:
+        self.rows.append(list(rows))
+        return [self.make(row, len(rows)) for row in range(len(rows))]
+
+
+@pytest.fixture
+def canned() -> type[Canned]:
+    """Rollouts made by hand."""
+    return Canned
+
+
+@pytest.fixture
+def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
+    """Makes a trainer of the tiny model over given rollouts, which keeps the batches that it learns from."""
+    from agentgym.task import GeneratedTasks
+    from agentgym.trainers.batches import task_rows
+    from agentgym.trainers.config import TrainConfig
+    from agentgym.trainers.credit import Credit
+    from agentgym.trainers.grpo import AgentGRPOTrainer
+    from agentgym.trainers.setup import grpo_config
+
+    class Kept(AgentGRPOTrainer):
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            output = super()._generate_and_score_completions(inputs)
+            self.kept = [*getattr(self, "kept", []), {**output, "rows": list(inputs)}]
+            return output
+
+    def make(rollouts: Any, credit: Any = None, **settings: Any) -> Any:
+        settings = {"steps": 1, "groups": 2, "group_size": 4, "updates_per_step": 1, "report_to": []} | settings
+        config = TrainConfig(env="guess", output_dir=str(tmp_path / "run"), **settings)
+        tasks = GeneratedTasks("none", lambda split, index: None, {"train": None})  # type: ignore[arg-type, return-value]
+        return Kept(
+            model=model,
+            args=grpo_config(config, world_size=1, use_cpu=True),
+            processing_class=tokenizer,
+            train_dataset=task_rows(tasks, config.steps * config.groups, config.seed),
+            rollouts=rollouts,
+            credit=credit or Credit(),
+        )
+
+    return make
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
+    """The environment of `letters_env.py`, importable as `letters_env:LettersEnv`, here and in child processes."""
+    folder = str(Path(__file__).parent)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")]))
+    from letters_env import LettersEnv  # type: ignore[import-not-found]
+
+    LettersEnv.started.clear()
+    return LettersEnv
+
+
+SMALL: dict[str, Any] = {
+    "env": "letters_env:LettersEnv",
+    "steps": 4,
+    "groups": 2,
+    "group_size": 4,
+    "updates_per_step": 2,
+    "context": 256,
+    "max_new_tokens": 4,
+    "learning_rate": 1e-2,
+    "warmup_steps": 0,
+    "eval_tasks": 3,
+    "eval_attempts": 2,
+    "save_every": 1,
+    "keep_checkpoints": 10,
+    "report_to": [],
+}
+
+
+@pytest.fixture
+def small(letters: Any, checkpoint: Path) -> Any:
+    """Makes the configuration of a run that takes a second."""
+    from agentgym.trainers.config import load_config
+
+    return lambda **settings: load_config(None, {**SMALL, "model": str(checkpoint), **settings})

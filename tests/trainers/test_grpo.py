@@ -1,0 +1,186 @@
+"""What is learned from: the tokens that were sampled, each with its turn's advantage, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from agentgym.endings import Reason
+from agentgym.trainers.credit import Credit, CreditMode
+from agentgym.trainers.grpo import check_batch, completion_of
+from agentgym.trajectory import Tokens, Trajectory
+
+pytestmark = pytest.mark.train
+
+
+def run(trainer: Any) -> dict[str, Any]:
+    """Train one step and return the batch that was learned from."""
+    trainer.train()
+    [batch] = trainer.kept
+    return batch
+
+
+def weights(model: Any) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in model.parameters()]
+
+
+# Per-token advantages.
+
+
+@pytest.mark.parametrize("mode", CreditMode)
+def test_each_turn_has_its_advantage_on_its_own_tokens(mode: CreditMode, trainer_of: Any, canned: Any):
+    credit = Credit(mode)
+    batch = run(trainer_of(canned(), credit))
+    trajectories = [row["trajectory"] for row in batch["rows"]]
+    per_turn = credit.advantages(trajectories, [row // 4 for row in range(8)])
+    for row, trajectory in enumerate(trajectories):
+        expected = [0.0] * batch["completion_ids"].shape[1]
+        for turn, advantage in zip(trajectory.turns, per_turn[row], strict=True):
+            expected[slice(*turn.span)] = [advantage] * (turn.span[1] - turn.span[0])
+        assert batch["advantages"][row].tolist() == pytest.approx(expected, abs=1e-6)
+    assert batch["advantages"][-1, :2].tolist() == pytest.approx([1.5, 1.5], abs=1e-3)
+
+
+def test_what_is_learned_from_is_exactly_what_was_sampled(trainer_of: Any, canned: Any):
+    batch = run(trainer_of(canned()))
+    mask = batch["completion_mask"] * batch["tool_mask"]
+    for row, trajectory in enumerate(r["trajectory"] for r in batch["rows"]):
+        tokens = trajectory.tokens
+        length = len(tokens.completion_ids)
+        assert batch["prompt_ids"][row][batch["prompt_mask"][row] == 1].tolist() == tokens.prompt_ids
+        assert batch["completion_ids"][row, :length].tolist() == tokens.completion_ids
+        assert mask[row, :length].tolist() == tokens.loss_mask
+        assert not mask[row, length:].any()
+
+
+def test_the_solved_trajectory_becomes_likelier(trainer_of: Any, canned: Any, trajectory: Any, model: Any):
+    def likelihood(row: int) -> float:
+        with torch.inference_mode():
+            logits = model(input_ids=torch.tensor([[7, 8, 9 + row]])).logits[0, -1]
+        return torch.log_softmax(logits, dim=-1)[20 + row].item()
+
+    rollouts = canned(lambda row, rows: trajectory(row, [[20 + row]], float(row == rows - 1)))
+    trainer = trainer_of(rollouts, groups=1, learning_rate=1e-3, warmup_steps=0)
+    before = [likelihood(row) for row in range(4)]
+    trainer.train()
+    changes = [likelihood(row) - old for row, old in enumerate(before)]
+    assert changes[3] > 0 > max(changes[:3])
+
+
+# What failed.
+
+
+def test_failed_trajectories_carry_no_loss_and_do_not_count(trainer_of: Any, canned: Any, trajectory: Any):
+    def make(row: int, rows: int) -> Any:
+        return trajectory(row, [[20 + row, 5]], float(row % 2), broken=row in (0, 3))
+
+    trainer = trainer_of(canned(make))
+    batch = run(trainer)
+    mask = batch["completion_mask"] * batch["tool_mask"]
+    for row in (0, 3):
+        assert batch["rows"][row]["paid"] is None
+        assert not mask[row].any()
+        assert not batch["advantages"][row].any()
+    assert batch["advantages"][1, 0] > 0 > batch["advantages"][2, 0]
+    assert math.isfinite(trainer.state.log_history[0]["loss"])
+
+
+def test_a_batch_in_which_nothing_can_be_learned_leaves_the_weights_alone(
+    trainer_of: Any, canned: Any, trajectory: Any, model: Any
+):
+    before = weights(model)
+    run(trainer_of(canned(lambda row, rows: trajectory(row, [[20, 5]], 1.0, broken=row < 4)), learning_rate=1e-2))
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(model), strict=True))
+
+
+def without_tokens(tokens: Tokens | None, reason: Reason) -> Trajectory:
+    return Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=reason, tokens=tokens, error="it broke")
+
+
+@pytest.mark.parametrize("tokens", [None, Tokens(), Tokens(prompt_ids=[7, 8])])
+def test_an_episode_without_a_turn_becomes_one_masked_token(tokens: Tokens | None):
+    assert completion_of(without_tokens(tokens, Reason.INFRASTRUCTURE)) == ([0], [0])
+
+
+def test_episodes_that_never_began_can_be_in_a_batch(trainer_of: Any, canned: Any, trajectory: Any):
+    def make(row: int, rows: int) -> Any:
+        if row in (0, 1):
+            return without_tokens(None if row else Tokens(prompt_ids=[7]), Reason.INFRASTRUCTURE)
+        return trajectory(row, [[20 + row, 5]], float(row % 2))
+
+    batch = run(trainer_of(canned(make)))
+    assert not batch["advantages"][:2].any()
+    assert batch["advantages"][3, 0] > 0
+
+
+def test_too_few_trajectories_are_refused(trainer_of: Any, canned: Any):
+    rollouts = canned()
+    rollouts.make = None
+    short = type("Short", (canned,), {"__call__": lambda self, rows, version, **_: []})()
+    with pytest.raises(RuntimeError, match="8 trajectories were asked for, 0 came back"):
+        trainer_of(short).train()
+
+
+# The assertion that runs on every batch.
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=4))
+def test_a_faithful_batch_passes(turns: list[tuple[int, int]]):
+    tokens = Tokens(prompt_ids=[1])
+    for sampled, observed in turns:
+        tokens.append_sampled([7] * sampled, [-1.0] * sampled, 0)
+        tokens.append_observed([9] * observed)
+    check_batch([row(tokens)], batch_of(tokens))
+
+
+def row(tokens: Tokens) -> Trajectory:
+    return Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=Reason.ANSWERED, tokens=tokens)
+
+
+def batch_of(tokens: Tokens, padding: int = 2) -> dict[str, torch.Tensor]:
+    pad = [0] * padding
+    mask = torch.tensor([tokens.loss_mask + pad])
+    return {
+        "completion_ids": torch.tensor([tokens.completion_ids + pad]),
+        "completion_mask": torch.tensor([[1] * len(tokens.completion_ids) + pad]),
+        "tool_mask": mask,
+        "advantages": mask * 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("what", "place", "value", "message"),
+    [
+        ("completion_ids", 1, 8, "not those that were sampled"),
+        ("completion_ids", 3, 8, "not those that were sampled"),
+        ("tool_mask", 0, 0, "would carry loss"),
+        ("tool_mask", 3, 1, "would carry loss"),
+        ("advantages", 3, 0.1, "an observation token has an advantage"),
+        ("advantages", 6, 0.1, "an observation token has an advantage"),
+    ],
+)
+def test_a_batch_that_was_changed_is_caught(what: str, place: int, value: float, message: str):
+    tokens = Tokens(prompt_ids=[1])
+    tokens.append_sampled([5, 6, 7], [-1.0] * 3, 0)
+    tokens.append_observed([9, 9])
+    batch = batch_of(tokens)
+    batch[what][0, place] = value
+    with pytest.raises(RuntimeError, match=message):
+        check_batch([row(tokens)], batch)
+
+
+def test_loss_on_padding_is_caught():
+    tokens = Tokens(prompt_ids=[1])
+    tokens.append_sampled([5], [-1.0], 0)
+    batch = batch_of(tokens)
+    batch["completion_mask"][0, -1] = batch["tool_mask"][0, -1] = 1
+    with pytest.raises(RuntimeError, match="would carry loss"):
+        check_batch([row(tokens)], batch)

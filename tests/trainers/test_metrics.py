@@ -1,0 +1,87 @@
+"""Metrics of a step, and the estimate of how far the policy has moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from agentgym.endings import Reason
+from agentgym.trainers.credit import Credit
+from agentgym.trainers.kl import StartingPolicy
+from agentgym.trainers.metrics import batch_metrics, flat_groups
+from agentgym.trajectory import Tokens, Trajectory, Turn
+
+pytestmark = pytest.mark.train
+
+
+def episode(outcome: float, reason: Reason = Reason.ANSWERED, **counts: int) -> Trajectory:
+    turns = [Turn("a", [], {"outcome": 0.0, "format": 1.0}, 0.0), Turn("b", [], {"outcome": outcome, "format": 0.0}, 0.0)]
+    return Trajectory("t", "env", "task", "hash", 0, "policy", [], turns=turns, reason=reason, counts=counts)
+
+
+def test_metrics_are_means_over_the_episodes_that_were_played():
+    batch = [
+        episode(1.0, calls=3, tool_errors=1),
+        episode(0.0, Reason.MAX_TURNS, calls=1, format_errors=2),
+        episode(9.0, Reason.INFRASTRUCTURE, calls=50, tool_errors=50),
+    ]
+    metrics = batch_metrics(batch, Credit(), group_size=3)
+    assert metrics["failed"] == pytest.approx(1 / 3)
+    assert metrics["reward"] == metrics["success"] == metrics["truncated"] == 0.5
+    assert metrics["tool_errors"] == 1 / 4
+    assert metrics["format_errors"] == 2 / 4
+    assert metrics["turns"] == 2
+    assert metrics["channel/format"] == 1.0
+    assert metrics["flat_groups"] == 0.0
+
+
+def test_a_batch_of_failures_has_nothing_else_to_tell():
+    assert batch_metrics([episode(1.0, Reason.CANCELLED)], Credit(), 1) == {"failed": 1.0}
+
+
+def test_groups_are_flat_when_all_rewards_that_count_are_equal():
+    assert flat_groups([1, 1, 0, 1], 2) == 0.5
+    assert flat_groups([1, None, None, None, 0.5, 0.25], 2) == pytest.approx(2 / 3)
+
+
+def sampled(model: Any, temperature: float = 1.0) -> Trajectory:
+    """A trajectory with the log-probabilities of `model`, and an observation in the middle."""
+    tokens = Tokens(prompt_ids=[7, 8])
+    for part, observed in (([20, 21, 22], [40, 41]), ([23, 24], [])):
+        ids = tokens.prompt_ids + tokens.completion_ids + part
+        with torch.inference_mode():
+            logprobs = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0] / temperature, dim=-1)
+        said = logprobs[len(ids) - len(part) - 1 : -1].gather(1, torch.tensor(part)[:, None])[:, 0].tolist()
+        tokens.append_sampled(part, said, 0)
+        tokens.append_observed(observed)
+    return Trajectory("t", "env", "task", "hash", 0, "policy", [], reason=Reason.ANSWERED, tokens=tokens)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_at_the_start_there_is_no_divergence(model: Any, temperature: float):
+    start = StartingPolicy(model, use_copy=True, temperature=temperature)
+    assert start.divergence(model, [sampled(model, temperature)]) == pytest.approx(0, abs=1e-5)
+
+
+def test_the_divergence_is_the_mean_gap_on_sampled_tokens(model: Any):
+    before = sampled(model)
+    start = StartingPolicy(model, use_copy=True)
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(1.3)
+    after = sampled(model)
+    assert after.tokens is not None
+    assert before.tokens is not None
+    pairs = zip(after.tokens.logprobs, before.tokens.logprobs, after.tokens.loss_mask, strict=True)
+    gaps = [now - then for now, then, mask in pairs if mask]
+    assert start.divergence(model, [after]) == pytest.approx(sum(gaps) / len(gaps), abs=1e-5)
+    assert abs(sum(gaps)) > 1e-3
+
+
+def test_without_a_copy_nothing_is_measured(model: Any):
+    assert StartingPolicy(model, use_copy=False).divergence(model, [sampled(model)]) is None
+    assert StartingPolicy(model, use_copy=True).divergence(model, []) is None

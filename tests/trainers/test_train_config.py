@@ -1,0 +1,187 @@
+"""Settings: where they come from, which are refused, and that each is explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+from agentgym.errors import UsageError
+from agentgym.trainers.command import parse
+from agentgym.trainers.config import (
+    FIELDS,
+    LOSSES,
+    RECIPES,
+    TrainConfig,
+    bundled_recipes,
+    describe,
+    load_config,
+    to_dict,
+)
+from agentgym.trainers.credit import CreditMode
+from agentgym.trainers.setup import env_factory, grpo_config, peft_config, probe
+
+pytestmark = pytest.mark.train
+
+
+# Where values come from.
+
+
+def test_flags_override_the_recipe_and_the_recipe_the_defaults(tmp_path: Path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("steps: 7\ngroups: 5\nenv_kwargs: {a: 1, b: 2}\nupdates_per_step: 1\n")
+    config = load_config(str(recipe), {"groups": 9, "env_kwargs": {"b": 3}})
+    assert (config.steps, config.groups, config.group_size) == (7, 9, TrainConfig().group_size)
+    assert config.env_kwargs == {"a": 1, "b": 3}
+
+
+@pytest.mark.parametrize("env", ["sql", "agentgym/sql"])
+def test_the_recipe_named_like_the_environment_is_used(env: str):
+    assert load_config(None, {"env": env}).context == load_config("sql").context
+
+
+def test_an_environment_without_a_recipe_has_the_defaults():
+    assert load_config(None, {"env": "guess"}) == TrainConfig(env="guess")
+
+
+@pytest.mark.parametrize("name", bundled_recipes())
+def test_every_bundled_recipe_is_valid_and_its_environment_can_be_made(name: str):
+    config = load_config(name)
+    source, _ = probe(env_factory(config))
+    assert {"train", config.eval_split} <= set(source.splits)
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+@pytest.mark.parametrize("name", ["sql-qwen3-lora", "sql-qwen3-full"])
+def test_recipes_for_gpus_can_be_spread_over_eight(name: str, devices: int):
+    config = load_config(name, {"bf16": False, "use_vllm": False})
+    arguments = grpo_config(config, world_size=devices, use_cpu=True)
+    per_device = arguments.per_device_train_batch_size * arguments.gradient_accumulation_steps
+    assert per_device * devices * config.updates_per_step == config.batch
+    assert arguments.gradient_checkpointing
+    assert (peft_config(config) is None) == (name == "sql-qwen3-full")
+
+
+def test_settings_for_accelerate_are_not_recipes():
+    files = {path.stem for path in RECIPES.glob("*.yaml")}
+    assert {"accelerate-fsdp", "accelerate-deepspeed-zero3"} <= files
+    assert set(bundled_recipes()) == {name for name in files if not name.startswith("accelerate-")}
+    for name in ("accelerate-fsdp", "accelerate-deepspeed-zero3"):
+        assert "num_processes" in yaml.safe_load((RECIPES / f"{name}.yaml").read_text())
+
+
+# The command line.
+
+
+def test_every_setting_is_a_flag():
+    words = ["--steps", "3", "--learning-rate=5e-4", "--bf16", "--max-tokens", "null", "--env", "null", "--report-to", "[]"]
+    recipe, overrides, wants = parse([*words, "--set", "difficulty=[1, 2]", "--recipe", "sql", "--show-config"])
+    assert recipe == "sql"
+    assert wants == {"show-config"}
+    assert overrides == {
+        "steps": 3,
+        "learning_rate": 5e-4,
+        "bf16": True,
+        "max_tokens": None,
+        "env": "null",
+        "report_to": [],
+        "env_kwargs": {"difficulty": [1, 2]},
+    }
+
+
+def test_a_switch_may_be_given_a_value_or_none():
+    assert parse(["--bf16", "false", "--resume", "--steps", "1"])[1] == {"bf16": False, "resume": True, "steps": 1}
+
+
+@pytest.mark.parametrize("words", [["steps"], ["--steps"], ["--set", "x"], ["--steps", "[1"]])
+def test_words_that_make_no_sense_are_refused(words: list[str]):
+    with pytest.raises(UsageError):
+        parse(words)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("learning_rat", 1, "did you mean 'learning_rate'"),
+        ("group-size", 8, "did you mean 'group_size'"),
+        ("zzzzzz", 1, "unknown setting 'zzzzzz'; `agentgym train --show-config`"),
+        ("steps", "many", "setting 'steps': .*got 'many'"),
+        ("credit", "magic", "setting 'credit': .*outcome.*gated.*turn"),
+        ("group_size", 1, "group_size must be at least 2"),
+        ("steps", 0, "steps must be at least 1, not 0"),
+        ("updates_per_step", 7, "multiple of updates_per_step"),
+        ("micro_batch", 7, "multiple of micro_batch"),
+        ("temperature", 0, "temperature must be above 0"),
+        ("keep_checkpoints", 1, "at least 2"),
+        ("loss", "ppo", "loss must be one of dapo"),
+        ("use_vllm", True, "tiny model is sampled in process"),
+    ],
+)
+def test_a_wrong_setting_gets_a_line_that_says_what_is_wrong(name: str, value: Any, message: str):
+    with pytest.raises(UsageError, match=message):
+        load_config(None, {"env": "guess", name: value})
+
+
+def test_an_unknown_recipe_is_refused_with_those_there_are():
+    with pytest.raises(UsageError, match="no recipe 'sqll'.*one of: .*sql-qwen3-full"):
+        load_config("sqll")
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "steps: [1\n"])
+def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: str):
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(UsageError, match=r"bad\.yaml"):
+        load_config(str(tmp_path / "bad.yaml"))
+
+
+def test_a_folder_name_with_unknown_parts_is_refused():
+    with pytest.raises(UsageError, match="only {env}, {credit} and {seed}"):
+        _ = TrainConfig(output_dir="runs/{model}").folder
+
+
+def test_the_batch_must_fit_the_devices():
+    config = load_config(None, {"env": "guess", "groups": 4, "group_size": 2, "updates_per_step": 1})
+    with pytest.raises(UsageError, match="number of devices"):
+        grpo_config(config, world_size=3, use_cpu=True)
+    odd = load_config(None, {"env": "guess", "groups": 5, "group_size": 2, "updates_per_step": 1, "refill_rounds": 1})
+    with pytest.raises(UsageError, match="whole groups on each of the 2 devices"):
+        grpo_config(odd, world_size=2, use_cpu=True)
+
+
+# What is shown.
+
+
+def test_every_setting_is_explained():
+    lines = describe(TrainConfig()).splitlines()
+    explained = {line.partition(":")[0] for before, line in zip(lines, lines[1:], strict=False) if before[0] == "#"}
+    assert set(FIELDS) <= explained
+
+
+@pytest.mark.parametrize("config", [TrainConfig(), load_config("sql"), load_config("sql-qwen3-full")])
+def test_what_is_shown_is_a_recipe_for_the_same_run(config: TrainConfig, tmp_path: Path):
+    for number, text in enumerate((describe(config), yaml.safe_dump(to_dict(config)))):
+        recipe = tmp_path / f"{number}.yaml"
+        recipe.write_text(text)
+        assert load_config(str(recipe)) == config
+
+
+def test_the_folder_tells_runs_apart():
+    config = TrainConfig(env="agentgym/sql-v0", credit=CreditMode.TURN, seed=3)
+    assert str(config.folder) == "runs/sql-v0-turn-3"
+    assert "/" not in TrainConfig(env="a.b:Class").folder.name
+
+
+def test_all_losses_are_known_to_trl():
+    import inspect
+
+    from trl import GRPOTrainer
+
+    source = inspect.getsource(GRPOTrainer._compute_loss)
+    assert all(f'"{loss}"' in source for loss in LOSSES)

@@ -1,0 +1,85 @@
+"""Runs in processes of their own: killed at any moment, and several that train together."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+from rich.console import Console
+
+from agentgym.trainers.config import FIELDS, TrainConfig
+from agentgym.trainers.records import last_checkpoint, read_metrics
+from agentgym.trainers.train import train
+from agentgym.trajectory import read_jsonl
+
+pytestmark = [pytest.mark.train, pytest.mark.slow]
+
+
+def flags(config: TrainConfig, *names: str) -> list[str]:
+    """The settings of a configuration that are not defaults, as flags."""
+    default = TrainConfig()
+    changed = {name: getattr(config, name) for name in FIELDS if getattr(config, name) != getattr(default, name)}
+    return [f"--{name}={value}" for name, value in changed.items()]
+
+
+def start(config: TrainConfig, launcher: Sequence[str] = ()) -> subprocess.Popen[str]:
+    command = [sys.executable, *launcher, "-m", "agentgym", "train", *flags(config)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def wait_for(process: subprocess.Popen[str], folder: Path) -> None:
+    """Wait for the first complete checkpoint."""
+    for _ in range(6000):
+        if last_checkpoint(folder) is not None:
+            return
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)
+    pytest.fail("no checkpoint")
+
+
+def test_a_killed_run_loses_only_the_steps_since_its_last_checkpoint(small: Any):
+    config = small(output_dir="run", steps=40, keep_checkpoints=2)
+    process = start(config)
+    wait_for(process, Path("run"))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (Path("run") / "model").exists()
+    kept = last_checkpoint(Path("run"))
+    assert kept is not None
+    done = int(kept.name.rpartition("-")[2]) // 2
+    before = list(read_metrics(Path("run") / "metrics.jsonl"))[:done]
+    config.resume = True
+    train(config, Console(file=io.StringIO()))
+    after = list(read_metrics(Path("run") / "metrics.jsonl"))
+    assert after[:done] == before
+    assert [line["step"] for line in after] == list(range(1, 41))
+    assert (Path("run") / "model").is_dir()
+
+
+def test_two_processes_train_as_one_does(small: Any):
+    """Groups of four over two processes with three groups: one of the groups is shared by both."""
+    settings = {"steps": 3, "groups": 3, "updates_per_step": 1, "save_every": 2}
+    alone = small(output_dir="alone", **settings)
+    train(alone, Console(file=io.StringIO()))
+    launcher = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"]
+    process = start(small(output_dir="both", **settings), launcher)
+    said, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, said
+    assert said.count("held-out success before") == 1
+    one, two = (list(read_metrics(Path(name) / "metrics.jsonl")) for name in ("alone", "both"))
+    assert [line["step"] for line in two] == [1, 2, 3]
+    for name in ("reward", "success", "flat_groups", "turns", "entropy", "kl_to_start", "grad_norm"):
+        assert [line[name] for line in two] == pytest.approx([line[name] for line in one], abs=1e-3), name
+    for when in ("before", "after"):
+        assert len(list(read_jsonl(Path("both") / f"eval-{when}.jsonl"))) == 6
+    assert last_checkpoint(Path("both")) is not None

@@ -1,0 +1,220 @@
+"""Whole runs: what they write, how they go on after a crash, what they say when something is wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+from rich.console import Console
+from transformers import AutoModelForCausalLM
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.grpo import AgentGRPOTrainer
+from agentgym.trainers.records import last_checkpoint, read_metrics
+from agentgym.trainers.train import train
+from agentgym.trajectory import read_jsonl
+
+pytestmark = pytest.mark.train
+
+UNSTABLE = ("seconds", "tokens_per_second")
+"""Metrics that depend on how fast the machine is."""
+
+
+def go(config: TrainConfig) -> str:
+    """Run; return what was printed."""
+    said = Console(file=io.StringIO(), width=200)
+    train(config, said)
+    return said.file.getvalue()  # type: ignore[attr-defined]
+
+
+def lines(folder: Path) -> list[dict[str, float]]:
+    found = list(read_metrics(folder / "metrics.jsonl"))
+    return [{k: v for k, v in line.items() if k not in UNSTABLE} for line in found]
+
+
+def assert_alike(one: Path, other: Path) -> None:
+    """The last digits depend on who shared a batch when, and that on how fast the environments were."""
+    for first, second in zip(lines(one), lines(other), strict=True):
+        assert second == pytest.approx(first, abs=1e-4)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return AutoModelForCausalLM.from_pretrained(folder / "model").state_dict()
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    first, second = weights(one), weights(other)
+    return all(torch.allclose(first[name], second[name], atol=1e-5) for name in first)
+
+
+# What a run writes.
+
+
+def test_a_run_writes_its_records(small: Any):
+    config = small(output_dir="run", report_to=["tensorboard"])
+    said = go(config)
+    run = Path("run")
+    assert [line["step"] for line in lines(run)] == [1, 2, 3, 4]
+    wanted = {"reward", "success", "entropy", "kl_to_start", "turns", "tool_errors", "truncated", "failed", "loss"}
+    assert all(wanted <= set(line) for line in lines(run))
+    assert len(list(read_jsonl(run / "eval-before.jsonl"))) == len(list(read_jsonl(run / "eval-after.jsonl"))) == 6
+    summary = json.loads((run / "summary.json").read_text())
+    assert set(summary) >= {"before", "after", "minutes"}
+    assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert 1 <= len(list(read_jsonl(run / "samples.jsonl"))) <= 3
+    assert list(run.rglob("events.out.tfevents*"))
+    assert "held-out success before" in said
+    assert load_config(str(run / "config.yaml")) == config
+
+
+def test_training_changes_the_weights_and_starts_at_no_distance(small: Any, checkpoint: Path):
+    go(small(output_dir="run"))
+    before = AutoModelForCausalLM.from_pretrained(checkpoint).state_dict()
+    assert any(not torch.equal(before[name], after) for name, after in weights(Path("run")).items())
+    first, *_, last = lines(Path("run"))
+    assert first["kl_to_start"] == pytest.approx(0, abs=1e-4)
+    assert last["kl_to_start"] > 1e-3
+
+
+def test_the_same_seed_gives_the_same_run(small: Any):
+    go(small(output_dir="one"))
+    go(small(output_dir="two"))
+    go(small(output_dir="other", seed=1))
+    assert_alike(Path("one"), Path("two"))
+    assert lines(Path("one"))[0]["loss"] != pytest.approx(lines(Path("other"))[0]["loss"], abs=1e-3)
+    assert same_weights(Path("one"), Path("two"))
+
+
+def test_groups_in_which_nothing_can_be_learned_are_replaced(small: Any, letters: Any):
+    go(small(output_dir="run", steps=2, refill_rounds=2))
+    assert len(letters.started) > 2 * 6 + 2 * 8
+
+
+@pytest.mark.slow
+def test_training_raises_the_reward(small: Any):
+    go(small(output_dir="run", steps=12, groups=8, group_size=8, updates_per_step=1, learning_rate=5e-3, save_every=100))
+    rewards = [line["reward"] for line in lines(Path("run"))]
+    assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2
+
+
+# Going on.
+
+
+def interrupted(whole: Path, into: Path, after: int) -> None:
+    """Make what a kill after some steps leaves: later records, and a checkpoint that was being written."""
+    shutil.copytree(whole, into)
+    for folder in into.glob("checkpoint-*"):
+        if int(folder.name.rpartition("-")[2]) > 2 * after:
+            shutil.rmtree(folder)
+    half = into / f"checkpoint-{2 * after + 2}"
+    half.mkdir()
+    (half / "trainer_state.json").write_text("{")
+    shutil.rmtree(into / "model")
+    for name in ("eval-after.jsonl", "summary.json"):
+        (into / name).unlink()
+    with (into / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 5, "rew')
+
+
+def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(small: Any, letters: Any):
+    go(small(output_dir="whole"))
+    in_all = list(letters.started)
+    interrupted(Path("whole"), Path("cut"), after=2)
+    letters.started.clear()
+    go(small(output_dir="cut", resume=True))
+    again = letters.started
+    # The evaluation before training is not run again; that after it is, after the last two steps.
+    assert sorted(again) == sorted(in_all[-6 - 2 * 8 :])
+    assert [line["step"] for line in lines(Path("cut"))] == [1, 2, 3, 4]
+    assert_alike(Path("whole"), Path("cut"))
+    assert same_weights(Path("whole"), Path("cut"))
+
+
+def test_a_checkpoint_that_was_not_finished_is_passed_over(small: Any):
+    go(small(output_dir="run"))
+    newest = last_checkpoint(Path("run"))
+    assert newest is not None
+    (newest / "complete").unlink()
+    older = last_checkpoint(Path("run"))
+    assert older is not None
+    assert (newest.name, older.name) == ("checkpoint-8", "checkpoint-6")
+
+
+def test_a_finished_run_is_not_overwritten(small: Any):
+    go(small(output_dir="run", steps=1))
+    before = lines(Path("run"))
+    with pytest.raises(UsageError, match="holds a run already; continue it with --resume"):
+        go(small(output_dir="run", steps=1))
+    assert lines(Path("run")) == before
+
+
+def test_there_must_be_something_to_resume(small: Any):
+    with pytest.raises(UsageError, match="nothing to resume in 'nowhere'"):
+        go(small(output_dir="nowhere", resume=True))
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(small: Any):
+    Path("run").mkdir()
+    (Path("run") / "config.yaml").write_text("seed: 0\n")
+    (Path("run") / "metrics.jsonl").write_text('{"step": 1}\n')
+    go(small(output_dir="run", steps=2, resume=True))
+    assert [line["step"] for line in lines(Path("run"))] == [1, 2]
+
+
+# What it says when something is wrong.
+
+
+def test_equal_rewards_for_some_steps_give_a_warning_that_says_what_to_change(small: Any):
+    said = go(small(output_dir="run", env="letters_env:FlatEnv", plateau_warning=2))
+    assert "Every reward was equal within its group for 2 steps" in said
+    assert "--credit gated" in " ".join(said.split())
+    assert said.count("Every reward was equal") == 1
+    assert "Every reward" not in go(small(output_dir="other"))
+
+
+def test_an_environment_that_never_works_stops_the_run(small: Any):
+    with pytest.raises(InfrastructureError, match=r"all 8 episodes of a step failed; .*the disk is full"):
+        go(small(output_dir="run", env="letters_env:BrokenEnv"))
+
+
+def test_too_little_memory_gives_advice(small: Any, monkeypatch: pytest.MonkeyPatch):
+    def fails(self: Any, *args: Any, **kwargs: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB.\nMore words.")
+
+    monkeypatch.setattr(AgentGRPOTrainer, "_compute_loss", fails)
+    with pytest.raises(UsageError, match=r"Tried to allocate 20 GiB\. Lower micro_batch or context, or set gradient"):
+        go(small(output_dir="run"))
+
+
+def test_a_model_that_does_not_exist_is_refused(small: Any):
+    with pytest.raises(UsageError, match="cannot load model '/nope'"):
+        go(small(output_dir="run", model="/nope"))
+
+
+# Real models.
+
+
+def test_the_lora_recipe_runs_with_a_small_checkpoint(tokenizer: Any, tmp_path: Path):
+    from agentgym.trainers.tiny import TinyShape, tiny_model
+
+    folder = tmp_path / "base"
+    shape = TinyShape(vocabulary=320, hidden=32, layers=1, heads=2, feed_forward=64, context=8192)
+    tiny_model(tokenizer, shape, seed=0).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    overrides = {"model": str(folder), "use_vllm": False, "bf16": False, "output_dir": "run", "report_to": []}
+    fewer = {"steps": 2, "groups": 2, "group_size": 2, "updates_per_step": 1, "micro_batch": 2, "max_new_tokens": 8}
+    less = {"eval_tasks": 2, "eval_attempts": 1, "env_kwargs": {"max_turns": 2, "engine": "sqlite"}}
+    go(load_config("sql-qwen3-lora", {**overrides, **fewer, **less, "max_in_flight": 4}))
+    assert [line["step"] for line in lines(Path("run"))] == [1, 2]
+    assert all("kl_to_start" in line for line in lines(Path("run")))
+    assert (Path("run") / "model" / "adapter_config.json").is_file()
+    assert not (Path("run") / "model" / "model.safetensors").exists()

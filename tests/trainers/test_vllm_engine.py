@@ -1,0 +1,170 @@
+"""Sampling with an engine of vLLM's interface; the engine here is a stand-in that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from agentgym.errors import InfrastructureError, MissingExtra, UsageError
+from agentgym.policy import Generation, TokenPolicy
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.engine import Sampling
+from agentgym.trainers.vllm_engine import VLLMPolicy
+
+pytestmark = pytest.mark.train
+
+
+class Engine:
+    """Says `start, start + 1, ...` after a prompt that ends with `start`, one token a step, until the parameters stop it."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, tuple[list[int], Any, list[int]]] = {}
+        self.steps: list[int] = []
+        self.aborted: list[str] = []
+        self.seeds: list[int] = []
+        self.error: Exception | None = None
+
+    def add_request(self, request_id: str, prompt: Any, params: Any) -> None:
+        assert request_id not in self.running
+        self.seeds.append(params.seed)
+        self.running[request_id] = (prompt["prompt_token_ids"], params, [])
+
+    def abort_request(self, request_ids: list[str]) -> None:
+        self.aborted += request_ids
+        for request_id in request_ids:
+            self.running.pop(request_id, None)
+
+    def has_unfinished_requests(self) -> bool:
+        return bool(self.running)
+
+    def step(self) -> list[Any]:
+        if self.error is not None:
+            raise self.error
+        self.steps.append(len(self.running))
+        outputs = []
+        for request_id, (prompt, params, said) in list(self.running.items()):
+            said.append(prompt[-1] + len(said))
+            stopped = said[-1] in params.stop_token_ids
+            finished = stopped or len(said) >= params.max_tokens
+            reason = ("stop" if stopped else "length") if finished else None
+            chances = [{token: SimpleNamespace(logprob=-token / 10)} for token in said]
+            output = SimpleNamespace(token_ids=tuple(said), logprobs=chances, finish_reason=reason)
+            outputs.append(SimpleNamespace(request_id=request_id, finished=finished, outputs=[output]))
+            if finished:
+                del self.running[request_id]
+        return outputs
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def policy(engine: Engine, tokenizer: Any) -> VLLMPolicy:
+    made = VLLMPolicy(
+        ChatCodec(tokenizer),
+        end_ids=[30],
+        context=128,
+        sampling=Sampling(0.7, seed=5),
+        make_params=lambda **given: SimpleNamespace(**given),
+    )
+    made.use(engine)
+    return made
+
+
+async def ask(policy: VLLMPolicy, last: int, budget: int = 5, session: str = "s") -> Generation:
+    return await policy.generate([7, last], budget, session)
+
+
+def together(*work: Any) -> list[Any]:
+    async def gathered() -> list[Any]:
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    return asyncio.run(asyncio.wait_for(gathered(), 30))
+
+
+def test_tokens_come_back_as_they_were_sampled_with_their_logprobs(policy: VLLMPolicy):
+    policy.updated(4)
+    assert isinstance(policy, TokenPolicy)
+    [cut, ended] = together(ask(policy, 10), ask(policy, 28, session="t"))
+    assert cut == Generation([10, 11, 12, 13, 14], [-1.0, -1.1, -1.2, -1.3, -1.4], "length", 4)
+    assert (ended.ids, ended.finish) == ([28, 29, 30], "stop")
+
+
+def test_nobody_waits_for_the_longest_turn(policy: VLLMPolicy, engine: Engine):
+    order: list[str] = []
+
+    async def turns(name: str, count: int, budget: int) -> None:
+        for _ in range(count):
+            await ask(policy, 40, budget, name)
+        order.append(name)
+
+    together(turns("long", 1, 12), turns("short", 3, 3))
+    assert order == ["short", "long"]
+    assert sum(engine.steps) == 12 + 9
+    assert len(engine.steps) <= 12 + 3
+
+
+def test_what_is_drawn_depends_on_the_conversation_alone(policy: VLLMPolicy, engine: Engine):
+    together(ask(policy, 10), ask(policy, 11, session="t"))
+    together(ask(policy, 11, session="t"))
+    policy.updated(1)
+    together(ask(policy, 10))
+    first, other, again, later = engine.seeds
+    assert other == again
+    assert len({first, other, later}) == 3
+
+
+def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
+    async def give_up() -> None:
+        waiting = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
+        while not engine.running:
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        never_begun = asyncio.create_task(ask(policy, 40, 10_000, "never"))
+        await asyncio.sleep(0)
+        never_begun.cancel()
+
+    _, said = together(give_up(), ask(policy, 10))
+    assert said.ids == [10, 11, 12, 13, 14]
+    together(ask(policy, 12))
+    assert [name.rpartition("/")[0] for name in engine.aborted][:1] == ["gone"]
+    assert engine.running == {}
+
+
+def test_an_error_of_the_engine_reaches_everyone_who_waits(policy: VLLMPolicy, engine: Engine):
+    engine.error = RuntimeError("the engine is dead")
+    found = together(*(ask(policy, 10 + i, session=str(i)) for i in range(3)))
+    assert [str(error) for error in found] == ["the engine is dead"] * 3
+    engine.error = None
+    [said] = together(ask(policy, 10))
+    assert said.ids == [10, 11, 12, 13, 14]
+
+
+def test_too_little_memory_gives_advice(policy: VLLMPolicy, engine: Engine):
+    engine.error = torch.OutOfMemoryError("CUDA out of memory.")
+    [error] = together(ask(policy, 10))
+    assert isinstance(error, UsageError)
+    assert "vllm_memory" in str(error)
+
+
+def test_without_an_engine_it_says_so(policy: VLLMPolicy):
+    policy.use(None)
+    [error] = together(ask(policy, 10))
+    assert isinstance(error, InfrastructureError)
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_without_vllm_the_command_to_install_it_is_named(tokenizer: Any):
+    with pytest.raises(MissingExtra, match=r"agentgym-suite\[vllm\]"):
+        VLLMPolicy(ChatCodec(tokenizer), end_ids=[30], context=128)

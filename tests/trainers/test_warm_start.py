@@ -1,0 +1,126 @@
+"""The warm start: supervised learning on solutions, once per set of settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from agentgym.envs.guess import GuessEnv
+from agentgym.env import Solution
+from agentgym.errors import UsageError
+from agentgym.messages import ToolCall
+from agentgym.registry import register
+from agentgym.task import Task
+from agentgym.trainers.tiny import TinyShape
+from agentgym.trainers.warm_start import WarmStart, cache_folder, solutions, warm_started
+
+pytestmark = pytest.mark.train
+
+SETTINGS = WarmStart(
+    env="guess",
+    env_kwargs={"dialect": "compact"},
+    shape=TinyShape(vocabulary=320, hidden=32, layers=1, heads=2, feed_forward=64, context=256),
+    steps=2,
+    tasks=4,
+    batch=2,
+    learning_rate=1e-2,
+    seed=0,
+)
+
+
+class Steps:
+    """Notes what was reported."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        self.seen.append(what)
+
+
+class Interrupted(Steps):
+    """Stops the work when it reports something for the first time."""
+
+    def __init__(self, at: str):
+        super().__init__()
+        self._at = at
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        if what == self._at:
+            raise KeyboardInterrupt
+
+
+def weights(made: tuple[Any, Any]) -> dict[str, torch.Tensor]:
+    return made[0].state_dict()
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_second_run_takes_the_model_from_the_cache():
+    first, second = Steps(), Steps()
+    made = warm_started(SETTINGS, first)
+    again = warm_started(SETTINGS, second)
+    assert "warm start" in first.seen
+    assert second.seen == []
+    assert equal(weights(made), weights(again))
+    assert made[1].get_vocab() == again[1].get_vocab()
+
+
+def test_the_same_settings_give_the_same_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    one = weights(warm_started(SETTINGS, Steps()))
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "elsewhere"))
+    assert equal(one, weights(warm_started(SETTINGS, Steps())))
+
+
+def test_other_settings_give_another_model():
+    longer = replace(SETTINGS, steps=3)
+    assert longer.key != SETTINGS.key
+    assert not equal(weights(warm_started(SETTINGS, Steps())), weights(warm_started(longer, Steps())))
+
+
+@pytest.mark.parametrize("at", ["solving tasks", "learning a tokenizer", "warm start"])
+def test_interrupted_making_leaves_nothing_behind(at: str):
+    with pytest.raises(KeyboardInterrupt):
+        warm_started(SETTINGS, Interrupted(at))
+    assert not (cache_folder() / "tiny" / SETTINGS.key).exists()
+    steps = Steps()
+    warm_started(SETTINGS, steps)
+    assert "warm start" in steps.seen
+
+
+def test_a_folder_that_is_not_complete_is_made_again():
+    half = cache_folder() / "tiny" / SETTINGS.key
+    half.mkdir(parents=True)
+    (half / "model.safetensors").write_bytes(b"half")
+    warm_started(SETTINGS, Steps())
+    assert (half / "config.json").is_file()
+
+
+def test_solutions_are_of_training_tasks_and_solve_them():
+    found = solutions("guess", {"dialect": "compact"}, 5, 0, Steps())
+    assert len(found) == 5
+    assert all(t.success and t.split == "train" for t in found)
+
+
+class HopelessEnv(GuessEnv):
+    """An environment whose solution does not solve its tasks."""
+
+    max_turns = 1
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("guess", {"number": task.gold["number"] % 10 + 1})
+
+
+def test_a_solution_that_does_not_solve_its_task_is_reported():
+    register("tests/hopeless-v0", HopelessEnv)
+    with pytest.raises(UsageError, match=r"solution\(\) does not solve"):
+        solutions("tests/hopeless-v0", {"dialect": "compact"}, 3, 0, Steps())
