@@ -73,4 +73,5 @@ class ChatCodec:
 
 def _answering(observation: Sequence[Message]) -> list[dict[str, Any]]:
     """Return an observation as templates take it: a tool message needs no more than its role and content."""
-    return [{key: message[key] for key in ("role", "name", "content") if key in message} for message in observation]
+    taken = ("role", "name", "content")
+    return [{key: value for key, value in message.items() if key in taken} for message in observation]

@@ -18,7 +18,7 @@ from agentgym.trainers.credit import Credit
 from agentgym.trajectory import Trajectory
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 
 class Rollouts(Protocol):
@@ -73,7 +73,7 @@ class AgentGRPOTrainer(GRPOTrainer):
 
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
         """Return advantages, `(rows, completion tokens)`: each turn's on its sampled tokens, 0 elsewhere."""
-        size = self.num_generations if self.model.training else self.num_generations_eval
+        size = (self.num_generations if self._is_training else self.num_generations_eval) or 1
         everyone: list[Trajectory] = gather_object(trajectories)  # groups may straddle ranks
         per_turn = self._credit.advantages(everyone, [row // size for row in range(len(everyone))])
         first = self.accelerator.process_index * len(trajectories)
@@ -90,12 +90,16 @@ class AgentGRPOTrainer(GRPOTrainer):
         # In vLLM server mode rank 0 pushes the weights; the others must not sample before it has.
         self.accelerator.wait_for_everyone()
         first = self.accelerator.process_index * len(self._rows)
-        trajectories = self._rollouts(self._rows, self.state.global_step, training=self.model.training, first=first)
+        trajectories = self._rollouts(self._rows, self.state.global_step, training=self._is_training, first=first)
         if len(trajectories) != len(self._rows):
             raise RuntimeError(f"{len(self._rows)} trajectories were asked for, {len(trajectories)} came back")
         if self._on_batch is not None:
             self._on_batch(gather_object(trajectories), self.state.global_step)
         return trajectories
+
+    @property
+    def _is_training(self) -> bool:
+        return self.model is not None and self.model.training
 
     def episode_rewards(self, trajectories: list[Trajectory]) -> list[float | None]:
         """Return the reward of each trajectory that TRL logs; `None` for one that failed."""
@@ -141,7 +145,7 @@ def completion_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
     return tokens.completion_ids, tokens.loss_mask
 
 
-def _roll_out(prompts: list[Any], trainer: AgentGRPOTrainer) -> dict[str, Any]:
+def _roll_out(prompts: list[Any], trainer: Any) -> dict[str, Any]:
     """TRL's `rollout_func`: one row per prompt, in the same order."""
     trajectories = trainer.run_rollouts()
     completions = [completion_of(trajectory) for trajectory in trajectories]

@@ -17,14 +17,16 @@ def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit, group_size
     if not played:
         return metrics
     calls = sum(t.counts.get("calls", 0) for t in played)
+    # The grading of an interruption is not a turn of the model's.
+    turns = sum(turn.action is not None for t in played for turn in t.turns)
     rewards = credit.logged_rewards(trajectories)
     metrics |= {
         "reward": fmean(reward for reward in rewards if reward is not None),
         "success": fmean(t.success for t in played),
-        "turns": fmean(len(t.turns) for t in played),
+        "turns": turns / len(played),
         "truncated": fmean(t.ending is Ending.TRUNCATED for t in played),
         "tool_errors": sum(t.counts.get("tool_errors", 0) for t in played) / max(1, calls),
-        "format_errors": sum(t.counts.get("format_errors", 0) for t in played) / sum(len(t.turns) for t in played),
+        "format_errors": sum(t.counts.get("format_errors", 0) for t in played) / max(1, turns),
         "flat_groups": flat_groups(rewards, group_size),
         "sampled_tokens": fmean(t.tokens.sampled for t in played if t.tokens),
     }

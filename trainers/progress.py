@@ -8,7 +8,15 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 _COLUMNS = (
     ("reward", "reward", "{:.3f}"),
@@ -39,7 +47,7 @@ class RunProgress:
             console=console,
             refresh_per_second=2,
         )
-        self._known: dict[str, int] = {}
+        self._known: dict[str, TaskID] = {}
         self._lines = 0
 
     def __enter__(self) -> Self:
@@ -65,7 +73,9 @@ class RunProgress:
         """Print a step's metrics, with headings every twenty lines."""
         shown = [column for column in _COLUMNS if column[0] in metrics]
         if self._lines % 20 == 0:
-            self.console.print("[dim]" + " ".join(["step", *(f"{heading:>7}" for _, heading, _ in shown)]), soft_wrap=True)
+            self.console.print(
+                "[dim]" + " ".join(["step", *(f"{heading:>7}" for _, heading, _ in shown)]), soft_wrap=True
+            )
         self._lines += 1
         values = (f"{form.format(metrics[name]):>7}" for name, _, form in shown)
         self.console.print(" ".join([f"{step:>4}", *values]), highlight=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import TaskSource
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
-from agentgym.trainers.grpo import GRPOConfig
+from agentgym.trainers.grpo import GRPOConfig  # pyright: ignore[reportPrivateImportUsage]
 from agentgym.trainers.policies import default_dialect
 from agentgym.trainers.versions import checkpointing
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets.utils import logging as datasets_logging
 from rich.console import Console
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
-from agentgym.errors import UsageError
+from agentgym.errors import UsageError, require
 from agentgym.evaluation import Summary, evaluate
 from agentgym.policy import Policy
 from agentgym.rollout import EnvFactory
@@ -34,8 +33,9 @@ from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.metrics import batch_metrics
 from agentgym.trainers.policies import load_model, policy_of
 from agentgym.trainers.progress import RunProgress, Stopwatch
-from agentgym.trainers.records import MarkComplete, MetricsFile, last_checkpoint, read_metrics
+from agentgym.trainers.records import MarkComplete, last_checkpoint, read_metrics
 from agentgym.trainers.report import draw_curve
+from agentgym.trainers.run_log import RunLog
 from agentgym.trainers.setup import (
     credit_of,
     env_factory,
@@ -70,6 +70,8 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
     place = ranks.join()
     console = console or Console(quiet=not place.is_main_process)
     watch = Stopwatch()
+    if config.use_vllm:
+        require("vllm", "vllm")
     factory = env_factory(config)
     source, scheme = probe(factory)
     check_split(source, config.eval_split)
@@ -157,7 +159,7 @@ class _Run:
             refill_rounds=config.refill_rounds,
             seed=config.seed,
         )
-        self._log = _Log(config, progress)
+        self._log = RunLog(config, progress)
         self._trainer = AgentGRPOTrainer(
             model=model,
             args=arguments,
@@ -167,8 +169,10 @@ class _Run:
             rollouts=self._rollouts,
             credit=credit,
             on_batch=self._on_batch,
-            callbacks=[MarkComplete(), self._log],
+            callbacks=[MarkComplete()],
         )
+        # Before those that report elsewhere: what it adds to the log is for them too.
+        self._trainer.callback_handler.callbacks.insert(0, self._log)
         self._trainer.remove_callback(PrinterCallback)  # progress is shown by ours
         refuse_sharded(config, self._trainer.accelerator)
         _adopt(self._policy, self._trainer)
@@ -205,60 +209,6 @@ class _Run:
         if (kl := self._start.divergence(self._trainer.model, sampled)) is not None:
             metrics["kl_to_start"] = kl
         self._log.batch(metrics, sampled)
-
-
-class _Log(TrainerCallback):
-    """Puts each step's metrics into the JSONL file, TRL's own log and the terminal; warns of a plateau."""
-
-    def __init__(self, config: TrainConfig, progress: RunProgress):
-        self._config, self._progress = config, progress
-        self._file: MetricsFile | None = None
-        self._batch: dict[str, float] = {}
-        self._tokens = 0
-        self._watch = Stopwatch()
-        self._flat = 0
-
-    def open(self, resume_at: int | None) -> None:
-        """Open the metrics file, keeping the lines up to a resumed step."""
-        self._file = MetricsFile(self._config.folder / "metrics.jsonl", resume_at=resume_at)
-        self._watch.lap()
-
-    def close(self) -> None:
-        """Close the metrics file."""
-        if self._file is not None:
-            self._file.close()
-
-    def batch(self, metrics: dict[str, float], trajectories: Sequence[Trajectory]) -> None:
-        """Take the metrics of the batch that was just sampled."""
-        self._batch = metrics
-        self._tokens = sum(len(t.tokens) for t in trajectories if t.tokens)
-        self._flat = self._flat + 1 if metrics.get("flat_groups") == 1.0 else 0
-        if self._flat == self._config.plateau_warning:
-            self._progress.say(
-                f"[yellow]Every reward was equal within its group for {self._flat} steps: nothing can be learned. "
-                "Choose easier tasks (env_kwargs: difficulty), a longer warm start (warm_start_steps), a larger "
-                "group_size, or --credit gated, which tells failures apart."
-            )
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
-        """Write a line; TRL logs once per step."""
-        if logs is None or "loss" not in logs or self._file is None:
-            return
-        step = state.global_step // optimizer_steps(self._config)
-        seconds = self._watch.lap()
-        metrics = self._batch | {name: logs[name] for name in ("loss", "entropy", "grad_norm") if name in logs}
-        metrics |= {
-            "learning_rate": logs["learning_rate"],
-            "seconds": seconds,
-            "tokens_per_second": self._tokens / seconds,
-        }
-        if "clip_ratio/region_mean" in logs:
-            metrics["clipped"] = logs["clip_ratio/region_mean"]
-        logs.update({f"agentgym/{name}": value for name, value in metrics.items()})
-        if state.is_world_process_zero:
-            self._file.write({"step": step, **metrics})
-            self._progress.step(step, metrics)
-            self._progress("training", step, self._config.steps)
 
 
 def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> None:

@@ -159,7 +159,7 @@ def _settle(request: _Request, output: Any, version: int) -> None:
         return
     said = output.outputs[0]
     ids = list(said.token_ids)
-    logprobs = [chances[token].logprob for token, chances in zip(ids, said.logprobs or (), strict=True)]
+    logprobs: list[float] = [chances[token].logprob for token, chances in zip(ids, said.logprobs, strict=True)]
     finish: Literal["stop", "length"] = "stop" if said.finish_reason == "stop" else "length"
     request.done.set_result(Generation(ids, logprobs, finish, version))
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-from trl import SFTConfig, SFTTrainer
+from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
@@ -30,7 +30,7 @@ from agentgym.trajectory import Trajectory
 Progress = Callable[[str, int, int], None]
 """Told `(what, done, of)` while something long runs."""
 
-_RECIPE_VERSION = 2
+_RECIPE_VERSION = 3
 """Part of the cache key: raise it when the same settings would give another model."""
 
 
@@ -116,13 +116,16 @@ def _fine_tune(
     model: Any, tokenizer: Any, trajectories: list[Trajectory], settings: WarmStart, progress: Progress
 ) -> None:
     # Only what a template needs: SFT renders the very conversation that a rollout renders piece by piece.
-    rows = [{"messages": [{"role": m["role"], "content": text_of(m)} for m in t.messages]} for t in trajectories]
+    rows = [{"messages": [{"role": m.get("role"), "content": text_of(m)} for m in t.messages]} for t in trajectories]
     arguments = SFTConfig(
         output_dir=str(cache_folder() / "sft"),
         max_steps=settings.steps,
         per_device_train_batch_size=settings.batch,
         learning_rate=settings.learning_rate,
-        lr_scheduler_type="cosine",
+        # Not down to zero: what follows goes on at a rate of this size, and a policy that has settled into a sharp
+        # minimum loses a third of its success at the first such step.
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr_rate": 0.3},
         warmup_steps=min(20, settings.steps // 5),
         weight_decay=0.01,
         max_length=settings.shape.context,

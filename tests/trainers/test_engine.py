@@ -272,7 +272,7 @@ def test_giving_up_a_turn_during_a_pass_does_not_disturb_the_others(model: Any, 
     async def together() -> list[Any]:
         nonlocal given_up
         given_up = asyncio.create_task(leave())
-        return await asyncio.gather(given_up, talk(sampler, "s1", PROMPTS[1]), return_exceptions=True)
+        return list(await asyncio.gather(given_up, talk(sampler, "s1", PROMPTS[1]), return_exceptions=True))
 
     given_up: asyncio.Task[None]
     sampler._advance = slowly  # type: ignore[method-assign]

@@ -20,8 +20,16 @@ pytestmark = pytest.mark.train
 
 
 def episode(outcome: float, reason: Reason = Reason.ANSWERED, **counts: int) -> Trajectory:
-    turns = [Turn("a", [], {"outcome": 0.0, "format": 1.0}, 0.0), Turn("b", [], {"outcome": outcome, "format": 0.0}, 0.0)]
-    return Trajectory("t", "env", "task", "hash", 0, "policy", [], turns=turns, reason=reason, counts=counts)
+    turns = [
+        Turn("a", [], {"outcome": 0.0, "format": 1.0}, 0.0),
+        Turn("b", [], {"outcome": outcome, "format": 0.0}, 0.0),
+    ]
+    if reason is Reason.MAX_TURNS:
+        turns.append(Turn(None, [], {"outcome": 0.0, "format": 0.0}, 0.0))
+    tokens = Tokens([1, 2], [3, 4, 5], [1, 0, 1], [0.0] * 3, [0] * 3)
+    return Trajectory(
+        "t", "env", "task", "hash", 0, "policy", [], turns=turns, reason=reason, counts=counts, tokens=tokens
+    )
 
 
 def test_metrics_are_means_over_the_episodes_that_were_played():
@@ -35,7 +43,7 @@ def test_metrics_are_means_over_the_episodes_that_were_played():
     assert metrics["reward"] == metrics["success"] == metrics["truncated"] == 0.5
     assert metrics["tool_errors"] == 1 / 4
     assert metrics["format_errors"] == 2 / 4
-    assert metrics["turns"] == 2
+    assert metrics["turns"] == metrics["sampled_tokens"] == 2
     assert metrics["channel/format"] == 1.0
     assert metrics["flat_groups"] == 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,18 @@ def test_settings_for_accelerate_are_not_recipes():
 
 
 def test_every_setting_is_a_flag():
-    words = ["--steps", "3", "--learning-rate=5e-4", "--bf16", "--max-tokens", "null", "--env", "null", "--report-to", "[]"]
+    words = [
+        "--steps",
+        "3",
+        "--learning-rate=5e-4",
+        "--bf16",
+        "--max-tokens",
+        "null",
+        "--env",
+        "null",
+        "--report-to",
+        "[]",
+    ]
     recipe, overrides, wants = parse([*words, "--set", "difficulty=[1, 2]", "--recipe", "sql", "--show-config"])
     assert recipe == "sql"
     assert wants == {"show-config"}
@@ -130,7 +142,7 @@ def test_a_wrong_setting_gets_a_line_that_says_what_is_wrong(name: str, value: A
 
 
 def test_an_unknown_recipe_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match="no recipe 'sqll'.*one of: .*sql-qwen3-full"):
+    with pytest.raises(UsageError, match=r"no recipe 'sqll'.*one of: .*sql-qwen3-full"):
         load_config("sqll")
 
 
@@ -142,7 +154,7 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: str):
 
 
 def test_a_folder_name_with_unknown_parts_is_refused():
-    with pytest.raises(UsageError, match="only {env}, {credit} and {seed}"):
+    with pytest.raises(UsageError, match=r"only \{env\}, \{credit\} and \{seed\}"):
         _ = TrainConfig(output_dir="runs/{model}").folder
 
 
@@ -160,7 +172,7 @@ def test_the_batch_must_fit_the_devices():
 
 def test_every_setting_is_explained():
     lines = describe(TrainConfig()).splitlines()
-    explained = {line.partition(":")[0] for before, line in zip(lines, lines[1:], strict=False) if before[0] == "#"}
+    explained = {line.partition(":")[0] for before, line in pairwise(lines) if before[0] == "#"}
     assert set(FIELDS) <= explained
 
 
@@ -181,7 +193,7 @@ def test_the_folder_tells_runs_apart():
 def test_all_losses_are_known_to_trl():
     import inspect
 
-    from trl import GRPOTrainer
+    from trl import GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
     source = inspect.getsource(GRPOTrainer._compute_loss)
     assert all(f'"{loss}"' in source for loss in LOSSES)

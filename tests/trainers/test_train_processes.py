@@ -52,7 +52,7 @@ def test_a_killed_run_loses_only_the_steps_since_its_last_checkpoint(small: Any)
     process = start(config)
     wait_for(process, Path("run"))
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     assert not (Path("run") / "model").exists()
     kept = last_checkpoint(Path("run"))
     assert kept is not None

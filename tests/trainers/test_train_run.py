@@ -14,6 +14,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM
 
 from agentgym.errors import InfrastructureError, UsageError
@@ -39,6 +40,11 @@ def go(config: TrainConfig) -> str:
 def lines(folder: Path) -> list[dict[str, float]]:
     found = list(read_metrics(folder / "metrics.jsonl"))
     return [{k: v for k, v in line.items() if k not in UNSTABLE} for line in found]
+
+
+def tensorboard_tags(folder: Path) -> set[str]:
+    events = EventAccumulator(str(folder)).Reload()
+    return set(events.Tags()["scalars"])
 
 
 def assert_alike(one: Path, other: Path) -> None:
@@ -71,7 +77,8 @@ def test_a_run_writes_its_records(small: Any):
     assert set(summary) >= {"before", "after", "minutes"}
     assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert 1 <= len(list(read_jsonl(run / "samples.jsonl"))) <= 3
-    assert list(run.rglob("events.out.tfevents*"))
+    [events] = {path.parent for path in run.rglob("events.out.tfevents*")}
+    assert {"train/loss", "train/agentgym/success", "train/agentgym/kl_to_start"} <= tensorboard_tags(events)
     assert "held-out success before" in said
     assert load_config(str(run / "config.yaml")) == config
 
@@ -101,7 +108,11 @@ def test_groups_in_which_nothing_can_be_learned_are_replaced(small: Any, letters
 
 @pytest.mark.slow
 def test_training_raises_the_reward(small: Any):
-    go(small(output_dir="run", steps=12, groups=8, group_size=8, updates_per_step=1, learning_rate=5e-3, save_every=100))
+    go(
+        small(
+            output_dir="run", steps=12, groups=8, group_size=8, updates_per_step=1, learning_rate=5e-3, save_every=100
+        )
+    )
     rewards = [line["reward"] for line in lines(Path("run"))]
     assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2
 

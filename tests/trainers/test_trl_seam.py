@@ -13,13 +13,13 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 from packaging.requirements import Requirement
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.errors import UsageError
 from agentgym.trainers.batches import task_rows
+from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.setup import grpo_config
-from agentgym.trainers.config import LOSSES, TrainConfig
 
 pytestmark = pytest.mark.train
 
@@ -59,7 +59,9 @@ def test_prompts_come_in_contiguous_groups(trainer_of: Any, canned: Any):
 
 def test_every_update_of_a_step_uses_the_same_rollouts(trainer_of: Any, canned: Any):
     rollouts = canned()
-    trainer = trainer_of(rollouts, steps=2, groups=4, group_size=2, updates_per_step=2, epochs_per_step=2, micro_batch=2)
+    trainer = trainer_of(
+        rollouts, steps=2, groups=4, group_size=2, updates_per_step=2, epochs_per_step=2, micro_batch=2
+    )
     trainer.train()
     assert [len(rows) for rows in rollouts.rows] == [8, 8]
     assert trainer.state.global_step == 8
@@ -194,9 +196,10 @@ def test_settings_that_lose_turn_credit_are_refused(settings: dict[str, Any], me
 def test_trl_must_not_run_its_own_loop(argument: str, canned: Any):
     from agentgym.trainers.credit import Credit
 
+    settings: dict[str, Any] = {argument: [print]}
     arguments = GRPOConfig(output_dir="run", use_cpu=True, bf16=False, vllm_importance_sampling_mode="token_truncate")
     with pytest.raises(UsageError, match=f"{argument}= is not for this trainer"):
-        AgentGRPOTrainer(rollouts=canned(), credit=Credit(), args=arguments, **{argument: [print]})
+        AgentGRPOTrainer(rollouts=canned(), credit=Credit(), args=arguments, **settings)
 
 
 def test_our_own_settings_pass_the_guards():

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import io
+import json
+import sys
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,21 +18,25 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
+from rich.console import Console
 
 from agentgym.errors import InfrastructureError, MissingExtra, UsageError
 from agentgym.policy import Generation, TokenPolicy
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.engine import Sampling
+from agentgym.trainers.records import read_metrics
+from agentgym.trainers.train import train
 from agentgym.trainers.vllm_engine import VLLMPolicy
+from agentgym.trajectory import read_jsonl
 
 pytestmark = pytest.mark.train
 
 
 class Engine:
-    """Says `start, start + 1, ...` after a prompt that ends with `start`, one token a step, until the parameters stop it."""
+    """Says `start, start + 1, ...` after a prompt that ends with `start`, one token a step, as long as it may."""
 
     def __init__(self) -> None:
-        self.running: dict[str, tuple[list[int], Any, list[int]]] = {}
+        self.running: dict[str, tuple[list[int], Any, list[Any]]] = {}
         self.steps: list[int] = []
         self.aborted: list[str] = []
         self.seeds: list[int] = []
@@ -168,3 +178,60 @@ def test_without_an_engine_it_says_so(policy: VLLMPolicy):
 def test_without_vllm_the_command_to_install_it_is_named(tokenizer: Any):
     with pytest.raises(MissingExtra, match=r"agentgym-suite\[vllm\]"):
         VLLMPolicy(ChatCodec(tokenizer), end_ids=[30], context=128)
+
+
+# A whole run, with a stand-in for the engine that TRL makes.
+
+
+class ModelEngine(Engine):
+    """Samples from a copy of the model, which is only as new as the last weights it was given."""
+
+    def __init__(self, model: Any):
+        super().__init__()
+        self.model = copy.deepcopy(model)
+
+    @torch.inference_mode()
+    def step(self) -> list[Any]:
+        outputs = []
+        for request_id, (prompt, params, said) in list(self.running.items()):
+            logits = self.model(input_ids=torch.tensor([prompt + [token for token, _ in said]])).logits[0, -1]
+            logprobs = torch.log_softmax(logits / params.temperature, dim=-1)
+            draw = torch.Generator().manual_seed(params.seed + len(said))
+            token = int(torch.multinomial(logprobs.exp(), 1, generator=draw))
+            said.append((token, logprobs[token].item()))
+            if (stopped := token in params.stop_token_ids) or len(said) >= params.max_tokens:
+                del self.running[request_id]
+                chances = [{token: SimpleNamespace(logprob=logprob)} for token, logprob in said]
+                ids, reason = tuple(token for token, _ in said), "stop" if stopped else "length"
+                output = SimpleNamespace(token_ids=ids, logprobs=chances, finish_reason=reason)
+                outputs.append(SimpleNamespace(request_id=request_id, finished=True, outputs=[output]))
+        return outputs
+
+
+class FakeGeneration:
+    """Stands in for `trl.generation.VLLMGeneration`."""
+
+    def __init__(self, model: Any, **settings: Any):
+        assert settings["mode"] == "colocate"
+        assert settings["max_model_length"] == 256
+        self.model, self.llm = model, SimpleNamespace(llm_engine=ModelEngine(model))
+
+    def sync_weights(self) -> None:
+        self.llm.llm_engine.model.load_state_dict(self.model.state_dict())
+
+
+def test_a_run_with_vllm_samples_from_the_weights_of_each_step(small: Any, monkeypatch: pytest.MonkeyPatch):
+    vllm: Any = ModuleType("vllm")
+    vllm.__spec__ = ModuleSpec("vllm", None)
+    vllm.SamplingParams = lambda **given: SimpleNamespace(**given)
+    monkeypatch.setitem(sys.modules, "vllm", vllm)
+    monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", FakeGeneration)
+    train(small(output_dir="run", use_vllm=True), Console(file=io.StringIO()))
+    state = json.loads((Path("run") / "checkpoint-8" / "trainer_state.json").read_text())
+    logged = [line for line in state["log_history"] if "loss" in line]
+    assert len(logged) == 4
+    for line in logged:
+        for what in ("min", "mean", "max"):
+            assert line[f"sampling/importance_sampling_ratio/{what}"] == pytest.approx(1, abs=1e-3)
+    assert len(list(read_jsonl(Path("run") / "eval-after.jsonl"))) == 6
+    assert list(read_metrics(Path("run") / "metrics.jsonl"))[-1]["kl_to_start"] > 1e-3

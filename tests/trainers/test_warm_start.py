@@ -12,8 +12,8 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
-from agentgym.envs.guess import GuessEnv
 from agentgym.env import Solution
+from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall
 from agentgym.registry import register

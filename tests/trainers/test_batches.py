@@ -1,0 +1,140 @@
+"""Which tasks a step sees, and how their rollouts are run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import InfrastructureError
+from agentgym.messages import ToolCall
+from agentgym.policy import Generation
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.task import GeneratedTasks, Task
+from agentgym.trainers.batches import BatchRollouts, task_rows
+from agentgym.trainers.credit import Credit
+
+pytestmark = pytest.mark.train
+
+
+def source(size: int | None) -> GeneratedTasks:
+    return GeneratedTasks("t", lambda split, i: Task(f"t/{split}/{i}", split, "?"), {"train": size})
+
+
+def indices(size: int | None, count: int, seed: int = 0) -> list[int]:
+    return list(task_rows(source(size), count, seed)["index"])
+
+
+def test_the_order_of_tasks_depends_on_the_seed_alone():
+    assert indices(10, 25) == indices(10, 25) != indices(10, 25, seed=1)
+    assert indices(None, 5) != indices(None, 5, seed=1)
+
+
+def test_every_task_comes_once_before_any_comes_again():
+    drawn = indices(10, 25)
+    assert sorted(drawn[:10]) == sorted(drawn[10:20]) == list(range(10))
+    assert drawn[:10] != drawn[10:20]
+
+
+def test_a_longer_run_begins_with_the_tasks_of_a_shorter_one():
+    assert indices(10, 25)[:12] == indices(10, 12)
+    assert indices(None, 8)[:3] == indices(None, 3)
+
+
+def test_tasks_without_end_never_repeat():
+    assert len(set(indices(None, 500))) == 500
+
+
+class Letters:
+    """A codec over code points; 0 ends a message."""
+
+    def open(self, messages: Sequence[Any], tools: Sequence[Any]) -> list[int]:
+        return [1]
+
+    def extend(self, observation: Sequence[Any], last_id: int) -> list[int]:
+        return [1]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(chr(i) for i in ids if i)
+
+
+class Guesser:
+    """Guesses the same number in every turn, except that some sessions say something that cannot be read."""
+
+    name, context = "guesser", 10_000
+
+    def __init__(self, unreadable: Any = lambda session: False):
+        self.codec, self.sessions, self.versions = Letters(), [], []
+        self._unreadable = unreadable
+        self._call = GuessEnv(dialect="compact").dialect.render("", [ToolCall("guess", {"number": 1})], GuessEnv.tools)
+
+    def updated(self, version: int) -> None:
+        self.versions.append(version)
+
+    def release(self, session: str) -> None: ...
+
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+        self.sessions.append(session)
+        said = [*map(ord, "?" if self._unreadable(session) else self._call), 0]
+        return Generation(said, [-1.0] * len(said), "stop")
+
+
+def rollouts(policy: Any, refill_rounds: int = 0, **kwargs: Any) -> BatchRollouts:
+    factory = EnvFactory("guess", {"dialect": "compact", "max_turns": 1, **kwargs})
+    tasks = GuessEnv.default_tasks()
+    scheme = GuessEnv.scheme
+    credit = Credit(scheme=scheme)
+    return BatchRollouts(policy, factory, tasks, credit, Limits(retries=0), refill_rounds=refill_rounds)
+
+
+def rows(*indices: int, group_size: int = 2) -> list[dict[str, Any]]:
+    return [{"index": index, "env_seed": index} for index in indices for _ in range(group_size)]
+
+
+def test_each_row_gets_its_trajectory_in_order():
+    policy = Guesser()
+    found = rollouts(policy)(rows(5, 3), 7, training=True)
+    assert [t.task_id for t in found] == [f"guess/train/{i}" for i in (5, 5, 3, 3)]
+    assert [t.attempt for t in found] == [0, 1, 2, 3]
+    assert policy.versions == [7]
+
+
+def test_no_two_trajectories_of_a_step_are_drawn_alike_even_on_several_processes():
+    """A group may straddle processes; what is drawn depends on the name of the session."""
+    one, other = Guesser(), Guesser()
+    rollouts(one)(rows(5, 3), 0, training=True, first=0)
+    rollouts(other)(rows(3, 4), 0, training=True, first=4)
+    assert len({*one.sessions, *other.sessions}) == 8
+
+
+def test_flat_groups_are_replaced_by_fresh_tasks_while_others_stay():
+    def unreadable(session: str) -> bool:
+        return session.endswith("#0")
+
+    batch = rollouts(Guesser(unreadable), refill_rounds=1)
+    solved = next(i for i in range(10_000) if GuessEnv.default_tasks().get("train", i).gold["number"] == 1)
+    found = batch(rows(solved, 3), 0, training=True)
+    assert [t.task_id for t in found[:2]] == [f"guess/train/{solved}"] * 2
+    assert [t.outcome for t in found[:2]] == [0.0, 1.0]
+    fresh = {t.task_id for t in found[2:]}
+    assert len(fresh) == 1
+    assert fresh != {"guess/train/3"}
+    assert [t.task_id for t in batch.first_round[2:]] == ["guess/train/3"] * 2
+
+
+def test_evaluation_replaces_nothing():
+    found = rollouts(Guesser(), refill_rounds=3)(rows(4), 0, training=False)
+    assert {t.task_id for t in found} == {"guess/train/4"}
+
+
+def test_a_step_in_which_everything_fails_is_an_error():
+    class Mute(Guesser):
+        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+            raise ConnectionError("no answer")
+
+    with pytest.raises(InfrastructureError, match=r"all 2 episodes of a step failed; .*no answer"):
+        rollouts(Mute())(rows(1), 0, training=True)
