@@ -183,3 +183,29 @@ def small(letters: Any, checkpoint: Path) -> Any:
     from agentgym.trainers.config import load_config
 
     return lambda **settings: load_config(None, {**SMALL, "model": str(checkpoint), **settings})
+
+
+def _sampled_from(model_folder: Path, trajectories: Path) -> float:
+    """How far recorded log-probabilities are from those of a saved model, at most."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from agentgym.trajectory import read_jsonl
+
+    model, gaps = AutoModelForCausalLM.from_pretrained(model_folder), []
+    for recorded in read_jsonl(trajectories):
+        tokens = recorded.tokens
+        assert tokens is not None
+        ids = torch.tensor([tokens.prompt_ids + tokens.completion_ids])
+        with torch.inference_mode():
+            logprobs = torch.log_softmax(model(input_ids=ids).logits[0, len(tokens.prompt_ids) - 1 : -1], dim=-1)
+        chosen = logprobs.gather(1, torch.tensor(tokens.completion_ids)[:, None])[:, 0]
+        gap = (chosen - torch.tensor(tokens.logprobs)).abs()
+        gaps.append(gap[torch.tensor(tokens.loss_mask, dtype=torch.bool)].max().item())
+    return max(gaps)
+
+
+@pytest.fixture
+def sampled_from() -> Any:
+    """Measures how far recorded log-probabilities are from those of a saved model."""
+    return _sampled_from

@@ -16,7 +16,7 @@ import torch
 from agentgym.endings import Reason
 from agentgym.trainers.credit import Credit, CreditMode
 from agentgym.trainers.grpo import check_batch, completion_of
-from agentgym.trajectory import Tokens, Trajectory
+from agentgym.trajectory import Tokens, Trajectory, Turn
 
 pytestmark = pytest.mark.train
 
@@ -73,6 +73,17 @@ def test_the_solved_trajectory_becomes_likelier(trainer_of: Any, canned: Any, tr
     trainer.train()
     changes = [likelihood(row) - old for row, old in enumerate(before)]
     assert changes[3] > 0 > max(changes[:3])
+
+
+def test_the_grading_of_an_interruption_has_no_tokens(trainer_of: Any, canned: Any, trajectory: Any):
+    def make(row: int, rows: int) -> Any:
+        made = trajectory(row, [[20 + row, 21], [22]], 0.0)
+        made.turns.append(Turn(None, [], {"outcome": float(row % 2)}, 0.0))
+        made.reason = Reason.TOKEN_BUDGET
+        return made
+
+    batch = run(trainer_of(canned(make), Credit(CreditMode.TURN)))
+    assert batch["advantages"][1].tolist() == pytest.approx([0.866, 0.866, 0, 0, 0.866], abs=1e-3)
 
 
 # What failed.

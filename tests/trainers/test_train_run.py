@@ -117,6 +117,14 @@ def test_training_raises_the_reward(small: Any):
     assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2
 
 
+def test_held_out_tasks_are_played_with_the_weights_before_and_after(small: Any, checkpoint: Path, sampled_from: Any):
+    go(small(output_dir="run"))
+    before, after = (Path("run") / f"eval-{when}.jsonl" for when in ("before", "after"))
+    assert sampled_from(checkpoint, before) < 1e-4
+    assert sampled_from(Path("run") / "model", after) < 1e-4
+    assert sampled_from(checkpoint, after) > 1e-2
+
+
 # Going on.
 
 

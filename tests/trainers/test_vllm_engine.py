@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import io
 import json
 import sys
@@ -27,7 +26,6 @@ from agentgym.trainers.engine import Sampling
 from agentgym.trainers.records import read_metrics
 from agentgym.trainers.train import train
 from agentgym.trainers.vllm_engine import VLLMPolicy
-from agentgym.trajectory import read_jsonl
 
 pytestmark = pytest.mark.train
 
@@ -188,7 +186,9 @@ class ModelEngine(Engine):
 
     def __init__(self, model: Any):
         super().__init__()
-        self.model = copy.deepcopy(model)
+        # Not a deep copy: TRL has wrapped the forward pass, and a copy of that would still be the trainer's model.
+        self.model = type(model)(model.config).eval()
+        self.model.load_state_dict(model.state_dict())
 
     @torch.inference_mode()
     def step(self) -> list[Any]:
@@ -220,18 +220,23 @@ class FakeGeneration:
         self.llm.llm_engine.model.load_state_dict(self.model.state_dict())
 
 
-def test_a_run_with_vllm_samples_from_the_weights_of_each_step(small: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
+    small: Any, checkpoint: Path, sampled_from: Any, monkeypatch: pytest.MonkeyPatch
+):
     vllm: Any = ModuleType("vllm")
     vllm.__spec__ = ModuleSpec("vllm", None)
     vllm.SamplingParams = lambda **given: SimpleNamespace(**given)
     monkeypatch.setitem(sys.modules, "vllm", vllm)
     monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", FakeGeneration)
-    train(small(output_dir="run", use_vllm=True), Console(file=io.StringIO()))
+    train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
     state = json.loads((Path("run") / "checkpoint-8" / "trainer_state.json").read_text())
     logged = [line for line in state["log_history"] if "loss" in line]
     assert len(logged) == 4
     for line in logged:
         for what in ("min", "mean", "max"):
             assert line[f"sampling/importance_sampling_ratio/{what}"] == pytest.approx(1, abs=1e-3)
-    assert len(list(read_jsonl(Path("run") / "eval-after.jsonl"))) == 6
-    assert list(read_metrics(Path("run") / "metrics.jsonl"))[-1]["kl_to_start"] > 1e-3
+    assert sampled_from(checkpoint, Path("run") / "eval-before.jsonl") < 1e-4
+    assert sampled_from(Path("run") / "model", Path("run") / "eval-after.jsonl") < 1e-4
+    last = list(read_metrics(Path("run") / "metrics.jsonl"))[-1]
+    assert last["kl_to_start"] > 1e-3
+    assert last["grad_norm"] > 1e-3  # else the last weights would be those that were sampled from

@@ -15,7 +15,7 @@ import torch
 from agentgym.env import Solution
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
-from agentgym.messages import ToolCall
+from agentgym.messages import ToolCall, text_of
 from agentgym.registry import register
 from agentgym.task import Task
 from agentgym.trainers.tiny import TinyShape
@@ -85,6 +85,21 @@ def test_other_settings_give_another_model():
     longer = replace(SETTINGS, steps=3)
     assert longer.key != SETTINGS.key
     assert not equal(weights(warm_started(SETTINGS, Steps())), weights(warm_started(longer, Steps())))
+
+
+def test_only_what_the_assistant_says_is_learned():
+    """Afterwards the model expects the solution's words, and the prompt's no more than one that knows nothing."""
+    settings = replace(SETTINGS, steps=30, tasks=16, batch=4)
+    model, tokenizer = warm_started(settings, Steps())
+    [solved] = solutions("guess", settings.env_kwargs, 1, 1, Steps())
+    messages = [{"role": m.get("role"), "content": text_of(m)} for m in solved.messages]
+    shown = tokenizer.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
+    ids = torch.tensor([shown["input_ids"]])
+    with torch.inference_mode():
+        logprobs = torch.log_softmax(model(input_ids=ids).logits[0, :-1], dim=-1).gather(1, ids[0, 1:, None])[:, 0]
+    of_assistant = torch.tensor(shown["assistant_masks"][1:], dtype=torch.bool)
+    assert -logprobs[of_assistant].mean() < 2
+    assert -logprobs[~of_assistant].mean() > 4
 
 
 @pytest.mark.parametrize("at", ["solving tasks", "learning a tokenizer", "warm start"])
