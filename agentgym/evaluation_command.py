@@ -49,7 +49,7 @@ class EvaluationRequest:
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
     """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
-    factory = EnvFactory(full_env_id(request.env), _with_dialect(request))
+    factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = _tasks(factory, request)
     with _progress() as progress:
         policy = _policy(factory, request, progress)
@@ -80,13 +80,13 @@ def print_json(summary: Summary) -> None:
     Console().out(json.dumps(summary.to_dict(), indent=2), highlight=False)
 
 
-def _with_dialect(request: EvaluationRequest) -> dict[str, Any]:
-    """Return the environment's arguments; where the dialect is open and the policy is a model, it is the model's."""
-    kwargs = request.env_kwargs
-    if "dialect" in kwargs or not has_weights(request.policy):
-        return kwargs
+def _arguments(request: EvaluationRequest) -> dict[str, Any]:
+    """Return the environment's arguments; what is left open is as the model was trained, its dialect above all."""
+    if not has_weights(request.policy):
+        return request.env_kwargs
     require("torch", "train")
-    return kwargs | {"dialect": import_module("agentgym.trainers.policies").default_dialect(request.policy)}
+    trained = import_module("agentgym.trainers.policies").training_arguments(request.policy, request.env)
+    return trained | request.env_kwargs
 
 
 def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:

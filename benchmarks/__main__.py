@@ -13,7 +13,9 @@ from benchmarks._report import read_all
 
 def main() -> int:
     results = read_all()
-    table = Table("benchmark", "claim", "value", "goal", "holds", title="Claims")
+    table = Table(title="Claims")
+    for heading in ("benchmark", "claim", "value", "goal", "holds"):
+        table.add_column(heading, overflow="fold")
     every = True
     for name, claims in results.items():
         for claim in claims:
@@ -23,7 +25,7 @@ def main() -> int:
     scripts = sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
     for name in scripts:
         if name not in results:
-            table.add_row(name, "(not run yet)", "", "", f"python -m benchmarks.{name}")
+            table.add_row(name, "", "", "", "not run")
     Console().print(table)
     return 0 if every else 1
 

@@ -218,7 +218,7 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
         UsageError: Unknown field (with a suggestion), value of the wrong type, or numbers that do not go together.
     """
     overrides = dict(overrides or {})
-    env = str(overrides.get("env", "sql")).removeprefix("agentgym/")
+    env = short_name(str(overrides.get("env", "sql")))
     if recipe is None and (RECIPES / f"{env}.yaml").is_file():
         recipe = env
     values = read_recipe(recipe) if recipe else {}
@@ -226,6 +226,11 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     if "env_kwargs" in overrides:
         values["env_kwargs"] = values.get("env_kwargs", {}) | overrides["env_kwargs"]
     return build(values)
+
+
+def short_name(env_id: str) -> str:
+    """Return an environment's id without our namespace and its version: what recipes and folders are named by."""
+    return re.sub(r"-v\d+$", "", env_id.removeprefix("agentgym/"))
 
 
 def build(values: Mapping[str, Any]) -> TrainConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agentgym.errors import UsageError
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import TrainConfig, load_config, short_name
 from agentgym.trainers.engine import Sampling, TransformersPolicy
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.vllm_engine import VLLMPolicy
@@ -20,11 +21,33 @@ from agentgym.trainers.warm_start import WarmStart, warm_started
 TINY = "tiny"
 
 
+TRAINED = "agentgym.json"
+"""A file beside the weights of a model trained here: what it was trained on, and the dialect it speaks."""
+
+
 def default_dialect(model: str) -> str:
-    """Return the dialect a model speaks unless told otherwise: terse for a tiny one, Hermes for all others."""
-    if model == TINY or (Path(model) / "agentgym_tiny").is_file():
-        return "compact"
-    return "hermes"
+    """Return the dialect a model speaks unless told otherwise: what it was trained in here, terse for a tiny one."""
+    if (trained := Path(model) / TRAINED).is_file():
+        return json.loads(trained.read_text(encoding="utf-8"))["env_kwargs"]["dialect"]
+    return "compact" if model == TINY else "hermes"
+
+
+def training_arguments(model: str, env_id: str) -> dict[str, Any]:
+    """Return the arguments of `env_id` under which a model was trained here, its dialect among them.
+
+    For `tiny` they are those of the environment's recipe; for a model from elsewhere there is only the dialect.
+    """
+    if (trained := Path(model) / TRAINED).is_file():
+        found = json.loads(trained.read_text(encoding="utf-8"))
+        same = short_name(found["env"]) == short_name(env_id)
+        return found["env_kwargs"] if same else {"dialect": found["env_kwargs"]["dialect"]}
+    recipe = load_config(None, {"env": env_id}).env_kwargs if model == TINY else {}
+    return recipe | {"dialect": default_dialect(model)}
+
+
+def describe_training(folder: Path, env: str, env_kwargs: dict[str, Any]) -> None:
+    """Write beside a model's weights what it was trained on."""
+    (folder / TRAINED).write_text(json.dumps({"env": env, "env_kwargs": env_kwargs}, indent=1), encoding="utf-8")
 
 
 def load(
@@ -53,7 +76,8 @@ def load(
         context: Greatest length of a conversation in tokens; what the model allows by default (at most 8,192).
         progress: Told `(what, done, of)` while something long runs.
     """
-    config = TrainConfig(env=env_id, env_kwargs=env_kwargs, model=name, dialect=dialect)
+    overrides = {"env": env_id, "env_kwargs": env_kwargs, "model": name, "dialect": dialect}
+    config = load_config(None, overrides)
     model, tokenizer = load_model(config, progress or (lambda what, done, of: None))
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     return make_policy(
@@ -136,7 +160,7 @@ def warm_start_of(config: TrainConfig) -> WarmStart:
     """Return the settings of the tiny model that a run starts from."""
     dialect = config.dialect or default_dialect(TINY)
     return WarmStart(
-        env=config.env,
+        env=short_name(config.env),
         env_kwargs={**config.env_kwargs, "dialect": dialect},
         shape=TinyShape(
             vocabulary=config.tiny_vocabulary,

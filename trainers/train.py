@@ -31,7 +31,7 @@ from agentgym.trainers.engine import TransformersPolicy
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.metrics import batch_metrics
-from agentgym.trainers.policies import load_model, policy_of
+from agentgym.trainers.policies import describe_training, load_model, policy_of
 from agentgym.trainers.progress import RunProgress, Stopwatch
 from agentgym.trainers.records import MarkComplete, last_checkpoint, read_metrics
 from agentgym.trainers.report import draw_curve
@@ -141,7 +141,7 @@ class _Run:
         tokenizer: Any,
         progress: RunProgress,
     ):
-        self._config, self._credit, self._progress = config, credit, progress
+        self._config, self._factory, self._credit, self._progress = config, factory, credit, progress
         self._start = StartingPolicy(
             model, use_copy=config.track_kl and not config.lora_rank, temperature=config.temperature
         )
@@ -200,7 +200,10 @@ class _Run:
         finally:
             self._rollouts.close()
             self._log.close()
-        self._trainer.save_model(str(self._config.folder / "model"))
+        final = self._config.folder / "model"
+        self._trainer.save_model(str(final))
+        if self._trainer.is_world_process_zero():
+            describe_training(final, self._factory.env_id, self._factory.kwargs)
 
     def _on_batch(self, trajectories: list[Trajectory], updates: int) -> None:
         """Measure a batch as it was sampled, before groups were replaced."""

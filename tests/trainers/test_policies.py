@@ -1,0 +1,32 @@
+"""Which arguments a model is evaluated with when the user leaves them open."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the [train] extra")
+
+from agentgym.trainers.config import load_config
+from agentgym.trainers.policies import default_dialect, describe_training, training_arguments
+
+pytestmark = pytest.mark.train
+
+
+def test_a_model_trained_here_is_evaluated_as_it_was_trained(tmp_path):
+    describe_training(tmp_path, "sql", {"dialect": "tags", "difficulty": [2]})
+    assert training_arguments(str(tmp_path), "agentgym/sql-v0") == {"dialect": "tags", "difficulty": [2]}
+    assert default_dialect(str(tmp_path)) == "tags"
+
+
+def test_in_another_environment_only_its_dialect_is_kept(tmp_path):
+    describe_training(tmp_path, "sql", {"dialect": "tags", "difficulty": [2]})
+    assert training_arguments(str(tmp_path), "guess") == {"dialect": "tags"}
+
+
+def test_the_tiny_model_is_evaluated_under_the_recipe_it_is_made_by():
+    recipe = load_config(None, {"env": "sql"}).env_kwargs
+    assert training_arguments("tiny", "agentgym/sql-v0") == recipe | {"dialect": "compact"}
+
+
+def test_a_model_from_elsewhere_speaks_hermes(tmp_path):
+    assert training_arguments(str(tmp_path), "sql") == {"dialect": "hermes"}
