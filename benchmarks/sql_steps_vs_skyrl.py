@@ -154,10 +154,10 @@ def main() -> None:
         )["version"]
     right = [row["right"] for row in checks if row["name"] == "agentgym"]
     claims = [
-        Claim("sql_steps_vs_skyrl", against(rows, "sqlite, groups of 8"), ">=", 15),
-        Claim("sql_steps_vs_skyrl_no_repeats", against(rows, "sqlite, no repeats"), ">=", 15),
-        Claim("sql_steps_vs_skyrl_duckdb", against(rows, "duckdb, groups of 8"), ">=", 5),
-        Claim("sql_steps_vs_skyrl_duckdb_no_repeats", against(rows, "duckdb, no repeats"), ">=", 5),
+        Claim("sql_steps_vs_skyrl_groups_of_8", against(rows, "sqlite, groups of 8"), ">=", 15),
+        Claim("sql_steps_vs_skyrl", against(rows, "sqlite, no repeats"), ">=", 15),
+        Claim("sql_steps_vs_skyrl_duckdb_groups_of_8", against(rows, "duckdb, groups of 8"), ">=", 5),
+        Claim("sql_steps_vs_skyrl_duckdb", against(rows, "duckdb, no repeats"), ">=", 5),
         Claim("sql_steps_vs_sqlite3", against(rows, "sqlite, no repeats", "plain sqlite3"), ">=", 0.3),
         Claim("sql_steps_vs_duckdb", against(rows, "duckdb, no repeats", "plain duckdb"), ">=", 0.5),
         Claim("sql_probes_right", sum(right) / len(right), ">=", 1.0),

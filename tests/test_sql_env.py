@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentgym.endings import Reason
 from agentgym.env import StepResult
 from agentgym.envs.sql import SQLEnv
 from agentgym.envs.sql.env import is_query
@@ -257,7 +258,10 @@ def test_hostile_text_never_breaks_the_episode():
     env.reset(seed=0)
     for _ in range(150):
         text = " ".join(rng.choices(pieces, k=rng.randint(1, 12)))
-        step = call(env, rng.choice(["query", "submit", "describe_table"]), **{rng.choice(["sql", "answer"]): text})
+        name, argument = rng.choice([("query", "sql"), ("submit", "answer"), ("describe_table", "table")])
+        step = call(env, name, **{argument: text})
+        assert said(step)
+        assert env.reason is not Reason.INFRASTRUCTURE
         if step.terminated or step.truncated:
             env.reset(seed=0)
     env.close()

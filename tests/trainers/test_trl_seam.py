@@ -205,4 +205,7 @@ def test_trl_must_not_run_its_own_loop(argument: str, canned: Any):
 def test_our_own_settings_pass_the_guards():
     for use_vllm in (False, True):
         config = TrainConfig(use_vllm=use_vllm, model="some/model", groups=2, group_size=2, updates_per_step=1)
-        refuse(grpo_config(config, world_size=1, use_cpu=True), {})
+        arguments = grpo_config(config, world_size=1, use_cpu=True)
+        refuse(arguments, {})
+        assert arguments.importance_sampling_level == "token"
+        assert arguments.vllm_importance_sampling_mode == "token_truncate"
