@@ -1,0 +1,1 @@
+"""Software-engineering tasks: repositories with a fault, the tests that show it, readers for public data sets."""

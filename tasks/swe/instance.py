@@ -1,0 +1,205 @@
+"""`Instance`: the one row that every software-engineering data set is read into, and its forms.
+
+An instance is plain JSON data: a repository at a commit, what is wrong with it, the patch that mends it and the tests
+that tell. It stages nothing and grades nothing; `formats` makes instances from other projects' rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import UsageError
+from agentgym.task import Task
+
+PREFIX_IDS = "prefix_ids"
+"""Key in `meta`: test ids that the data set cut at a blank; each stands for the reported tests that go on with one."""
+TEST_TARGETS = "test_targets"
+"""Key in `meta`: the test files to add to `test_command` in order to run no more than needed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instance:
+    """One repository-level task."""
+
+    id: str
+    source: str
+    """Name of the data set or generator it comes from."""
+    repo: str
+    """`owner/name`, or the name of the package."""
+    base_ref: str
+    """Commit or release on which the policy starts."""
+    prompt: str
+    gold_patch: str
+    """Unified diff that mends the repository at `base_ref`."""
+    fail_to_pass: tuple[str, ...]
+    """Exact ids of the tests that fail before the gold patch and pass after it (for pytest: node ids)."""
+    pass_to_pass: tuple[str, ...]
+    """Exact ids of the tests that pass before and after."""
+    test_files: Mapping[str, str] = field(default_factory=dict)
+    """Path to full text of the hidden test files as they must be at grading; may be empty if `test_patch` is used."""
+    test_patch: str = ""
+    """Unified diff that brings in the hidden tests, where their full text is not known."""
+    test_command: tuple[str, ...]
+    parser: str = "pytest"
+    """Name of the log parser for the output of `test_command` (`agentgym.tasks.swe.logs`)."""
+    archive: str | None = None
+    """Tar file (`.tar`, `.tar.gz`, `.tar.zst`) of the repository at `base_ref`, relative to the folder of the JSONL."""
+    image: str | None = None
+    """Container image that has the repository at `base_ref` in `workdir`."""
+    workdir: str = "/work"
+    python_path: tuple[str, ...] = ()
+    """Entries for PYTHONPATH, relative to the root of the repository."""
+    difficulty: int = 1
+    tags: tuple[str, ...] = ()
+    hints: str = ""
+    """Text that may give the answer away; shown to the policy only where an environment says so."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """What else the source tells, as JSON data; only graders may read it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the instance as JSON data."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: _plain(value) for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Instance:
+        """Rebuild an instance from `to_dict`. Raises `UsageError` for a key it does not know, lacks, or mistypes."""
+        for key in data:
+            if key not in _FIELDS:
+                close = get_close_matches(str(key), _FIELDS, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(_FIELDS)}"
+                raise UsageError(f"an instance has no field {key!r}; {hint}")
+        missing = [name for name in _REQUIRED if name not in data]
+        if missing:
+            raise UsageError(f"an instance needs {', '.join(map(repr, missing))}; it has {sorted(data)}")
+        return cls(**{name: _checked(name, value) for name, value in data.items()})
+
+
+_FIELDS = tuple(item.name for item in fields(Instance))
+_REQUIRED = ("id", "source", "repo", "base_ref", "prompt", "gold_patch", "fail_to_pass", "pass_to_pass", "test_command")
+_LISTS = ("fail_to_pass", "pass_to_pass", "test_command", "python_path", "tags")
+_OPTIONAL = ("archive", "image")
+_GOLD = ("gold_patch", "fail_to_pass", "pass_to_pass", "test_files", "test_patch", "hints", "meta")
+_DATA = tuple(name for name in _FIELDS if name not in (*_GOLD, "id", "prompt", "difficulty", "tags"))
+
+
+def write_instances(path: str | Path, instances: Iterable[Instance]) -> None:
+    """Write instances as JSON lines."""
+    lines = (json.dumps(instance.to_dict(), ensure_ascii=False) + "\n" for instance in instances)
+    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(lines)
+
+
+def read_instances(path: str | Path) -> tuple[Instance, ...]:
+    """Read JSON lines of instances. Raises `UsageError` naming the line that is not an instance or repeats an id."""
+    found: dict[str, Instance] = {}
+    try:
+        # Universal newlines would change nothing inside JSON strings, and "\r\n" files should be readable too.
+        with Path(path).open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    instance = _read_line(f"{path}:{number}", line)
+                    if instance.id in found:
+                        raise UsageError(f"{path}:{number}: id {instance.id!r} appears twice")
+                    found[instance.id] = instance
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read instances from {str(path)!r}: {error}") from error
+    return tuple(found.values())
+
+
+def to_task(instance: Instance, split: str) -> Task:
+    """Return the instance as a task: staging in `data`; gold patch, tests, hints and meta in `gold`."""
+    values = instance.to_dict()
+    return Task(
+        id=instance.id,
+        split=split,
+        prompt=instance.prompt,
+        difficulty=instance.difficulty,
+        data={name: values[name] for name in _DATA},
+        gold={name: values[name] for name in _GOLD},
+        tags=instance.tags,
+    )
+
+
+def from_task(task: Task) -> Instance:
+    """Return the instance that `to_task` was given. Raises `UsageError` if the task is not made of one."""
+    own = {"id": task.id, "prompt": task.prompt, "difficulty": task.difficulty, "tags": task.tags}
+    try:
+        return Instance.from_dict({**task.data, **task.gold, **own})
+    except UsageError as error:
+        raise UsageError(f"task {task.id!r} is not made of an instance: {error}") from error
+
+
+def to_swebench(instance: Instance) -> dict[str, Any]:
+    """Return the instance under SWE-bench's field names, its test lists as JSON strings as there.
+
+    SWE-bench brings hidden tests in by `test_patch`; where there is none, the texts stand under `test_files`.
+    """
+    row: dict[str, Any] = {
+        "instance_id": instance.id,
+        "repo": instance.repo,
+        "base_commit": instance.base_ref,
+        "patch": instance.gold_patch,
+        "test_patch": instance.test_patch,
+        "problem_statement": instance.prompt,
+        "hints_text": instance.hints,
+        "created_at": str(instance.meta.get("created_at", "")),
+        "version": str(instance.meta.get("version", "")),
+        "FAIL_TO_PASS": json.dumps(list(instance.fail_to_pass)),
+        "PASS_TO_PASS": json.dumps(list(instance.pass_to_pass)),
+        "environment_setup_commit": str(instance.meta.get("environment_setup_commit", instance.base_ref)),
+    }
+    if instance.image is not None:
+        row["image_name"] = instance.image
+    if instance.test_files and not instance.test_patch:
+        row["test_files"] = dict(instance.test_files)
+    return row
+
+
+def _read_line(where: str, line: str) -> Instance:
+    try:
+        data = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UsageError(f"{where}: not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{where}: an instance is a JSON object, not {type(data).__name__}")
+    try:
+        return Instance.from_dict(data)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Return the value of a field as the type it has in `Instance`."""
+    if name in _LISTS:
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+            raise UsageError(f"{name!r} must be a list of strings, not {_shown(value)}")
+        return tuple(value)
+    if name in ("test_files", "meta"):
+        texts = name == "meta" or (isinstance(value, Mapping) and all(isinstance(text, str) for text in value.values()))
+        if not isinstance(value, Mapping) or not texts:
+            raise UsageError(f"{name!r} must be an object{' of texts' if name != 'meta' else ''}, not {_shown(value)}")
+        return dict(value)
+    if name == "difficulty":
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UsageError(f"'difficulty' must be a whole number from 1, not {_shown(value)}")
+        return value
+    if not isinstance(value, str) and not (value is None and name in _OPTIONAL):
+        raise UsageError(f"{name!r} must be a string, not {_shown(value)}")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

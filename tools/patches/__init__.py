@@ -1,0 +1,29 @@
+"""Unified diffs without git: made, read, applied, reversed and compared, on trees held as path -> bytes.
+
+Nothing here touches a file system or starts a process, so text and trees that an agent wrote can be handled safely.
+Symbolic links and submodules are refused, file modes are ignored.
+"""
+
+from agentgym.tools.patches.applying import apply_patch
+from agentgym.tools.patches.comparing import Localisation, localisation, similarity, touched
+from agentgym.tools.patches.differ import diff_trees
+from agentgym.tools.patches.model import BinaryChange, FilePatch, Hunk, Line, PatchError
+from agentgym.tools.patches.parsing import parse_patch
+from agentgym.tools.patches.rendering import render_patch, reverse_patch
+
+__all__ = [
+    "BinaryChange",
+    "FilePatch",
+    "Hunk",
+    "Line",
+    "Localisation",
+    "PatchError",
+    "apply_patch",
+    "diff_trees",
+    "localisation",
+    "parse_patch",
+    "render_patch",
+    "reverse_patch",
+    "similarity",
+    "touched",
+]

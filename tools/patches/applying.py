@@ -1,0 +1,200 @@
+"""Applying patches to a tree held in memory: all of a patch or nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, FilePatch, Hunk, Line, PatchError
+from agentgym.tools.patches.parsing import parse_patch
+
+MAX_OFFSET = 200
+"""How many lines away from the stated place a hunk is looked for."""
+
+
+def apply_patch(tree: Mapping[str, bytes], text: str, *, fuzz: int = 0) -> dict[str, bytes]:
+    """Return a new tree with the patch applied.
+
+    A hunk is looked for at its stated place, then nearby. Lines of a file with CRLF ends match a patch without them.
+
+    Args:
+        tree: Path to contents.
+        text: The patch.
+        fuzz: Context lines at either end of a hunk that need not match.
+
+    Raises:
+        PatchError: Something of it cannot be read or does not apply; names the hunk, the file and what stands there.
+    """
+    patches = parse_patch(text)
+    state = _State(tree, {patch.original for patch in patches if patch.is_rename})
+    for patch in patches:
+        _apply_file(state, patch, fuzz)
+    result = state.result()
+    for path in state.written:
+        parents = path.split("/")[:-1]
+        for size in range(1, len(parents) + 1):
+            if (above := "/".join(parents[:size])) in result:
+                raise PatchError(f"cannot write {path!r}: {above!r} is a file", path=path)
+    return result
+
+
+@dataclass
+class _State:
+    before: Mapping[str, bytes]
+    moving: set[str]
+    """Files that the patch moves away, before or after others take their place."""
+    written: dict[str, bytes] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+
+    def read(self, patch: FilePatch) -> bytes:
+        """Return what a patch changes: what earlier file patches left, but for moves always the original tree."""
+        path = patch.original
+        moves = patch.copied or patch.is_rename
+        if not moves and path in self.written:
+            return self.written[path]
+        if path not in self.before or (not moves and path in self.removed):
+            raise PatchError(f"there is no file {path!r} to change", path=path)
+        return self.before[path]
+
+    def has(self, path: str) -> bool:
+        return path in self.written or (path in self.before and path not in self.removed)
+
+    def remove(self, path: str) -> None:
+        self.written.pop(path, None)
+        self.removed.add(path)
+
+    def result(self) -> dict[str, bytes]:
+        return {path: data for path, data in self.before.items() if path not in self.removed} | self.written
+
+
+def _apply_file(state: _State, patch: FilePatch, fuzz: int) -> None:
+    # A plain diff of a new file may name it on both sides.
+    creates = patch.old_path is None or (
+        not state.has(patch.original) and bool(patch.hunks) and not any(hunk.old_lines for hunk in patch.hunks)
+    )
+    makes = creates or patch.is_rename or patch.copied
+    if makes and state.has(patch.path) and (patch.path in state.written or patch.path not in state.moving):
+        raise PatchError(f"cannot create {patch.path!r}: there is such a file already", path=patch.path)
+    before = b"" if creates else state.read(patch)
+    after = _changed(before, patch, fuzz)
+    if patch.new_path is None:
+        if after:
+            raise PatchError(f"the patch deletes {patch.path!r}, but not all of its lines", path=patch.path)
+        state.remove(patch.path)
+        return
+    if patch.is_rename and patch.old_path is not None and patch.old_path not in state.written:
+        state.remove(patch.old_path)
+    state.removed.discard(patch.path)
+    state.written[patch.path] = after
+
+
+def _changed(before: bytes, patch: FilePatch, fuzz: int) -> bytes:
+    if patch.binary is not None:
+        return _binary(before, patch)
+    lines = _split(before)
+    ends_in_crlf = b"\r\n" in before and all(line.endswith(b"\r\n") for line in lines if line.endswith(b"\n"))
+    result: list[bytes] = []
+    cursor, drift = 0, 0
+    for number, hunk in enumerate(patch.hunks, start=1):
+        wanted = _as_crlf(hunk) if ends_in_crlf else hunk
+        place = _find(lines, wanted, cursor, drift, fuzz)
+        if place is None:
+            raise PatchError(_mismatch(patch, number, wanted, lines, cursor, drift), hunk.number, patch.path)
+        result += lines[cursor : place.start]
+        result += [line.text.encode("utf-8", "surrogateescape") for line in place.lines if line.op != DELETED]
+        cursor = place.start + sum(line.op != ADDED for line in place.lines)
+        drift = place.start - place.expected
+    return b"".join(result + lines[cursor:])
+
+
+def _binary(before: bytes, patch: FilePatch) -> bytes:
+    change = patch.binary
+    if change is None or change.new is None:
+        raise PatchError(f"the patch of the binary file {patch.path!r} does not hold its contents", path=patch.path)
+    if change.old is not None and change.old != before:
+        raise PatchError(f"the binary file {patch.path!r} is not the one that the patch was made for", path=patch.path)
+    return change.new
+
+
+@dataclass(frozen=True)
+class _Place:
+    start: int
+    """Where the lines were found, from 0."""
+    expected: int
+    """Where the hunk says they are, without the drift of earlier hunks."""
+    lines: Sequence[Line]
+
+
+def _find(lines: list[bytes], hunk: Hunk, cursor: int, drift: int, fuzz: int) -> _Place | None:
+    """Return the place nearest to the stated one where the old lines stand, after what is already done."""
+    for drop in range(fuzz + 1):
+        skip, body = _without_ends(hunk.lines, drop)
+        old = [line.text.encode("utf-8", "surrogateescape") for line in body if line.op != ADDED]
+        base = (hunk.old_start - 1 if hunk.old_lines else hunk.old_start) + skip
+        if not old:
+            at = base + drift
+            return _Place(at, base, body) if cursor <= at <= len(lines) else None
+        for offset in range(MAX_OFFSET + 1):
+            for at in (base + drift + offset, base + drift - offset):
+                if at >= cursor and lines[at : at + len(old)] == old:
+                    return _Place(at, base, body)
+    return None
+
+
+def _without_ends(lines: tuple[Line, ...], drop: int) -> tuple[int, Sequence[Line]]:
+    """Leave out up to `drop` context lines at either end; return how many went at the start, and the rest."""
+    head, tail = 0, len(lines)
+    while head < min(drop, len(lines)) and lines[head].op == CONTEXT:
+        head += 1
+    while tail > head and len(lines) - tail < drop and lines[tail - 1].op == CONTEXT:
+        tail -= 1
+    return head, lines[head:tail]
+
+
+def _as_crlf(hunk: Hunk) -> Hunk:
+    """Return the hunk with CRLF ends if its old lines have none: it was written with the ends lost."""
+    if not hunk.old_lines or any(text.endswith("\r\n") for text in hunk.old_lines):
+        return hunk
+    lines = tuple(
+        Line(line.op, f"{line.text[:-1]}\r\n") if line.text.endswith("\n") and not line.text.endswith("\r\n") else line
+        for line in hunk.lines
+    )
+    return Hunk(hunk.old_start, hunk.new_start, lines, hunk.section, hunk.number)
+
+
+def _split(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    return [line + b"\n" for line in lines[:-1]] + lines[-1:] * bool(lines[-1])
+
+
+def _mismatch(patch: FilePatch, number: int, hunk: Hunk, lines: list[bytes], cursor: int, drift: int) -> str:
+    """Say which line of the hunk differs from the file first, and how."""
+    where = f"hunk {number} of {patch.path!r} does not apply"
+    old = [text.encode("utf-8", "surrogateescape") for text in hunk.old_lines]
+    start = max(0, hunk.old_start - 1 + drift if old else hunk.old_start)
+    if not old:
+        return f"{where}: it adds lines after line {hunk.old_start}, but the file has {len(lines)}"
+    if start < cursor:
+        return f"{where}: it begins at line {hunk.old_start}, inside what an earlier hunk changed"
+    new = [text.encode("utf-8", "surrogateescape") for text in hunk.new_lines]
+    if new and new != old and lines[start : start + len(new)] == new:
+        return f"{where}: its change is already there at line {start + 1}"
+    at = next((at for at, text in enumerate(old, start=start) if lines[at : at + 1] != [text]), start)
+    expected = old[at - start]
+    if at >= len(lines):
+        return f"{where}: expected line {at + 1} to be {_shown(expected)}, but the file has {len(lines)} lines"
+    hint = _hint(expected, lines[at])
+    return f"{where}: expected line {at + 1} to be {_shown(expected)}, found {_shown(lines[at])}{hint}"
+
+
+def _hint(expected: bytes, found: bytes) -> str:
+    if expected.rstrip(b"\r\n") == found.rstrip(b"\r\n"):
+        return " (only the line ends differ)"
+    if expected.split() == found.split():
+        return " (only blanks differ)"
+    return ""
+
+
+def _shown(line: bytes) -> str:
+    text = line.decode("utf-8", "replace")
+    return repr(text if len(text) <= 120 else f"{text[:117]}...")

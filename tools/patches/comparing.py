@@ -1,0 +1,135 @@
+"""How close a patch is to another: SWE-RL's similarity, and where each of them touches the original files."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from itertools import accumulate
+from typing import NamedTuple
+
+from agentgym.tools.patches.differ import matching_blocks
+from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, FilePatch, Hunk
+from agentgym.tools.patches.parsing import parse_patch
+from agentgym.tools.patches.rendering import render_hunk
+
+_MAX_WORK = 20_000_000
+"""Character comparisons after which two diffs are compared by lines: difflib can take the cube of their length."""
+
+
+class Localisation(NamedTuple):
+    """How well the places that a patch changes agree with those of the gold patch."""
+
+    files_f1: float
+    lines_f1: float
+
+
+def touched(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Return, per original file, the first and last line that each hunk changes, without its context.
+
+    What is added between two lines touches the line before (at the top: line 1). New files, moves and binary changes
+    have no original lines; a new file stands under its new path.
+    """
+    ranges: dict[str, tuple[tuple[int, int], ...]] = {}
+    for patch in parse_patch(text):
+        lines = [_changed_lines(patch, hunk) for hunk in patch.hunks]
+        ranges[patch.original] = ranges.get(patch.original, ()) + tuple((min(one), max(one)) for one in lines if one)
+    return ranges
+
+
+def similarity(predicted: str, gold: str) -> float:
+    """Return SWE-RL's reward for a predicted patch, from 0 to 1.
+
+    The mean over the files of either patch of the `difflib` ratio of the two diffs of the file, headers left out; a
+    file of one patch only counts 0. Two empty patches count 1. Both should have the same number of context lines.
+    Diffs too long for `difflib` are compared by whole lines.
+
+    Raises:
+        PatchError: One of them is not a patch.
+    """
+    one, two = _by_file(predicted), _by_file(gold)
+    files = one.keys() | two.keys()
+    if not files:
+        return 1.0
+    return sum(_ratio(one[path], two[path]) for path in sorted(files) if path in one and path in two) / len(files)
+
+
+def localisation(predicted: str, gold: str) -> Localisation:
+    """Return the F1 of the files and of the original lines that two patches touch; 1 where both touch none.
+
+    Raises:
+        PatchError: One of them is not a patch.
+    """
+    one, two = _places(predicted), _places(gold)
+    files = _f1({path for path, _ in one}, {path for path, _ in two})
+    return Localisation(files, _f1(one, two))
+
+
+def _by_file(text: str) -> dict[str, str]:
+    diffs: dict[str, str] = {}
+    for patch in parse_patch(text):
+        hunks = "".join(render_hunk(hunk, section=False) for hunk in patch.hunks)
+        hunks = hunks.replace("\n\\ No newline at end of file\n", "\n")
+        diffs[patch.path] = "\n".join(part for part in (diffs.get(patch.path), hunks.removesuffix("\n")) if part)
+    return diffs
+
+
+def _places(text: str) -> set[tuple[str, int]]:
+    places: set[tuple[str, int]] = set()
+    for patch in parse_patch(text):
+        lines = set[int]().union(*(_changed_lines(patch, hunk) for hunk in patch.hunks))
+        places |= {(patch.original, line) for line in lines or {0}}
+    return places
+
+
+def _changed_lines(patch: FilePatch, hunk: Hunk) -> set[int]:
+    """Return the original lines that a hunk deletes, or behind which it adds."""
+    if patch.old_path is None:
+        return set()
+    found: set[int] = set()
+    at = hunk.old_start if hunk.old_lines else hunk.old_start + 1
+    after_deleted = False
+    for line in hunk.lines:
+        if line.op == DELETED:
+            found.add(at)
+        elif line.op == ADDED and not after_deleted:
+            found.add(max(1, at - 1))
+        after_deleted = line.op == DELETED or (after_deleted and line.op != CONTEXT)
+        at += line.op != ADDED
+    return found
+
+
+def _f1(predicted: set[tuple[str, int]] | set[str], gold: set[tuple[str, int]] | set[str]) -> float:
+    if not predicted and not gold:
+        return 1.0
+    return 2 * len(predicted & gold) / (len(predicted) + len(gold))
+
+
+class _TooMuch(Exception):
+    """The comparison by characters would take too long."""
+
+
+class _BoundedMatcher(SequenceMatcher[str]):
+    """Gives up, by raising `_TooMuch`, once it has compared `_MAX_WORK` pairs of characters."""
+
+    def __init__(self, one: str, two: str):
+        super().__init__(None, one, two, autojunk=False)
+        occurrences = self.b2j  # pyright: ignore[reportAttributeAccessIssue]
+        self._cost = [0, *accumulate(len(occurrences.get(letter, ())) + 1 for letter in one)]
+        self._left = _MAX_WORK
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None):
+        """Find the longest match as `difflib` does, within the bound."""
+        self._left -= self._cost[len(self._cost) - 1 if ahi is None else ahi] - self._cost[alo]
+        if self._left < 0:
+            raise _TooMuch
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def _ratio(one: str, two: str) -> float:
+    if one == two:
+        return 1.0
+    try:
+        return _BoundedMatcher(one, two).ratio()
+    except _TooMuch:
+        old, new = one.splitlines(keepends=True), two.splitlines(keepends=True)
+        same = sum(len(text) for start, _, size in matching_blocks(old, new) for text in old[start : start + size])
+        return 2 * same / (len(one) + len(two))

@@ -1,0 +1,133 @@
+"""What a patch is made of. Plain frozen data; reading, writing and applying are in the modules next to this one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from agentgym.errors import UsageError
+
+CONTEXT, ADDED, DELETED = " ", "+", "-"
+
+
+class PatchError(UsageError):
+    """A patch cannot be read or does not apply; the message says where in the patch and in the file.
+
+    Attributes:
+        line: Line of the patch, from 1, if known.
+        path: The file concerned, if known.
+    """
+
+    def __init__(self, message: str, line: int | None = None, path: str | None = None):
+        super().__init__(f"patch line {line}: {message}" if line is not None else message)
+        self.line = line
+        self.path = path
+
+
+class Line(NamedTuple):
+    """One line of a hunk."""
+
+    op: str
+    """`" "` (context), `"+"` (added) or `"-"` (deleted)."""
+    text: str
+    """The text with its newline; without one only where the file ends without."""
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One run of changed lines with the context around it."""
+
+    old_start: int
+    """First line in the original file, from 1; where there is none, the line before (0 at the top)."""
+    new_start: int
+    lines: tuple[Line, ...]
+    section: str = ""
+    """What stands behind the second `@@`."""
+    number: int = 0
+    """Line of the patch on which the hunk begins."""
+
+    @property
+    def old_lines(self) -> tuple[str, ...]:
+        """Lines that the original file has here."""
+        return tuple(line.text for line in self.lines if line.op != ADDED)
+
+    @property
+    def new_lines(self) -> tuple[str, ...]:
+        """Lines that the changed file has here."""
+        return tuple(line.text for line in self.lines if line.op != DELETED)
+
+    def reversed(self) -> Hunk:
+        """Return the hunk that undoes this one."""
+        swap = {ADDED: DELETED, DELETED: ADDED, CONTEXT: CONTEXT}
+        lines = [Line(swap[line.op], line.text) for line in self.lines]
+        return replace(self, old_start=self.new_start, new_start=self.old_start, lines=tuple(_deleted_first(lines)))
+
+
+@dataclass(frozen=True)
+class BinaryChange:
+    """A change of a file that is not text; `None` on a side whose content the patch does not hold."""
+
+    old: bytes | None = None
+    new: bytes | None = None
+
+
+@dataclass(frozen=True)
+class FilePatch:
+    """The change of one file."""
+
+    old_path: str | None
+    """Path before; `None` if the patch creates the file."""
+    new_path: str | None
+    """Path after; `None` if the patch deletes the file."""
+    hunks: tuple[Hunk, ...] = ()
+    binary: BinaryChange | None = None
+    copied: bool = False
+    """The file at `old_path` stays (git's `copy from`)."""
+    old_mode: str | None = None
+    new_mode: str | None = None
+    old_hash: str | None = None
+    new_hash: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The path after the change, or before it if the file is deleted."""
+        return self.new_path or self.old_path or ""
+
+    @property
+    def original(self) -> str:
+        """The path before the change, or after it if the file is new."""
+        return self.old_path or self.path
+
+    @property
+    def is_rename(self) -> bool:
+        """Whether the file moves."""
+        return self.old_path not in (None, self.new_path) and self.new_path is not None and not self.copied
+
+    def reversed(self) -> FilePatch:
+        """Return the patch that undoes this one. A copy is undone by deleting it, which needs its text."""
+        if self.copied:
+            raise PatchError(f"the copy {self.path!r} cannot be reversed: the patch does not hold its text")
+        return FilePatch(
+            old_path=self.new_path,
+            new_path=self.old_path,
+            hunks=tuple(hunk.reversed() for hunk in self.hunks),
+            binary=self.binary and BinaryChange(self.binary.new, self.binary.old),
+            old_mode=self.new_mode,
+            new_mode=self.old_mode,
+            old_hash=self.new_hash,
+            new_hash=self.old_hash,
+        )
+
+
+def _deleted_first(lines: list[Line]) -> list[Line]:
+    """Put the deleted lines of each run of changes before the added ones, as every differ does."""
+    result: list[Line] = []
+    run: list[Line] = []
+    for line in [*lines, Line(CONTEXT, "")]:
+        if line.op != CONTEXT:
+            run.append(line)
+            continue
+        result += [item for item in run if item.op == DELETED] + [item for item in run if item.op == ADDED]
+        run = []
+        result.append(line)
+    return result[:-1]

@@ -1,0 +1,38 @@
+"""What kind of sandbox is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from agentgym.tools.sandbox.limits import Limits
+
+
+class Tier(StrEnum):
+    """How a sandbox holds what runs in it, strongest first for code that needs no image."""
+
+    NAMESPACES = "namespaces"
+    LANDLOCK = "landlock"
+    RLIMITS = "rlimits"
+    BUBBLEWRAP = "bubblewrap"
+    DOCKER = "docker"
+    REMOTE = "remote"
+
+
+@dataclass(frozen=True)
+class SandboxSpec:
+    """What a sandbox starts from. Equal specs may share a pool of sandboxes made ahead."""
+
+    limits: Limits = field(default_factory=Limits)
+    template: Path | None = None
+    """A folder whose files the workspace begins with. Never written to."""
+    image: str | None = None
+    """A Docker image; only the Docker backend has images."""
+    workdir: str = "/work"
+    """Where the workspace is, as the sandboxed code sees it."""
+    preload: tuple[str, ...] = ()
+    """Modules imported before the sandbox is made, so that code in it finds them loaded."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of the runs. Nothing of the host's own environment is ever added."""
