@@ -75,14 +75,15 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     # Set these in some environments.
     scheme: Scheme = Scheme()
-    system_prompt: ClassVar[str] = ""
+    system_prompt: str = ""
     max_turns: int = 10
     max_calls_per_turn: ClassVar[int] = 1
     """Tool calls that one action may hold; more are refused and none of them runs."""
     max_format_errors: ClassVar[int] = 3
     """Turns in a row without a readable action after which the episode is truncated."""
 
-    tools: ClassVar[Toolset] = Toolset(())
+    tools: Toolset = Toolset(())
+    """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`."""
     _has_tools: ClassVar[bool] = False
     _is_async: ClassVar[bool] = False
 
@@ -149,6 +150,10 @@ class Env(gymnasium.Env[list[Message], Action]):
     def grade(self) -> Any:
         """Return channel values that are known only when the episode has ended. May be `async def`."""
         return None
+
+    def details(self) -> Mapping[str, Any]:
+        """Return what else `info` tells at the start and at the end of an episode. JSON data without the gold."""
+        return {}
 
     def solution(self, task: Task) -> Solution:
         """Yield the actions that solve `task`: the reference policy. Sent the observation that followed each."""
@@ -309,6 +314,7 @@ class Env(gymnasium.Env[list[Message], Action]):
             "split": task.split,
             "difficulty": task.difficulty,
             "tools": self.tools.schemas if self._has_tools else [],
+            **self.details(),
         }
 
     def _instructions(self) -> str:
@@ -463,6 +469,7 @@ class Env(gymnasium.Env[list[Message], Action]):
             "tool_errors": self._tool_errors,
             "format_errors": self._unreadable,
         }
+        info.update(self.details())
         ending = reason.ending
         return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
 

@@ -21,8 +21,10 @@ from agentgym.env import Env
 from agentgym.errors import UsageError
 
 BUILTIN = {
+    "agentgym/code-v0": "agentgym.envs.code:CodeEnv",
     "agentgym/guess-v0": "agentgym.envs.guess:GuessEnv",
     "agentgym/sql-v0": "agentgym.envs.sql:SQLEnv",
+    "agentgym/swe-v0": "agentgym.envs.swe:SWEEnv",
 }
 
 PLUGIN_GROUP = "agentgym.envs"

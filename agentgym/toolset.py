@@ -140,6 +140,12 @@ class Toolset:
                     del found[attribute]
         return cls(found.values())
 
+    def only(self, *names: str) -> Toolset:
+        """Return a toolset with some of these tools, in this order. Raises `UsageError` for a name that is not here."""
+        if unknown := [name for name in names if name not in self._tools]:
+            raise UsageError(f"there is no tool {unknown[0]!r}; there are: {', '.join(self._tools)}")
+        return Toolset(self._tools[name] for name in names)
+
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 

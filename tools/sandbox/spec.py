@@ -36,3 +36,5 @@ class SandboxSpec:
     """Modules imported before the sandbox is made, so that code in it finds them loaded."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the runs. Nothing of the host's own environment is ever added."""
+    readable: tuple[Path, ...] = ()
+    """Folders of the host that runs see read-only, at the same path."""

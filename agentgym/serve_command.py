@@ -1,0 +1,83 @@
+"""`agentgym serve`: offer what this machine has to others over HTTP."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentgym.errors import UsageError, require
+
+serve_app = typer.Typer(help="Offer what this machine has to others over HTTP.", no_args_is_help=True)
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@serve_app.callback()
+def _serve() -> None:
+    """Offer what this machine has to others over HTTP."""
+
+
+@serve_app.command("sandbox")
+def sandbox(
+    host: Annotated[str, typer.Option(help="The address to listen on; only this machine can reach the default.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is free.")] = 0,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="Where the token is; a new one is written if there is no such file.", dir_okay=False),
+    ] = None,
+    backend: Annotated[str, typer.Option(help="auto, or the name of a backend; see: agentgym doctor")] = "auto",
+    sandboxes: Annotated[int, typer.Option(min=1, help="Sandboxes open at one time.")] = 64,
+    silent: Annotated[
+        float, typer.Option(min=1.0, help="Seconds after which the sandboxes of a silent client are closed.")
+    ] = 60.0,
+) -> None:
+    """Let those who have the token run programs in sandboxes of this machine. Ends on Ctrl-C and on SIGTERM."""
+    require("fastapi", "serve")
+    require("uvicorn", "serve")
+    from agentgym.tools.sandbox.offering import offer_of
+    from agentgym.tools.sandbox.serve import Serving, listen, make_app, run_server
+
+    token = read_token(token_file)
+    offer = offer_of(backend)
+    listening = listen(host, port)
+    name, number = listening.getsockname()[:2]
+    shown = f"[{name}]" if ":" in name else name
+    if host not in _LOOPBACK:
+        typer.echo("The token and all files pass in the clear: put TLS in front of it, or use a tunnel.", err=True)
+    if token_file is None:
+        typer.echo(f"Token (shown only now): {token}")
+    typer.echo(f"Sandboxes: {offer.notes}")
+    # The last line tells whoever started it where it is and that it is ready.
+    typer.echo(f"Listening on http://{shown}:{number}")
+    run_server(make_app(offer, Serving(token=token, sandboxes=sandboxes, silent_s=silent)), listening)
+
+
+def read_token(path: Path | None) -> str:
+    """Return the token in a file. Without a file, or where there is none yet, make a token (and the file)."""
+    if path is None:
+        return secrets.token_urlsafe(32)
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return _write_token(path)
+    except OSError as error:
+        raise UsageError(f"cannot read the token in {str(path)!r}: {error.strerror}") from None
+    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"{str(path)!r} must hold a token of at least 16 characters without spaces, and nothing else")
+    return token
+
+
+def _write_token(path: Path) -> str:
+    token = secrets.token_urlsafe(32)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(token + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write a token to {str(path)!r}: {error.strerror}") from None
+    return token

@@ -1,0 +1,117 @@
+"""Attack every backend that works here, and write down which attacks each holds.
+
+python -m benchmarks.hostile_matrix [--only namespaces landlock] [--table docs/hostile.md]
+
+An attack that a backend declares not to hold is not tried: what it says of itself goes into the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.tools.sandbox import Tier
+from benchmarks._report import RESULTS, Claim, write
+from tests.sandbox_attacks import ATTACKS
+from tests.sandbox_attacks.attack import Attack
+from tests.sandbox_attacks.host import Host
+from tests.sandbox_attacks.places import Place, why_not
+
+HEADER = """# Hostile programs
+
+Programs that attack the sandbox they run in, and what came of them on each backend. Written by
+`python -m benchmarks.hostile_matrix`; the same programs are tests (`tests/test_sandbox_hostile.py`), and each is a few
+lines in `tests/sandbox_attacks/`.
+
+An attack is *held* when the run ended in time and as it should, nothing of this machine was read, changed, reached or
+killed, no process was left, and the next run, in the same sandbox and in a fresh one, was clean. *not held* without a
+word beside it is a fault. *declared* is what the backend says of itself in `agentgym doctor`: it was not tried.
+*n.a.*: the backend does not work where this table was made.
+"""
+
+
+def attempt(tier: Tier, host: Host) -> list[dict[str, Any]]:
+    """Carry out every attack on a backend; one row for each."""
+    if reason := why_not(tier):
+        return [_row(tier, attack, "n.a.", why=reason) for attack in ATTACKS]
+    where, rows = Place(tier), []
+    for attack in ATTACKS:
+        if declared := where.declared(attack):
+            rows.append(_row(tier, attack, "not held (declared)", why=declared))
+            continue
+        verdict = where.strike(attack, host)
+        outcome = "not held" if verdict.problems else "held"
+        why = "; ".join(verdict.problems).replace(str(host.folder), "CANARIES").replace("/tmp/", "")
+        rows.append(_row(tier, attack, outcome, why=why[:500], ended=verdict.ended, seconds=verdict.seconds))
+        print(f"{tier:12} {attack.name:40} {outcome:20} {verdict.seconds:6.2f} s  {why[:200]}", file=sys.stderr)
+    where.close()
+    return rows
+
+
+def _row(tier: Tier, attack: Attack, outcome: str, **more: Any) -> dict[str, Any]:
+    threats = [threat.value for threat in attack.threats]
+    return {
+        "backend": tier.value,
+        "attack": attack.name,
+        "cases": attack.rows,
+        "threats": threats,
+        "outcome": outcome,
+    } | more
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the Markdown page: attacks by backends."""
+    tiers = [tier.value for tier in Tier]
+    cells = {(row["attack"], row["backend"]): _cell(row) for row in rows}
+    lines = [HEADER, "| attack | cases | " + " | ".join(tiers) + " |", "|---" * (len(tiers) + 2) + "|"]
+    for attack in ATTACKS:
+        cases = ", ".join(map(str, attack.rows))
+        found = " | ".join(cells.get((attack.name, tier), "n.a.") for tier in tiers)
+        lines.append(f"| {attack.name.replace('_', ' ')} | {cases} | {found} |")
+    lines += ["", "## In sum", "", *(_sum(tier, rows) for tier in tiers)]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    return {"held": "held", "not held": "**not held**", "not held (declared)": "declared"}.get(row["outcome"], "n.a.")
+
+
+def _sum(tier: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    found = [row["outcome"] for row in rows if row["backend"] == tier and row["outcome"] != "n.a."]
+    if not found:
+        return f"- {tier}: n.a."
+    declared = found.count("not held (declared)")
+    return f"- {tier}: {found.count('held')} of {len(found)} held, {declared} declared as not held"
+
+
+def claims_of(rows: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    """Return for each backend that works here how many attacks it did not hold, and how many it declares."""
+    claims: list[Claim] = []
+    for tier in Tier:
+        found = [row["outcome"] for row in rows if row["backend"] == tier.value and row["outcome"] != "n.a."]
+        if found:
+            claims.append(Claim(f"hostile_{tier.value}_held", found.count("held"), ">=", 1))
+            claims.append(Claim(f"hostile_{tier.value}_not_held_undeclared", found.count("not held"), "<=", 0))
+    return claims
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", type=Tier, default=list(Tier), help="backends to attack")
+    parser.add_argument("--table", type=Path, default=RESULTS.parent.parent / "docs" / "hostile.md")
+    options = parser.parse_args()
+    host, rows = Host(), []
+    try:
+        for tier in options.only:
+            rows += attempt(tier, host)
+    finally:
+        host.close()
+    write("hostile_matrix", rows, claims_of(rows))
+    options.table.write_text(table(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,311 @@
+"""`CodeEnv`: work out a value, write or mend a function, or predict a program, with Python in a sandbox at hand.
+
+Sandboxes come from `agentgym.tools.sandbox`, tasks from `agentgym.tasks.code` or a file, the verdict from `grading`:
+what is submitted is graded in sandboxes of its own, which no expected value enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from agentgym.endings import Reason
+from agentgym.env import Env, Solution
+from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
+from agentgym.envs.code.calls import Submission
+from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.options import one_of, run_limits, task_source, tool_names, with_cost
+from agentgym.envs.code.show import show_run
+from agentgym.envs.code.solving import SOLUTION_FILE, solve
+from agentgym.envs.code.verdict import Verdict
+from agentgym.envs.code.workspace import Workspace
+from agentgym.errors import ToolError
+from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.task import Task, TaskSource
+from agentgym.tasks.code import CodeTasks
+from agentgym.tools.sandbox import Limits, Result, Sandbox, SandboxSpec, open_sandbox
+from agentgym.tools.sandbox.registry import choose, probe
+from agentgym.toolset import tool
+
+SolutionStyle = Literal["full", "short", "direct"]
+
+
+class CodeEnv(Env):
+    """Solve a programming task, running code on the way if it helps.
+
+    Task: a value to work out, a function to write or to mend, or a program whose output to predict; hidden tests.
+    Tools: `python(code)`, `test(code)` and `submit(answer)`; if asked for, `bash(command)`, `view(path, start, end)`,
+        `edit(path, old, new)` and `write(path, content)`.
+    Observation: terse text; what was printed without the middle if it is long, the useful lines of a traceback, and
+        which limit ended a run.
+    Reward: `outcome` 1 if the submitted value is right, or the submitted function passes every example and hidden
+        test. Smaller parts for readable actions, calls that run without an error, and tests passed are paid only to
+        episodes that submit an answer (G-RA, arXiv 2508.10548).
+    Episode end: an answer is submitted (code that does not load is told and may be corrected), or 8 turns are over.
+    Version history: v0, first version.
+
+    Args:
+        difficulty: Level or levels of the generated tasks, 1 to 5; all if not given.
+        families: Names of task families; all if not given.
+        kinds: Of `"value"`, `"function"`, `"fix"` and `"predict"`; all if not given.
+        task_seed: Other seeds give other tasks.
+        file: A file or folder to take tasks from instead (`agentgym.tasks.code_files`).
+        format: What is in it: `"humaneval"`, `"mbpp"`, `"gsm8k"` or `"quixbugs"`; told by its fields if not given.
+        tools: What there is besides `submit`: `python`, `bash`, `files` and `test`, joined with `+`.
+        stateful: Whether names that `python` defines and variables of `bash` are there in its next call.
+        backend: How code is held in (`agentgym.tools.sandbox.backends`); `"auto"` takes the strongest that works.
+        allow_weak: Accept a backend that does not hold in everything.
+        limits: Bounds on a run (`Limits`, or its fields by name).
+        call_s: Seconds of processor time that one call of a submitted function may take.
+        preview_chars: How much is shown of what a run prints.
+        tool_cost: What each call before the answer costs a solved episode.
+        solution_style: What `solution` does: `"full"` runs and tests the code first, `"short"` runs it, `"direct"`
+            submits at once.
+        tasks: A task source of your own, instead of the choices above.
+        kwargs: Arguments of `agentgym.Env`.
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the submitted answer is right"),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
+        "ran": Channel("1 if the call, and the code in it, ran without an error", per_turn=True),
+        "visible": Channel("share of the examples that the submitted answer gets right"),
+        "hidden": Channel("share of the hidden tests that the submitted answer passes"),
+        "submitted": Channel("1 if an answer was submitted"),
+        "used_code": Channel("1 if code was run before the answer"),
+        "tool_cost": Channel("1 for a call before the answer", per_turn=True),
+    }
+    scheme = Scheme(
+        weights={OUTCOME: 1.0, "format": 0.05, "ran": 0.05, "visible": 0.1, "hidden": 0.2},
+        gates=(Gate(on="submitted", at_least=1.0, opens=("format", "ran", "visible", "hidden")),),
+        averaged=frozenset({"format", "ran"}),
+    )
+    system_prompt = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
+    max_turns = 8
+
+    def __init__(
+        self,
+        *,
+        difficulty: int | Sequence[int] | None = None,
+        families: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+        task_seed: int | None = None,
+        file: str | Path | None = None,
+        format: str | None = None,
+        tools: str | Sequence[str] = "python+test",
+        stateful: bool = True,
+        backend: str = "auto",
+        allow_weak: bool = False,
+        limits: Limits | Mapping[str, Any] | None = None,
+        call_s: float = 2.0,
+        preview_chars: int = 2000,
+        tool_cost: float = 0.0,
+        solution_style: SolutionStyle = "full",
+        scheme: Scheme | None = None,
+        tasks: TaskSource | None = None,
+        **kwargs: Any,
+    ):
+        choices = {
+            "difficulty": difficulty,
+            "families": families,
+            "kinds": kinds,
+            "seed": task_seed,
+            "file": file,
+            "format": format,
+        }
+        self.tools = type(self).tools.only(*tool_names(tools))
+        scheme = with_cost(type(self).scheme if scheme is None else scheme, tool_cost)
+        super().__init__(tasks=task_source(tasks, choices), scheme=scheme, **kwargs)
+        self.solution_style: SolutionStyle = one_of("solution_style", solution_style, get_args(SolutionStyle))
+        self._spec = SandboxSpec(limits=run_limits(limits))
+        self._backend, self._allow_weak = backend, allow_weak
+        self._stateful, self._preview_chars = stateful, preview_chars
+        self._grader = Grader(self._open, self._spec.limits, call_s)
+        self._workspace: Workspace | None = None
+        self._draft = ""
+        self._ran_code = False
+        self._verdict: Verdict | None = None
+
+    @classmethod
+    def default_tasks(cls) -> TaskSource:
+        """Return generated tasks of all kinds and levels."""
+        return CodeTasks()
+
+    def start(self, task: Task) -> str:
+        """Tell the task, and where its files are."""
+        self.release()
+        self._draft = str(task.data.get("code", "")) if self._wants_function else ""
+        self._verdict, self._ran_code = None, False
+        if self._has_files:
+            return f"{task.prompt}\n\nThe function is to be in {SOLUTION_FILE}."
+        return task.prompt
+
+    @tool
+    def python(self, code: str) -> str:
+        """Run Python code and show what it prints.
+
+        Args:
+            code: Source code.
+        """
+        code = source_of(code)
+        if self._wants_function and defines(code, self.task.data["entry_point"]):
+            self._draft = code
+        return self._tell(self.workspace.python(code))
+
+    @tool
+    def bash(self, command: str) -> str:
+        """Run a shell command and show what it prints.
+
+        Args:
+            command: What bash is to run.
+        """
+        return self._tell(self.workspace.bash(command))
+
+    @tool
+    def view(self, path: str, start: int = 1, end: int | None = None) -> str:
+        """Show lines of a file with their numbers.
+
+        Args:
+            path: The file.
+            start: First line.
+            end: Last line.
+        """
+        return self._done(self.workspace.view(path, start, end))
+
+    @tool
+    def edit(self, path: str, old: str, new: str) -> str:
+        """Replace text in a file.
+
+        Args:
+            path: The file.
+            old: Text that stands there exactly once.
+            new: What is to stand there.
+        """
+        return self._done(self.workspace.edit(path, old, new))
+
+    @tool
+    def write(self, path: str, content: str) -> str:
+        """Write a file.
+
+        Args:
+            path: The file.
+            content: All that is to be in it.
+        """
+        self.workspace.write(path, content)
+        return self._done(f"Wrote {path}.")
+
+    @tool
+    def test(self, code: str = "") -> str:
+        """Run the examples of the task on a solution.
+
+        Args:
+            code: Source of the function; by default your last version.
+        """
+        if not self.task.data.get("examples"):
+            raise ToolError("This task has no examples to run. Submit the answer.")
+        source = source_of(code) if code.strip() else self._last_version()
+        passed, report = self._grader.examples(self.task, self._submission(source), self.workspace)
+        self._used_code()
+        self.reward("ran", float(passed is not None))
+        return report
+
+    @tool
+    def submit(self, answer: AnswerText) -> str:
+        """Submit the final answer.
+
+        Args:
+            answer: The value, or the source of the function.
+        """
+        if not answer.strip():
+            raise ToolError("The answer is empty. Submit a value, or the source of the function.")
+        if self._wants_function:
+            source = self.workspace.read(answer.strip()) if self._has_files and is_path(answer) else source_of(answer)
+            verdict = self._grader.function(self.task, self._submission(source))
+        else:
+            verdict = self._grader.value(self.task, answer)
+        if verdict.problem is not None:
+            raise ToolError(
+                f"{verdict.problem}\nThe answer cannot be judged like this; correct it and submit it again."
+            )
+        self._settle_answer(verdict)
+        return "Submitted."
+
+    def grade(self) -> None:
+        """Let go of the sandbox: nothing can be done in it any more."""
+        self.release()
+
+    def details(self) -> Mapping[str, Any]:
+        """Tell what held the code, and how the answer was graded."""
+        tier = choose(self._backend, self._spec, self._allow_weak).tier
+        gaps = [threat.value for threat in probe(tier).gaps]
+        held: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
+        return held if self._verdict is None else held | {"grading": self._verdict.how.value}
+
+    def solution(self, task: Task) -> Solution:
+        """Run the gold code, on an example if there is one, test it and submit what is asked for."""
+        return solve(task, self.solution_style, self.tools)
+
+    def release(self) -> None:
+        """End the sandbox of the episode."""
+        if self._workspace is not None:
+            self._workspace.close()
+            self._workspace = None
+
+    @property
+    def workspace(self) -> Workspace:
+        """The current episode's place to run code in."""
+        if self._workspace is None:
+            staged = {SOLUTION_FILE: self._draft} if self._has_files else {}
+            self._workspace = Workspace(self._open, self._stateful, staged)
+        return self._workspace
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_workspace": None}
+
+    @property
+    def _wants_function(self) -> bool:
+        return self.task.data["kind"] in ("function", "fix")
+
+    @property
+    def _has_files(self) -> bool:
+        return "view" in self.tools and self._wants_function
+
+    def _open(self) -> Sandbox:
+        return open_sandbox(self._spec, backend=self._backend, allow_weak=self._allow_weak)
+
+    def _submission(self, source: str) -> Submission:
+        return Submission(source, self.task.data["entry_point"], self.task.data.get("prelude", ""))
+
+    def _last_version(self) -> str:
+        source = self.workspace.read(SOLUTION_FILE) if self._has_files else self._draft
+        if not source.strip():
+            name = self.task.data["entry_point"]
+            raise ToolError(f"There is no {name!r} yet. Give its source, or define it with python first.")
+        return source
+
+    def _tell(self, result: Result) -> str:
+        """Show a run, and note that it was one."""
+        self._used_code()
+        self.reward("ran", float(result.ok))
+        return show_run(result, self._preview_chars)
+
+    def _done(self, told: str) -> str:
+        self.reward("ran", 1.0)
+        self.reward("tool_cost", 1.0)
+        return told
+
+    def _used_code(self) -> None:
+        self.reward("tool_cost", 1.0)
+        if not self._ran_code:
+            self.reward("used_code", 1.0)
+            self._ran_code = True
+
+    def _settle_answer(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+        self.reward("ran", 1.0)
+        self.reward("submitted", 1.0)
+        self.reward("visible", verdict.visible)
+        self.reward("hidden", verdict.hidden)
+        self.reward(OUTCOME, float(verdict.solved))
+        self.finish(Reason.SOLVED if verdict.solved else Reason.ANSWERED)

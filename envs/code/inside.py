@@ -1,0 +1,248 @@
+"""What runs inside a sandbox on the grader's behalf. Travels as text, together with `plain`; needs Python 3.9 alone.
+
+A request comes on stdin as JSON; what is found goes as lines of JSON to the private reply descriptor. `call` runs a
+submitted function and is told no expected value: whatever its process says is taken for that function's values, never
+for a verdict. `record` and `judge` run a check where no submitted code runs. `together` runs both in one process.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from agentgym.envs.code.plain import Unfit, decode, dumps, encode
+
+SUBMITTED = "<solution>"
+"""The file name that a submitted source has in error messages."""
+MAX_VALUE_CHARS = 1_000_000
+MAX_SLOW = 2
+"""Calls that may take too long before the rest is not tried any more."""
+WALL_FACTOR = 5
+"""How much longer than its processor time a call may take: a busy machine must not make right answers wrong."""
+_MESSAGE_CHARS = 300
+
+Request = Mapping[str, Any]
+Say = Callable[..., None]
+
+
+class TooSlow(BaseException):
+    """A call took longer than it may."""
+
+
+def main() -> None:
+    """Do what stdin asks for, and leave without running anything that was registered for the end."""
+    request = json.load(sys.stdin)
+    reply = os.fdopen(int(os.environ["AGENTGYM_REPLY_FD"]), "w")
+    _silence()
+
+    def say(**line: Any) -> None:
+        reply.write(json.dumps(line) + "\n")
+        reply.flush()
+
+    # Before anything of a stranger runs: who reads the reply can tell what broke around it from what it did.
+    say(began=True)
+    _OPERATIONS[request["op"]](request, say)
+    os._exit(0)
+
+
+def call(request: Request, say: Say) -> None:
+    """Call the submitted function with each of the arguments; every outcome is told as soon as it is there."""
+    function = _load(request, say)
+    slow = 0
+    if function is None:
+        return
+    for number, arguments in enumerate(request["calls"]):
+        outcome = _outcome(function, arguments, request["call_s"])
+        say(number=number, **outcome)
+        slow += "slow" in outcome
+        if slow >= MAX_SLOW:
+            break
+
+
+def record(request: Request, say: Say) -> None:
+    """Run a check with the gold function, and tell with which arguments it is called."""
+    function = _load(request, say)
+    if function is None:
+        return
+
+    def candidate(*args: Any, **kwargs: Any) -> Any:
+        line: dict[str, Any] = {"called": encode([args, kwargs])}
+        try:
+            result = function(*args, **kwargs)
+            if not hasattr(type(result), "__next__"):
+                line["gave"] = encode(result)
+        finally:
+            say(**line)
+        return result
+
+    _run_check(request, candidate, say)
+
+
+def judge(request: Request, say: Say) -> None:
+    """Run a check with a stand-in that answers from a table; it stops at arguments that are not in it."""
+    table = dict(request["table"])
+
+    def candidate(*args: Any, **kwargs: Any) -> Any:
+        key = dumps([args, kwargs])
+        if key not in table:
+            say(need=encode([args, kwargs]))
+            os._exit(0)
+        outcome = table[key]
+        if "after" in outcome:
+            _change(args, kwargs, decode(outcome["after"]))
+        if "raised" in outcome:
+            raise exception_named(outcome["raised"])(outcome["message"])
+        return decode(outcome["value"])
+
+    _run_check(request, candidate, say)
+
+
+def together(request: Request, say: Say) -> None:
+    """Run a check with the submitted function itself."""
+    function = _load(request, say)
+    if function is not None:
+        _run_check(request, function, say)
+
+
+def exception_named(name: str) -> type[BaseException]:
+    """Return the builtin exception of a name. Raises `Unfit` if it is none."""
+    kind = vars(builtins).get(name)
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        raise Unfit("no name of an exception")
+    return kind
+
+
+_OPERATIONS: dict[str, Callable[[Request, Say], None]] = {
+    "call": call,
+    "record": record,
+    "judge": judge,
+    "together": together,
+}
+
+
+def _silence() -> None:
+    """Close stdin, and let printed text go nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)
+
+
+def _load(request: Request, say: Say) -> Callable[..., Any] | None:
+    """Run the submitted source and return the function it defines; tell what is wrong with it otherwise."""
+    module = sys.modules["solution"] = ModuleType("solution")
+    try:
+        exec(compile(request["prelude"], "<prelude>", "exec", dont_inherit=True), module.__dict__)
+        exec(compile(request["source"], SUBMITTED, "exec", dont_inherit=True), module.__dict__)
+    except SyntaxError as error:
+        say(problem="syntax", message=f"{error.msg} (line {error.lineno})")
+    except BaseException as error:
+        say(problem="raised", message=_told(error))
+    else:
+        function = module.__dict__.get(request["name"])
+        if callable(function):
+            return function
+        say(problem="missing", message="")
+    return None
+
+
+def _outcome(function: Callable[..., Any], arguments: Any, seconds: float) -> dict[str, Any]:
+    args, kwargs = decode(arguments)
+    _set_timers(seconds)
+    try:
+        outcome = {"value": encode(function(*args, **kwargs))}
+        if len(json.dumps(outcome)) > MAX_VALUE_CHARS:
+            raise Unfit(f"a value of more than {MAX_VALUE_CHARS} characters")
+    except TooSlow:
+        outcome = {"slow": seconds}
+    except Unfit as error:
+        outcome = {"unfit": str(error)}
+    except BaseException as error:
+        outcome = {"raised": _builtin_name(error), "message": _told(error)}
+    finally:
+        _set_timers(0)
+    return outcome | _changes(arguments, args, kwargs)
+
+
+def _changes(arguments: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return what the arguments have become, if the call changed them."""
+    try:
+        after = encode([args, kwargs])
+    except Unfit:
+        return {}
+    return {} if after == arguments else {"after": after}
+
+
+def _change(args: Any, kwargs: Any, after: Any) -> None:
+    """Do to the arguments what the function did to its own."""
+    pairs = [(mine, after[0][index]) for index, mine in enumerate(args)]
+    for mine, theirs in pairs + [(mine, after[1][name]) for name, mine in kwargs.items()]:
+        if type(mine) is list:
+            mine[:] = theirs
+        elif type(mine) is dict or type(mine) is set:
+            mine.clear()
+            mine.update(theirs)
+
+
+def _run_check(request: Request, candidate: Callable[..., Any], say: Say) -> None:
+    # Checks that draw their arguments draw the same ones every time.
+    random.seed(0)
+    space: dict[str, Any] = {"__name__": "check"}
+    try:
+        exec(compile(request["prelude"], "<prelude>", "exec", dont_inherit=True), space)
+        # Some checks call the function by its own name too.
+        space[request["name"]] = candidate
+        exec(compile(request["check"], "<check>", "exec", dont_inherit=True), space)
+        space["check"](candidate)
+    except Unfit as error:
+        say(verdict="unfit", message=str(error))
+    except AssertionError as error:
+        say(verdict="failed", message=_told(error))
+    except BaseException as error:
+        say(verdict="broken", message=_told(error))
+    else:
+        say(verdict="passed", message="")
+
+
+def _builtin_name(error: BaseException) -> str:
+    """Return the name of the nearest builtin exception."""
+    return next(kind.__name__ for kind in type(error).__mro__ if vars(builtins).get(kind.__name__) is kind)
+
+
+def _told(error: BaseException) -> str:
+    """Return an error in a line, with the last line of the submitted source that it passed."""
+    line, step = None, error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == SUBMITTED:
+            line = step.tb_lineno
+        step = step.tb_next
+    try:
+        text = f": {error}"[:_MESSAGE_CHARS] if str(error) else ""
+    except BaseException:
+        text = ""
+    return f"{type(error).__name__}{text}{'' if line is None else f' (line {line})'}"
+
+
+def _set_timers(seconds: float) -> None:
+    for number, timer, factor in (
+        (signal.SIGPROF, signal.ITIMER_PROF, 1),
+        (signal.SIGALRM, signal.ITIMER_REAL, WALL_FACTOR),
+    ):
+        signal.signal(number, _ring)
+        signal.setitimer(timer, seconds * factor)
+
+
+def _ring(*_: Any) -> None:
+    raise TooSlow
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""How runs look to a policy: what was printed, the useful lines of a traceback, and which limit ended a run."""
+
+from __future__ import annotations
+
+import re
+
+from agentgym.tools.sandbox import Ended, Result
+
+_MAX_FRAMES = 4
+_HEAD_SHARE = 0.6
+_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+')
+_HEADER = "Traceback (most recent call last):"
+
+
+def show_run(result: Result, max_bytes: int) -> str:
+    """Return what a run printed, then its error, then why it was stopped; long texts without their middle.
+
+    Args:
+        result: The run.
+        max_bytes: What is shown at most of each of the two.
+    """
+    error = useful_lines(result.err).encode("utf-8", "replace")
+    parts = [
+        without_middle(result.stdout, result.cut[0], max_bytes),
+        without_middle(error, result.cut[1], max_bytes),
+        why_stopped(result),
+    ]
+    return "\n".join(part for part in parts if part) or "(no output)"
+
+
+def useful_lines(error: str) -> str:
+    """Return an error without the header of its traceback, and without frames of code that is not the user's."""
+    kept: list[list[str]] = []
+    frame: list[str] | None = None
+    for line in error.rstrip("\n").split("\n"):
+        found = _FRAME.match(line)
+        if found:
+            frame = [line[2:]] if _is_users(found["file"]) else []
+            kept.append(frame)
+        elif line.startswith("    ") and frame is not None:
+            if frame and not set(line.strip()) <= set("^~"):
+                frame.append(line[2:])
+        elif line != _HEADER:
+            frame = None
+            kept.append([line])
+    return "\n".join(line for block in _few_frames(kept) for line in block)
+
+
+def without_middle(data: bytes, missing: int, max_bytes: int) -> str:
+    """Return output as text, with an exact note of how many bytes are left out of its middle.
+
+    Args:
+        data: What was kept of it.
+        missing: Bytes that are missing in it already; a note stands in their place.
+        max_bytes: What is shown at most.
+    """
+    data = data.rstrip(b"\n")
+    if len(data) <= max_bytes:
+        return data.decode("utf-8", "replace")
+    head, note, tail = data.partition(b"\n[... %d bytes cut ...]\n" % missing) if missing else (data, b"", data)
+    first = head[: int(max_bytes * _HEAD_SHARE)]
+    last = tail[len(first) - max_bytes :]
+    left_out = len(data) - len(note) + missing - len(first) - len(last)
+    return f"{first.decode('utf-8', 'replace')}\n[... {left_out} bytes left out ...]\n{last.decode('utf-8', 'replace')}"
+
+
+def why_stopped(result: Result) -> str:
+    """Return how a run ended, unless it came to its own end or its error says so already."""
+    if not result.message or (result.ended is Ended.EXITED and result.err):
+        return ""
+    return f"({result.message})"
+
+
+def _is_users(file: str) -> bool:
+    return (file.startswith("<") and not file.startswith("<frozen")) or "/lib/python" not in file
+
+
+def _few_frames(blocks: list[list[str]]) -> list[list[str]]:
+    """Return the blocks with at most the last frames of each run of frames, as recursion makes many."""
+    found: list[list[str]] = []
+    for block in blocks:
+        found.append(block)
+        frames = found[-_MAX_FRAMES - 1 :]
+        if len(frames) > _MAX_FRAMES and all(one and one[0].startswith("File ") for one in frames):
+            del found[-_MAX_FRAMES - 1]
+    return found

@@ -1,0 +1,62 @@
+"""Pytest node ids taken apart, and the functions in a test module that they name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agentgym.envs.swe.perturb import Function
+
+
+@dataclass(frozen=True, order=True)
+class NodeId:
+    """`path::Class::name[case]`, in parts."""
+
+    path: str
+    scope: str
+    """Names of the classes around the function, joined by `::`; empty for a function of the module."""
+    name: str
+    case: str
+    """What parametrisation added, with its brackets, or nothing."""
+
+    @classmethod
+    def of(cls, text: str) -> NodeId:
+        """Take an id apart."""
+        head, bracket, rest = text.partition("[")
+        path, *scope = head.split("::")
+        name = scope.pop() if scope else ""
+        return cls(path, "::".join(scope), name, bracket + rest)
+
+    def __str__(self) -> str:
+        return "::".join(part for part in (self.path, self.scope, self.name) if part) + self.case
+
+
+@dataclass(frozen=True)
+class TestFunction:
+    """A test function where it stands in its module."""
+
+    __test__ = False
+
+    scope: str
+    node: Function
+    siblings: list[ast.stmt]
+    """The body of the module or class that it is part of."""
+    inherits: bool
+    """Whether its class has a base: such tests may be unittest's, which runs them in the order of their names."""
+
+
+def test_functions(module: ast.Module) -> Iterator[TestFunction]:
+    """Yield the functions and methods that pytest or unittest would take for tests, in order."""
+    yield from _in_body(module.body, "", False)
+
+
+test_functions.__test__ = False  # type: ignore[attr-defined]
+
+
+def _in_body(body: list[ast.stmt], scope: str, inherits: bool) -> Iterator[TestFunction]:
+    for node in list(body):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+            yield TestFunction(scope, node, body, inherits)
+        elif isinstance(node, ast.ClassDef):
+            yield from _in_body(node.body, f"{scope}::{node.name}" if scope else node.name, bool(node.bases))

@@ -1,0 +1,110 @@
+"""Reading what the runner inside the sandbox reported: only what is signed, in order and free of contradiction.
+
+A record that an honest run could not have written makes the run tampered with; one that is missing makes it unfinished.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agentgym.envs.swe.inside import END, TEST, UNCOLLECTED
+
+PASSED, FAILED, ERROR, SKIPPED, XFAILED, XPASSED = "passed", "failed", "error", "skipped", "xfailed", "xpassed"
+_SEEN = {"p", "f", "s", "x", "-"}
+_TOLD = {"passed", "failed", "skipped", "xpassed", "xskipped", "xfailed", "-"}
+
+
+@dataclass
+class Records:
+    """What came of a run, as far as it was told."""
+
+    statuses: dict[str, str] = field(default_factory=dict)
+    """Id of each test, as the sandbox knows it, to its status."""
+    uncollected: dict[str, str] = field(default_factory=dict)
+    """Files that could not be collected, and why."""
+    tampered: list[str] = field(default_factory=list)
+    """What an honest run could not have reported."""
+    exit_code: int | None = None
+    """What the run said last; `None` if it did not come to its end."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether some test did not pass, so that pytest must have said so."""
+        bad = (FAILED, ERROR)
+        return bool(self.uncollected) or any(status in bad for status in self.statuses.values())
+
+
+def read_records(reply: bytes, key: bytes) -> Records:
+    """Read the reply of a run that was given `key`."""
+    records = Records()
+    *lines, rest = reply.split(b"\n")
+    for number, line in enumerate(lines):
+        if records.exit_code is not None:
+            records.tampered.append("a record after the last")
+            break
+        content, _, signature = line.rpartition(b"\t")
+        right = hmac.new(key, content, hashlib.sha256).hexdigest().encode()
+        parts = content.decode("ascii", "replace").split("\t")
+        if not hmac.compare_digest(signature, right) or parts[0] != str(number):
+            records.tampered.append(f"record {number} is not signed")
+            break
+        try:
+            _take(records, parts[1], parts[2:])
+        except (ValueError, IndexError, binascii.Error):
+            records.tampered.append(f"record {number} makes no sense")
+            break
+    if rest and not records.tampered and records.exit_code is not None:
+        records.tampered.append("a record after the last")
+    return records
+
+
+def _take(records: Records, kind: str, parts: list[str]) -> None:
+    if kind == END:
+        records.exit_code = int(parts[0])
+    elif kind == UNCOLLECTED:
+        records.uncollected[_unpacked(parts[0])] = _unpacked(parts[1])
+    elif kind == TEST:
+        test, letters, words = _unpacked(parts[0]), parts[1], parts[2].split(",")
+        if test in records.statuses:
+            records.tampered.append("a test was reported twice")
+        records.statuses[test] = status_of(letters, words, records.tampered)
+    else:
+        raise ValueError(kind)
+
+
+def status_of(letters: str, words: list[str], tampered: list[str]) -> str:
+    """Return a test's status from what was seen of its three phases and what pytest says of them.
+
+    Args:
+        letters: Seen: `p` no exception, `f` an exception, `s` a skip, `x` an expected failure, `-` never run.
+        words: Told: pytest's outcome of each, with an `x` before it if the test was marked to fail.
+        tampered: Gets a line if the two contradict each other.
+    """
+    if len(letters) != 3 or len(words) != 3 or not set(letters) <= _SEEN or not set(words) <= _TOLD:
+        raise ValueError(letters)
+    for seen, told in zip(letters, words, strict=True):
+        if seen == "f" and told in ("passed", "skipped"):
+            tampered.append(f"pytest says {told!r} of a test that was seen to fail")
+    if any(word.startswith("x") for word in words):
+        return XFAILED if "xskipped" in words else XPASSED if "xpassed" in words else FAILED
+    if letters[0] == "f" or letters[2] == "f" or words[0] == "failed" or words[2] == "failed":
+        return ERROR
+    if letters[1] == "f" or words[1] == "failed":
+        return FAILED
+    if "s" in letters or "skipped" in words or "x" in letters:
+        return SKIPPED
+    return PASSED if letters == "ppp" and words == ["passed"] * 3 else ERROR
+
+
+def translated(statuses: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """Return statuses under true ids, given the true id of each disguised one."""
+    return {names[test]: status for test, status in statuses.items() if test in names}
+
+
+def _unpacked(text: str) -> str:
+    return base64.b64decode(text, validate=True).decode("utf-8", "replace")

@@ -1,0 +1,88 @@
+"""Which sandbox an instance is worked on and graded in, and putting a tree into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from agentgym.tasks.swe.instance import Instance
+from agentgym.tasks.swe.pytest_folder import pytest_folder
+from agentgym.tools.sandbox import Limits, Sandbox, SandboxSpec, open_sandbox
+
+MAX_TREE_BYTES = 256_000_000
+"""Greatest size of a workspace that is read back."""
+
+_PRELOADED = (
+    "pytest",
+    *(f"_pytest.{name}" for name in ("capture", "doctest", "fixtures", "junitxml", "logging", "python", "recwarn")),
+    *(f"_pytest.{name}" for name in ("skipping", "stepwise", "terminal", "tmpdir", "unittest", "warnings")),
+)
+"""What a run of tests would import anyway, and every run anew."""
+_WORKDIRS = ("/work", "/repository")
+
+
+@dataclass(frozen=True)
+class Sandboxes:
+    """Opens sandboxes.
+
+    Args:
+        backend: A name of `agentgym.tools.sandbox.backends()`, or `"auto"`.
+        allow_weak: Accept a backend that does not hold in everything.
+        limits: Bounds on a run of the agent's.
+        test_limits: Bounds on a run of hidden tests.
+    """
+
+    backend: str
+    allow_weak: bool
+    limits: Limits
+    test_limits: Limits
+
+    def for_work(self, instance: Instance) -> Sandbox:
+        """Open the sandbox that an agent works in."""
+        return self._open(instance, self.limits, ())
+
+    def for_grading(self, instance: Instance) -> Sandbox:
+        """Open a fresh sandbox in which one run of hidden tests happens."""
+        return self._open(instance, self.test_limits, _PRELOADED)
+
+    def _open(self, instance: Instance, limits: Limits, preload: tuple[str, ...]) -> Sandbox:
+        if instance.image is not None:
+            spec = SandboxSpec(limits=limits, image=instance.image, workdir=instance.workdir)
+            return open_sandbox(spec, backend="docker", allow_weak=self.allow_weak)
+        folder = pytest_folder()
+        # The workspace would cover what lies below it.
+        workdir = next(path for path in _WORKDIRS if not folder.is_relative_to(path))
+        spec = SandboxSpec(limits=limits, workdir=workdir, readable=(folder,), preload=preload)
+        return open_sandbox(spec, backend=self.backend, allow_weak=self.allow_weak)
+
+
+def environment(sandbox: Sandbox, instance: Instance) -> dict[str, str]:
+    """Return the variables with which an agent's programs find the repository and pytest; images have their own."""
+    if instance.image is not None:
+        return {}
+    roots = [str(PurePosixPath(sandbox.workdir, root)) for root in python_path(instance)]
+    return {
+        "PYTHONPATH": ":".join([*roots, str(pytest_folder())]),
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+
+
+def python_path(instance: Instance) -> tuple[str, ...]:
+    """Return what an instance's modules are imported from, relative to its root."""
+    return instance.python_path or (".",)
+
+
+def read_tree(sandbox: Sandbox) -> dict[str, bytes]:
+    """Return the regular files of a workspace, as data."""
+    return dict(sandbox.download(".", max_bytes=MAX_TREE_BYTES))
+
+
+def put_tree(sandbox: Sandbox, tree: Mapping[str, bytes], *, there: Mapping[str, bytes] | None = None) -> None:
+    """Make a workspace hold a tree, given what it holds of files already."""
+    there = there or {}
+    sandbox.upload({path: data for path, data in tree.items() if there.get(path) != data})
+    for path in there.keys() - tree.keys():
+        sandbox.remove(path)

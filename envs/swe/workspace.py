@@ -1,0 +1,195 @@
+"""The agent's workspace: files seen and changed as text, and instructive words for what does not work.
+
+Everything happens in the agent's own sandbox; nothing of it is ever run, imported or interpreted outside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from agentgym.envs.swe.show import MAX_LINE_CHARS, count_of, nearest, numbered
+from agentgym.errors import ToolError
+from agentgym.tools.patches import PatchError, apply_patch, parse_patch
+from agentgym.tools.sandbox import Limits, Result, Sandbox
+
+MAX_FILE_BYTES = 4_000_000
+MAX_ENTRIES = 300
+MAX_MATCHES = 50
+VIEWED_LINES = 200
+_HIDDEN = {".git", "__pycache__", ".pytest_cache"}
+
+_SEARCH = """
+import json, os, re, sys
+request = json.load(sys.stdin)
+pattern, shown = re.compile(request["pattern"]), 0
+def files(top):
+    if os.path.isfile(top):
+        yield top
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(name for name in folders if name not in request["hidden"])
+        for name in sorted(names):
+            yield os.path.join(folder, name)
+for path in files(request["path"]):
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if pattern.search(line.rstrip("\\n")):
+                    if shown == request["most"]:
+                        print("(more matches are not shown; search for something rarer, or in one folder)")
+                        sys.exit()
+                    shown += 1
+                    print("%s:%d: %s" % (os.path.relpath(path), number, line.strip()[:request["width"]]))
+    except (OSError, UnicodeDecodeError):
+        continue
+"""
+
+
+class Workspace:
+    """A sandbox with a repository in it, as an agent's tools see it."""
+
+    def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], limits: Limits):
+        self.sandbox = sandbox
+        self._environment, self._limits = environment, limits
+        self.changed = False
+        """Whether anything may have been changed since."""
+
+    def list_files(self, path: str) -> str:
+        """Return the files and folders below a folder, two levels deep."""
+        entries = self.sandbox.list(_relative(path), depth=2, max_entries=4 * MAX_ENTRIES)
+        lines = sorted(
+            f"{entry.path}/" if entry.kind == "directory" else entry.path
+            for entry in entries
+            if not _HIDDEN.intersection(entry.path.split("/"))
+        )
+        more = f"\n({len(lines) - MAX_ENTRIES} more are not shown)" if len(lines) > MAX_ENTRIES else ""
+        return "\n".join(lines[:MAX_ENTRIES]) + more if lines else "The folder is empty."
+
+    def search(self, pattern: str, path: str) -> str:
+        """Return the lines that match a regular expression. It is tried in the sandbox, where it may take its time."""
+        request = {
+            "pattern": pattern,
+            "path": _relative(path),
+            "most": MAX_MATCHES,
+            "width": MAX_LINE_CHARS,
+            "hidden": sorted(_HIDDEN),
+        }
+        result = self.sandbox.exec(code=_SEARCH, stdin=json.dumps(request).encode(), limits=self._limits)
+        if not result.ok:
+            why = result.err.strip().rpartition("\n")[2] or result.ended.value
+            raise ToolError(f"The search did not work: {why}")
+        return result.out.strip() or "No line matches."
+
+    def view(self, path: str, start: int, end: int | None) -> str:
+        """Return lines of a file with their numbers."""
+        lines = self.text(path).splitlines()
+        if not lines:
+            return "The file is empty."
+        last = min(len(lines), start + VIEWED_LINES - 1 if end is None else end)
+        if not 1 <= start <= len(lines) or last < start:
+            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or 'the end'} is none of it.")
+        more = f"\n({count_of(len(lines) - last, 'more line')} below)" if last < len(lines) else ""
+        return numbered(lines[start - 1 : last], start) + more
+
+    def edit(self, path: str, old: str, new: str) -> str:
+        """Replace text that stands in a file exactly once."""
+        if not old:
+            raise ToolError("`old` is empty. Give the text to replace, or use insert or create.")
+        if old == new:
+            raise ToolError("`old` and `new` are the same: nothing would change.")
+        text = self.text(path)
+        if old not in text and "\r\n" in text:
+            old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+        found = text.count(old)
+        if found == 0:
+            raise ToolError(f"`old` does not stand in {path} exactly like that.{nearest(text, old)}")
+        if found > 1:
+            places = _line_numbers(text, old)
+            raise ToolError(
+                f"`old` stands {found} times in {path} (at lines {places}); give more of the lines around it."
+            )
+        self._write(path, text.replace(old, new, 1))
+        line = text[: text.index(old)].count("\n") + 1
+        return f"Changed {path} at line {line}."
+
+    def insert(self, path: str, line: int, text: str) -> str:
+        """Put lines after a line; 0 is the top."""
+        before = self.text(path)
+        lines = before.splitlines(keepends=True)
+        if not 0 <= line <= len(lines):
+            raise ToolError(f"{path} has {count_of(len(lines), 'line')}; `line` must be from 0 to {len(lines)}.")
+        if line and not lines[line - 1].endswith("\n"):
+            lines[line - 1] += "\n"
+        lines.insert(line, text if text.endswith("\n") else f"{text}\n")
+        self._write(path, "".join(lines))
+        return f"Inserted {count_of(len(text.splitlines()), 'line')} into {path} after line {line}."
+
+    def create(self, path: str, content: str) -> str:
+        """Write a file that is not there yet."""
+        relative = _relative(path)
+        if self._read(relative) is not None:
+            raise ToolError(f"{path} is already there; change it with edit, insert or apply_patch.")
+        self._write(relative, content)
+        return f"Created {path}, {count_of(len(content.splitlines()), 'line')}."
+
+    def apply_patch(self, patch: str) -> str:
+        """Apply a unified diff: all of it, or nothing."""
+        try:
+            paths = sorted({path for one in parse_patch(patch) for path in (one.path, one.original)})
+            before = {path: data for path in paths if (data := self._read(path)) is not None}
+            after = apply_patch(before, patch)
+        except PatchError as error:
+            raise ToolError(f"The patch does not apply, and nothing was changed: {error}") from error
+        if not paths:
+            raise ToolError("The patch changes nothing. Give a unified diff with ---, +++ and @@ lines.")
+        self.changed = True
+        for path in before.keys() - after.keys():
+            self.sandbox.remove(path)
+        for path, data in after.items():
+            if before.get(path) != data:
+                self.sandbox.write(path, data)
+        return f"Applied to {', '.join(paths)}."
+
+    def run(self, argv: Sequence[str]) -> Result:
+        """Run a program in the workspace."""
+        self.changed = True
+        return self.sandbox.exec(argv, env=self._environment, limits=self._limits)
+
+    def text(self, path: str) -> str:
+        """Return the text of a file."""
+        data = self.sandbox.read(_relative(path), max_bytes=MAX_FILE_BYTES)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ToolError(f"{path} is not a text file.") from None
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return self.sandbox.read(path, max_bytes=MAX_FILE_BYTES)
+        except ToolError as problem:
+            if getattr(problem, "kind", "") == "not_found":
+                return None
+            raise
+
+    def _write(self, path: str, text: str) -> None:
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ToolError("The text has lone surrogates, which no file can hold.") from None
+        self.changed = True
+        self.sandbox.write(_relative(path), data)
+
+
+def _relative(path: str) -> str:
+    """Return a path that can be one; an empty one is the root."""
+    if "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
+        raise ToolError("A path must not have NUL characters or lone surrogates in it.")
+    return path or "."
+
+
+def _line_numbers(text: str, part: str) -> str:
+    found, at = [], text.find(part)
+    while at >= 0 and len(found) < 10:
+        found.append(str(text.count("\n", 0, at) + 1))
+        at = text.find(part, at + 1)
+    return ", ".join(found)

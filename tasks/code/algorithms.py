@@ -1,0 +1,317 @@
+"""Function families of classic algorithms with rules of their own: intervals, slices, runs, subsequences."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentgym.tasks.code.families import Area, Arguments, Function, block, function
+from agentgym.tasks.code.material import INT_LISTS, one_list
+from agentgym.tasks.code.parts import Part, int_test
+
+
+@function(
+    Area.ALGORITHMS,
+    4,
+    "Intervals (a, b) with a <= b are given in any order; drop those whose length b - a {test}. Merge those that "
+    "overlap or have at most {gap} between the end of one and the beginning of the other. Return {result}.",
+    "Merge intervals (a, b): two belong together if they overlap or the later one begins no more than {gap} after the "
+    "end of the other. The list is not sorted. Intervals whose length b - a {test} are left out from the beginning. "
+    "Return {result}.",
+    "From a list of intervals (a, b), unsorted, make larger ones by joining all whose distance is {gap} or less "
+    "(overlapping ones too), after removing those whose length b - a {test}. The result is {result}.",
+)
+def merge_spans(rng: Random) -> Function:
+    """Merge intervals."""
+    gap, least, test = rng.randint(0, 6), rng.randint(2, 8), int_test(rng)
+    result, code = rng.choice(
+        (
+            ("the merged intervals, sorted, as tuples", "merged"),
+            ("the total of their lengths b - a", "sum(b - a for a, b in merged)"),
+            (
+                f"the merged intervals with a length b - a of at least {least}, sorted",
+                f"[(a, b) for a, b in merged if b - a >= {least}]",
+            ),
+            (
+                "the length b - a of the longest, times 10, plus how many there are (0 if none)",
+                "10 * max((b - a for a, b in merged), default=0) + len(merged)",
+            ),
+            (
+                "the gaps between neighbouring ones (begin minus end), in order",
+                "[merged[i + 1][0] - merged[i][1] for i in range(len(merged) - 1)]",
+            ),
+        )
+    )
+    kind = {"m": "list[tuple[int, int]]", "s": "int", "1": "int"}.get(code[0], "list[tuple[int, int]]")
+    kind = "list[int]" if code.startswith("[merged") else kind
+    source = block(f"""
+        def merge(spans: list[tuple[int, int]]) -> {kind}:
+            merged = []
+            for a, b in sorted(spans):
+                if {test.of("b - a") if "%" not in test.code else test.of("(b - a)")}:
+                    continue
+                if merged and a - merged[-1][1] <= {gap}:
+                    merged[-1] = (merged[-1][0], max(b, merged[-1][1]))
+                else:
+                    merged.append((a, b))
+            return {code}
+    """)
+
+    def draw(r: Random) -> Arguments:
+        starts = [r.randint(-10, 50) for _ in range(r.randint(3, 7))]
+        return ([(a, a + r.randint(0, 9)) for a in starts],)
+
+    edges = (
+        ([],),
+        ([(3, 3)],),
+        ([(0, 20), (2, 5), (6, 7)],),
+        ([(0, 2), (2 + gap, 9)],),
+        ([(0, 2), (3 + gap, 9)],),
+        ([(5, 6), (-4, -1), (5, 8)],),
+    )
+    return Function(source, {"gap": gap, "test": test.one, "result": result}, draw, edges)
+
+
+@function(
+    Area.ALGORITHMS,
+    4,
+    "Consider all stretches of neighbouring elements with a length from {low} to {high}. Return {result}; {none} if "
+    "the list is shorter than {low}.",
+    "Of all contiguous parts of the list with at least {low} and at most {high} elements, find {result}. If there is "
+    "no such part, return {none}.",
+    "Return {result} over the slices of {low} to {high} consecutive numbers, or {none} if there is no slice of that "
+    "kind.",
+)
+def best_slice(rng: Random) -> Function:
+    """Find the best slice of a list."""
+    low = rng.randint(1, 3)
+    high, none, k = low + rng.randint(1, 3), rng.choice((None, -100)), rng.randint(2, 5)
+    value, code = rng.choice(
+        (
+            ("sum", "sum(part)"),
+            (f"sum minus {k} times the length", f"sum(part) - {k} * len(part)"),
+            ("difference of largest and smallest element", "max(part) - min(part)"),
+            (f"sum modulo {k + 7}", f"sum(part) % {k + 7}"),
+            ("sum of the first and the last element", "part[0] + part[-1]"),
+        )
+    )
+    best, op = rng.choice((("largest", ">"), ("smallest", "<")))
+    what, final = rng.choice(
+        (
+            ("the {best} {value}", "value"),
+            ("the slice with the {best} {value} (the one that starts first, of these the shortest)", "part"),
+        )
+    )
+    source = block(f"""
+        def best(numbers: list[int]) -> {"int | None" if final == "value" else "list[int] | None"}:
+            found = None
+            for start in range(len(numbers)):
+                for length in range({low}, {high + 1}):
+                    part = numbers[start : start + length]
+                    if len(part) < length:
+                        continue
+                    value = {code}
+                    if found is None or value {op} found[0]:
+                        found = (value, part)
+            return {none} if found is None else found[{0 if final == "value" else 1}]
+    """)
+    said = {"low": low, "high": high, "none": none, "result": what.format(best=best, value=value)}
+    return Function(source, said, one_list(4, 9, -12, 15), INT_LISTS)
+
+
+@function(
+    Area.ALGORITHMS,
+    3,
+    "Remove the numbers that {test}. In what remains, look for the longest stretch of neighbours in which each number "
+    "after the first {rule} the one before it, and return {result} of it. Of equally long ones take the {which}. If "
+    "nothing remains return {none}.",
+    "Without the numbers that {test}, find the longest run in the list such that every number but its first {rule} its "
+    "predecessor ({which} one on ties) and return {result} of it; {none} if no number is left.",
+    "First drop all numbers that {test}. A stretch of the rest is good if each of its numbers {rule} the number right "
+    "before (its first number may be anything). Return {result} of the longest good stretch, the {which} if there are "
+    "several, or {none} if nothing is left.",
+)
+def longest_run(rng: Random) -> Function:
+    """Find the longest run under a rule."""
+    test = int_test(rng)
+    k, first, none = rng.randint(1, 6), rng.random() < 0.5, rng.choice((0, -1))
+    rule, code = rng.choice(
+        (
+            ("is greater than", "b > a"),
+            ("is at least as large as", "b >= a"),
+            ("is smaller than", "b < a"),
+            (f"differs by at most {k} from", f"abs(a - b) <= {k}"),
+            (f"differs by more than {k} from", f"abs(a - b) > {k}"),
+            ("has another parity (even or odd) than", "(a - b) % 2 == 1"),
+            (f"is at most {k} greater than", f"b - a <= {k}"),
+        )
+    )
+    result, final = rng.choice(
+        (
+            ("the sum", "sum(best)"),
+            ("the length, times 100, plus the first number", "100 * len(best) + best[0]"),
+            ("the last number", "best[-1]"),
+        )
+    )
+    source = block(f"""
+        def longest(numbers: list[int]) -> int:
+            best, run = [], []
+            numbers = [x for x in numbers if not ({test.of("x")})]
+            for b in numbers:
+                a = run[-1] if run else b
+                if run and {code}:
+                    run = [*run, b]
+                else:
+                    run = [b]
+                if len(run) {">" if first else ">="} len(best):
+                    best = run
+            return {final} if best else {none}
+    """)
+    said = {"result": result, "rule": rule, "which": "first" if first else "last", "none": none, "test": test}
+    return Function(source, said, one_list(7, 13, -5, 15), INT_LISTS)
+
+
+@function(
+    Area.ALGORITHMS,
+    4,
+    "Leave out all numbers that {test}. Then leave out more (the order stays) so that in what remains each number "
+    "{rule} the one before it. Return {result}. For the empty list return 0.",
+    "Among the subsequences (elements in their order, not necessarily neighbours) in which every number {rule} its "
+    "predecessor and that have no numbers that {test}, return {result}; 0 if there is none.",
+    "A subsequence is good if each number of it {rule} the previous number of it and none of its numbers are such "
+    "that they {test}. Return {result} (0 if the list is empty).",
+)
+def subsequence(rng: Random) -> Function:
+    """Find the best subsequence under a rule."""
+    k, test = rng.randint(2, 9), int_test(rng)
+    rule, code = rng.choice(
+        (
+            ("is greater than", "x > y"),
+            ("is at least as large as", "x >= y"),
+            ("is smaller than", "x < y"),
+            (f"is greater, by at most {k}, than", f"0 < x - y <= {k}"),
+            (f"differs by at most {k} from", f"abs(x - y) <= {k}"),
+            (f"is by at least {k} greater than", f"x - y >= {k}"),
+            ("has another parity than", "(x - y) % 2 == 1"),
+        )
+    )
+    result, gain = rng.choice(
+        (
+            ("the length of the longest good one", "1"),
+            ("the largest sum of a good one (it has at least one element)", "x"),
+            ("the largest sum of squares of a good one", "x * x"),
+        )
+    )
+    rest = "max(before, default=0)" if gain != "x" else "max(0, max(before, default=0))"
+    source = block(f"""
+        def best(numbers: list[int]) -> int:
+            numbers = [x for x in numbers if not ({test.of("x")})]
+            ends = []
+            for i, x in enumerate(numbers):
+                before = [ends[j] for j, y in enumerate(numbers[:i]) if {code}]
+                ends.append({gain} + {rest})
+            return max(ends, default=0)
+    """)
+    return Function(source, {"rule": rule, "test": test, "result": result}, one_list(7, 12, -8, 20), INT_LISTS)
+
+
+@function(
+    Area.ALGORITHMS,
+    2,
+    "Return {what} of the number in the list that is closest to {target}, among those that {test}. On ties take the "
+    "{tie}. If there is none, return {none}.",
+    "Of the numbers that {test}, find the one nearest to {target} (the {tie} on ties) and return {what} of it; {none} "
+    "if no number fits.",
+    "Look for the number with the smallest distance to {target}; only numbers that {test} count. Equal distances: the "
+    "{tie}. Return {what} of it, or {none} if there is no such number.",
+)
+def nearest(rng: Random) -> Function:
+    """Find the nearest number."""
+    test, target, none = int_test(rng), rng.randint(-5, 25), rng.choice((-1, None, -999))
+    tie, key = rng.choice(
+        (
+            ("smaller number", "numbers[i]"),
+            ("larger number", "-numbers[i]"),
+            ("first in the list", "i"),
+            ("last in the list", "-i"),
+        )
+    )
+    if "number" in tie:
+        what, final = "the value", "numbers[best]"
+    else:
+        what, final = rng.choice(
+            (
+                ("the position (from 0)", "best"),
+                ("the value", "numbers[best]"),
+                (
+                    "the number right after it (or the value itself if it is the last)",
+                    "(numbers[best:] + [0])[1] if best < len(numbers) - 1 else numbers[best]",
+                ),
+            )
+        )
+        final = final.replace("(numbers[best:] + [0])[1]", "numbers[best + 1]")
+    source = block(f"""
+        def nearest(numbers: list[int]) -> int | None:
+            places = [i for i, x in enumerate(numbers) if {test.of("x")}]
+            if not places:
+                return {none}
+            best = min(places, key=lambda i: (abs(numbers[i] - {target}), {key}))
+            return {final}
+    """)
+    said = {"what": what, "target": target, "test": test, "tie": tie, "none": none}
+    return Function(source, said, one_list(5, 11), INT_LISTS)
+
+
+@function(
+    Area.ALGORITHMS,
+    3,
+    "Give each job (length, weight) its place in a sequence, sorted {order}. {ask}",
+    "Jobs (length, weight) are done one after another, beginning at time {t}, sorted {order}. {ask}",
+    "Sort the jobs (length, weight) {order} and carry them out without a pause. {ask}",
+    held_out=True,
+)
+def job_sequence(rng: Random) -> Function:
+    """Do jobs in an order and measure it."""
+    t, k, limit = rng.randint(0, 5), rng.randint(2, 4), rng.randint(10, 25)
+    order = rng.choice(
+        (
+            Part("by length, shortest first, ties by larger weight", "(j[0], -j[1])"),
+            Part("by weight, largest first, ties by shorter length", "(-j[1], j[0])"),
+            Part("by length minus weight, smallest first, ties by shorter length", "(j[0] - j[1], j[0])"),
+            Part(
+                f"by length modulo {k}, smallest first, then by shorter length, then by larger weight",
+                f"(j[0] % {k}, j[0], -j[1])",
+            ),
+        )
+    )
+    ask, code = rng.choice(
+        (
+            ("Return the sum of weight times end over all jobs.", "total += weight * now"),
+            (
+                f"Return the sum of the weights of jobs that end at {limit} or earlier.",
+                f"total += weight if now <= {limit} else 0",
+            ),
+            (
+                f"Return the sum, over all jobs, of what the end is above {limit} (0 if it is not).",
+                f"total += max(0, now - {limit})",
+            ),
+        )
+    )
+    source = block(f"""
+        def sequence(jobs: list[tuple[int, int]]) -> int:
+            now, total = {t}, 0
+            for length, weight in sorted(jobs, key=lambda j: {order.code}):
+                now += length
+                {code}
+            return total
+    """)
+    said = {"order": order, "t": t, "ask": f"The first begins at time {t}. {ask}"}
+    edges = (
+        ([],),
+        ([(3, 1)],),
+        ([(4, 4), (4, 9), (4, 2)],),
+        ([(9, 1), (1, 9), (5, 5), (2, 5)],),
+        ([(12, 3), (6, 8), (7, 7), (3, 1)],),
+    )
+    return Function(
+        source, said, lambda r: ([(r.randint(1, 12), r.randint(1, 9)) for _ in range(r.randint(3, 7))],), edges
+    )

@@ -1,0 +1,86 @@
+"""Makes a task's content (prompt, data, gold) of what a family drew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from agentgym.tasks.code.cases import Case, Trial
+from agentgym.tasks.code.families import Draft, Family, Function, Kind, Program
+from agentgym.tasks.code.running import printed
+
+_ASKS = (
+    "Write this Python function.",
+    "Your task: implement a Python function.",
+    "Implement the following in Python.",
+)
+_BUGGY = (
+    "This function has a bug:",
+    "The code below does not do that. Repair it:",
+    "Someone wrote this, but some results are wrong:",
+)
+_LONGEST_ANSWER = 400
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a task says, stages and grades with."""
+
+    prompt: str
+    data: dict[str, Any]
+    gold: dict[str, Any]
+
+
+def build(family: Family, draft: Draft, rng: Random) -> Content | None:
+    """Return the content of a task, or `None` if the draft makes no good one."""
+    text = family.word(draft, rng).strip()
+    if isinstance(draft, Program):
+        return _program(family, draft, text)
+    return _function(family, draft, text, rng)
+
+
+def _program(family: Family, draft: Program, text: str) -> Content | None:
+    answer = printed(draft.code)
+    if len(answer) > _LONGEST_ANSWER:
+        return None
+    data: dict[str, Any] = {"kind": family.kind.value, "needs_code": draft.needs_code}
+    if family.kind is Kind.PREDICT:
+        text = f"{text}\n\n```python\n{draft.code}```"
+        data["code"] = draft.code
+    return Content(text, data, {"answer": answer, "code": draft.code})
+
+
+def _function(family: Family, draft: Function, text: str, rng: Random) -> Content | None:
+    trial = Trial(draft, rng)
+    if not trial.is_good:
+        return None
+    examples = trial.examples()
+    data: dict[str, Any] = {
+        "kind": family.kind.value,
+        "needs_code": True,
+        "entry_point": draft.entry_point,
+        "signature": draft.signature,
+        "examples": [case.to_dict() for case in examples],
+    }
+    if family.kind is Kind.FIX:
+        broken = trial.bugs(2 if family.level == 5 else 1)
+        if broken is None:
+            return None
+        data["code"] = broken.source
+        asked = f"{text}\n\n{rng.choice(_BUGGY)}\n\n```python\n{broken.source}```"
+    else:
+        asked = f"{rng.choice(_ASKS)} {text}\n\n```python\n{draft.signature}\n```"
+    prompt = f"{asked}\n\nExamples:\n{_shown(draft.entry_point, examples)}"
+    gold = {"code": draft.source, "cases": [case.to_dict() for case in trial.hidden_cases()]}
+    return Content(prompt, data, gold)
+
+
+def _shown(entry_point: str, examples: Sequence[Case]) -> str:
+    """Return the examples as lines of calls and results."""
+    lines = []
+    for case in examples:
+        args = case.args[1:-1].rstrip(",") if case.args.endswith(",)") else case.args[1:-1]
+        lines.append(f"{entry_point}({args}) -> {case.expect}")
+    return "\n".join(lines)

@@ -1,0 +1,143 @@
+"""Chooses what a function is tried on: examples to show, and hidden cases that tell it from near misses.
+
+A near miss is the function with one small bug. Every near miss that differs from the function on two of the inputs
+tried here fails at least two hidden cases.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from agentgym.tasks.code.bugs import Edit, edits
+from agentgym.tasks.code.families import Arguments, Function
+from agentgym.tasks.code.running import Crash, load, outcomes
+
+DRAWN = 16
+"""How many inputs are drawn, in addition to the edge cases."""
+NEAR_MISSES = 12
+"""How many near misses are tried."""
+LEAST, EXAMPLES, KILLS = 9, 2, 2
+"""Hidden cases and examples a task has at least; hidden cases that a near miss must fail."""
+_SAME_ANSWER = 0.6
+_LONGEST_EXAMPLE = 160
+
+
+@dataclass(frozen=True)
+class Case:
+    """Arguments and the right result, both as Python literals."""
+
+    args: str
+    expect: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the case as JSON data."""
+        return {"args": self.args, "expect": self.expect}
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A wrong variant of a function: its edits and the hidden cases that it fails."""
+
+    edits: tuple[Edit, ...]
+    source: str
+    fails: int
+
+
+class Trial:
+    """A function, tried on drawn inputs against its near misses.
+
+    Args:
+        function: The correct function.
+        rng: Draws the inputs and the near misses.
+    """
+
+    def __init__(self, function: Function, rng: Random):
+        self._function = function
+        drawn = [*function.edges, *(function.draw_args(rng) for _ in range(DRAWN))]
+        self.inputs: list[Arguments] = list({repr(args): args for args in drawn}.values())
+        self.expected = outcomes(load(function.source, function.entry_point), self.inputs)
+        self._tree = ast.parse(function.source)
+        found = edits(self._tree)
+        self._edits = rng.sample(found, min(NEAR_MISSES, len(found)))
+        self._killers = {number: self._failed((edit,)) for number, edit in enumerate(self._edits)}
+        self.hidden = self._choose()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the cases are enough, and no constant gets most of them right."""
+        results = [repr(self.expected[number]) for number in self.hidden]
+        most = max(Counter(results).values())
+        return len(results) >= LEAST and most <= _SAME_ANSWER * len(results) and len(self.examples()) >= EXAMPLES
+
+    def examples(self) -> list[Case]:
+        """Return two or three short cases that are not hidden, with different results where possible."""
+        rest = sorted(set(range(len(self.inputs))) - set(self.hidden), key=lambda number: self._length(number) > 60)
+        cases: dict[str, Case] = {}
+        for number in rest:
+            if self._length(number) <= _LONGEST_EXAMPLE:
+                case = self._case(number)
+                cases.setdefault(case.expect, case)
+        return list(cases.values())[:3]
+
+    def hidden_cases(self) -> list[Case]:
+        """Return the hidden cases."""
+        return [self._case(number) for number in self.hidden]
+
+    def bugs(self, count: int) -> NearMiss | None:
+        """Return a near miss with `count` edits, each of which matters by itself, that does not always crash."""
+        hidden = set(self.hidden)
+        serious = [number for number, killers in self._killers.items() if len(hidden & killers) >= KILLS]
+        for start in range(len(serious) - count + 1):
+            chosen = tuple(self._edits[number] for number in serious[start : start + count])
+            if len({id(edit.node) for edit in chosen}) < count:
+                continue
+            failed = hidden & self._failed(chosen)
+            if len(failed) >= KILLS and not self._always_crashes(chosen):
+                return NearMiss(chosen, self._source(chosen), len(failed))
+        return None
+
+    def _choose(self) -> list[int]:
+        """Take the edge cases, then what the near misses still need, then more until there are enough."""
+        hidden = list(range(len({repr(args) for args in self._function.edges})))[:7]
+        rest = list(range(len(hidden), len(self.inputs)))
+        for killers in self._killers.values():
+            if len(killers) >= KILLS:
+                missing = KILLS - len(killers & set(hidden))
+                hidden += [number for number in rest if number in killers and number not in hidden][: max(0, missing)]
+        more = [number for number in rest if number not in hidden]
+        return hidden + more[: max(0, LEAST + 2 - len(hidden))]
+
+    def _failed(self, chosen: Sequence[Edit]) -> set[int]:
+        results = self._results(chosen)
+        return {number for number, result in enumerate(results) if _differ(result, self.expected[number])}
+
+    def _always_crashes(self, chosen: Sequence[Edit]) -> bool:
+        results = self._results(chosen)
+        return all(isinstance(results[number], Crash) for number in self.hidden)
+
+    def _results(self, chosen: Sequence[Edit]) -> list[Any]:
+        if chosen:
+            with chosen[0].applied():
+                return self._results(chosen[1:])
+        return outcomes(load(self._tree, self._function.entry_point), self.inputs)
+
+    def _source(self, chosen: Sequence[Edit]) -> str:
+        if chosen:
+            with chosen[0].applied():
+                return self._source(chosen[1:])
+        return ast.unparse(self._tree) + "\n"
+
+    def _length(self, number: int) -> int:
+        return len(repr(self.inputs[number])) + len(repr(self.expected[number]))
+
+    def _case(self, number: int) -> Case:
+        return Case(repr(self.inputs[number]), repr(self.expected[number]))
+
+
+def _differ(result: Any, expected: Any) -> bool:
+    return type(result) is not type(expected) or result != expected

@@ -1,0 +1,179 @@
+"""Function families about times of day, spans and monthly payments."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentgym.tasks.code.families import Area, Arguments, Function, block, function
+from agentgym.tasks.code.material import clock, day
+
+
+@function(
+    Area.DATES,
+    2,
+    "A time of day HH:MM is given (24 hours). {first} Then {round}. Return the time as HH:MM, beginning again at "
+    "00:00 after 23:59.",
+    "Take the time in the text (HH:MM, 00:00 to 23:59). {first} After that {round}. The result is a time HH:MM again "
+    "(the day has 24 hours and starts anew).",
+    "Change a time HH:MM: {first} Next, {round}. Write it as HH:MM; times beyond midnight wrap around.",
+)
+def change_clock(rng: Random) -> Function:
+    """Change a time of day."""
+    m, k, noon = rng.randint(3, 900), rng.choice((5, 6, 10, 12, 15, 20, 30)), rng.randint(9, 18)
+    first, code = rng.choice(
+        (
+            (f"Add {m} minutes.", f"minutes += {m}"),
+            (f"Subtract {m} minutes.", f"minutes -= {m}"),
+            (
+                f"If it is before {noon:02}:00, add {m} minutes, otherwise subtract {k}.",
+                f"minutes += {m} if minutes < {noon * 60} else -{k}",
+            ),
+            ("Mirror it: 00:00 stays, 00:10 becomes 23:50 and so on.", "minutes = -minutes"),
+        )
+    )
+    how, rounding = rng.choice(
+        (
+            (f"round down to a multiple of {k} minutes", f"minutes = minutes // {k} * {k}"),
+            (f"round up to a multiple of {k} minutes", f"minutes = (minutes + {k - 1}) // {k} * {k}"),
+            (f"add {k} minutes more if the number of minutes since 00:00 is odd", f"minutes += {k} * (minutes % 2)"),
+        )
+    )
+    source = block(f"""
+        def change(text: str) -> str:
+            hour, minute = text.split(":")
+            minutes = int(hour) * 60 + int(minute)
+            {code}
+            {rounding}
+            minutes = minutes % 1440
+            return f"{{minutes // 60:02}}:{{minutes % 60:02}}"
+    """)
+    edges = (("00:00",), ("23:59",), ("12:00",), ("09:07",), (f"{noon:02}:00",), ("00:01",))
+    return Function(source, {"first": first, "round": how}, lambda r: (clock(r),), edges)
+
+
+@function(
+    Area.DATES,
+    4,
+    "The spans of a day are given as `HH:MM-HH:MM` (begin before end). They may overlap. Return {result} between "
+    "{open} and {close}; what lies outside does not count.",
+    "For a list of spans `HH:MM-HH:MM` of one day, possibly overlapping, return {result}. Only the time from {open} "
+    "to {close} matters.",
+    "Each text is a span of time `HH:MM-HH:MM`; overlaps are possible. Looking at the time from {open} to {close} "
+    "alone, return {result}.",
+)
+def busy_time(rng: Random) -> Function:
+    """Measure the time that spans cover."""
+    begin, length, least = rng.randint(10, 22) * 30, rng.randint(12, 22) * 30, rng.choice((10, 15, 20, 30))
+    end = begin + length
+    result, code = rng.choice(
+        (
+            ("the number of minutes that at least one span covers", "sum(c > 0 for c in cover)"),
+            ("the number of minutes that no span covers", "sum(c == 0 for c in cover)"),
+            ("the number of minutes that two or more spans cover", "sum(c > 1 for c in cover)"),
+            (
+                "the number of minutes in the longest time without any span",
+                'max(map(len, "".join("x" if c else "." for c in cover).split("x")))',
+            ),
+            (
+                f"how many unbroken times of at least {least} minutes no span covers",
+                f'sum(len(gap) >= {least} for gap in "".join("x" if c else "." for c in cover).split("x"))',
+            ),
+        )
+    )
+    source = block(f"""
+        def minutes(text: str) -> int:
+            hour, minute = text.split(":")
+            return int(hour) * 60 + int(minute)
+
+
+        def measure(spans: list[str]) -> int:
+            cover = [0] * {length}
+            for span in spans:
+                start, end = span.split("-")
+                for m in range(max(minutes(start), {begin}), min(minutes(end), {end})):
+                    cover[m - {begin}] += 1
+            return {code}
+    """)
+
+    def draw(r: Random) -> Arguments:
+        spans = [
+            sorted({clock(r), clock(r), f"{r.randint(6, 12):02}:{r.choice((10, 40))}"}) for _ in range(r.randint(2, 5))
+        ]
+        return ([f"{span[0]}-{span[1]}" for span in spans if len(span) > 1],)
+
+    edges = (
+        ([],),
+        (["00:00-23:59"],),
+        (["09:00-10:00", "09:30-10:30"],),
+        (["12:00-12:30", "12:30-13:00", "12:00-12:30"],),
+        (["05:00-05:10", "21:50-22:00"],),
+        (["08:15-11:45", "10:00-10:20", "14:05-15:55"],),
+    )
+    words = {"open": _time(begin), "close": _time(end), "result": result}
+    return Function(source, words, draw, edges)
+
+
+@function(
+    Area.DATES,
+    4,
+    "A bill of {amount} is due on the {due}. of every month (in shorter months on the last day){rule}. Return what is "
+    "paid from first to last (YYYY-MM-DD, both included).",
+    "Every month, {amount} is paid on day {due}, or on the last day where the month has fewer days{rule}. How much is "
+    "paid from first to last (dates YYYY-MM-DD, both count)?",
+    "Compute the sum of monthly payments of {amount} with a payment day from first to last, both included "
+    "(YYYY-MM-DD). The payment day is the {due}., but never later than the end of the month{rule}.",
+    held_out=True,
+)
+def monthly_bills(rng: Random) -> Function:
+    """Sum monthly payments."""
+    amount, due, extra, special = (
+        rng.randint(5, 90),
+        rng.choice((1, 15, 28, 29, 30, 31)),
+        rng.randint(2, 30),
+        rng.randint(1, 12),
+    )
+    rule, code = rng.choice(
+        (
+            ("", f"{amount}"),
+            (
+                f"; in month {special} of a year it is {extra} more",
+                f"{amount} + ({extra} if day.month == {special} else 0)",
+            ),
+            (
+                f"; if that day is a Saturday or Sunday it is {extra} more",
+                f"{amount} + ({extra} if day.weekday() >= 5 else 0)",
+            ),
+        )
+    )
+    source = block(f"""
+        from calendar import monthrange
+        from datetime import date
+
+
+        def paid(first: str, last: str) -> int:
+            begin, end = date.fromisoformat(first), date.fromisoformat(last)
+            total = 0
+            for year in range(begin.year, end.year + 1):
+                for month in range(1, 13):
+                    day = date(year, month, min({due}, monthrange(year, month)[1]))
+                    if begin <= day <= end:
+                        total += {code}
+            return total
+    """)
+
+    def draw(r: Random) -> Arguments:
+        a, b = sorted((day(r, 2019, 2025), day(r, 2019, 2025)))
+        return (a.isoformat(), b.isoformat())
+
+    edges = (
+        ("2024-02-28", "2024-03-01"),
+        (f"2021-05-{due:02}", f"2021-05-{due:02}"),
+        ("2021-06-30", "2021-06-01"),
+        ("2020-01-01", "2022-12-31"),
+        ("2023-02-01", "2023-02-28"),
+    )
+    return Function(source, {"amount": amount, "due": due, "rule": rule}, draw, edges)
+
+
+def _time(minutes: int) -> str:
+    return f"{minutes // 60:02}:{minutes % 60:02}"

@@ -1,0 +1,273 @@
+"""The public formats: from one entry of a file to the content of a task. Files, ids and splits are not its matter."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from doctest import DocTestParser
+from typing import Any
+
+from agentgym.errors import UsageError
+from agentgym.tasks.code.asserts import (
+    assert_example,
+    asserted,
+    asserts_check,
+    called_function,
+    helpers,
+    literal,
+    literal_call,
+    only_candidate,
+    plain_cases,
+    pytest_check,
+)
+from agentgym.tasks.code.families import Kind
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_SHOWN = re.compile(r"^\s*(?:>>>\s*)?(?P<call>\w+\(.*\))\s*(?:==|=>|->|➞|=)\s*(?P<value>.+?)\s*$", re.MULTILINE)
+_ERRORS = (SyntaxError, ValueError, RecursionError)
+
+
+class LeftOut(Exception):
+    """An entry that is well-formed but makes no task here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a file.
+
+    Args:
+        where: File and line, for messages.
+        fields: What it holds.
+        support: Sources that the tests of the whole file share, by file name.
+    """
+
+    where: str
+    fields: Mapping[str, Any]
+    support: Mapping[str, str]
+
+    def text(self, *names: str) -> str:
+        """Return the first of the named fields. Raises `UsageError` if there is none, or none that is text."""
+        for name in names:
+            value = self.fields.get(name)
+            if isinstance(value, str) and value.strip():
+                return value
+        raise UsageError(f"{self.where}: no text under {' or '.join(map(repr, names))}; it has {sorted(self.fields)}")
+
+    def texts(self, name: str) -> list[str]:
+        """Return a field that is a list of texts; an absent one is empty."""
+        value = self.fields.get(name) or []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise UsageError(f"{self.where}: {name!r} is a list of texts, not {value!r:.60}")
+        return value
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a task made of an entry says, stages and grades with."""
+
+    name: str
+    """What the file calls it; empty if it has no names."""
+    prompt: str
+    difficulty: int
+    data: dict[str, Any]
+    gold: dict[str, Any]
+    area: str
+
+
+@dataclass(frozen=True)
+class Format:
+    """A public format.
+
+    Args:
+        fields: The fields by which its entries are known.
+        read: Makes a task's content of an entry.
+    """
+
+    fields: tuple[str, ...]
+    read: Callable[[Entry], Content]
+
+
+def human_eval(entry: Entry) -> Content:
+    """Read a HumanEval problem: complete a function from its head and description."""
+    prompt, name = entry.text("prompt"), entry.text("entry_point")
+    code = prompt + entry.text("canonical_solution")
+    head = prompt.split(f"def {name}(")[0].strip()
+    try:
+        data = _function_data(Kind.FUNCTION, code, name) | {"prelude": f"{head}\n" if head else ""}
+        check = only_candidate(entry.text("test").strip() + "\n", name)
+        shown = shown_examples(_docstring(code, name), name)
+        data["examples"] = _not_denied(shown, asserted(check))
+    except _ERRORS as error:
+        raise UsageError(f"{entry.where}: its prompt, solution or test is not Python: {error}") from error
+    return Content(
+        name=str(entry.fields.get("task_id", "")).rpartition("/")[2],
+        prompt=f"Complete this Python function; give its whole source.\n\n```python\n{prompt.strip()}\n```",
+        difficulty=_size_level(entry.text("canonical_solution")),
+        data=data,
+        gold={"code": code, "check": check},
+        area="algorithms",
+    )
+
+
+def mbpp(entry: Entry) -> Content:
+    """Read an MBPP problem, of the original (`text`) or the sanitized (`prompt`) form."""
+    code, tests = entry.text("code").replace("\r\n", "\n"), entry.texts("test_list")
+    if not tests:
+        raise UsageError(f"{entry.where}: 'test_list' is empty")
+    tests += [test for test in entry.texts("challenge_test_list") if test not in tests]
+    setup = "\n".join([*entry.texts("test_imports"), str(entry.fields.get("test_setup_code") or "")]).strip()
+    try:
+        name = called_function(code, tests)
+        if name is None:
+            raise LeftOut("its tests call no function that its code defines")
+        data = _function_data(Kind.FUNCTION, code, name)
+        data["prelude"] = helpers(code, name, "\n".join([setup, *tests]))
+        example = assert_example(tests[0], name)
+        check = asserts_check(name, tests, setup)
+    except _ERRORS as error:
+        raise UsageError(f"{entry.where}: its code or tests are not Python: {error}") from error
+    data["examples"] = [example] if example else []
+    shown = "" if example else f"\n\nIt is tested like this:\n{tests[0].strip()}"
+    return Content(
+        name=str(entry.fields.get("task_id", "")),
+        prompt=f"{entry.text('text', 'prompt').strip()}\n\n```python\n{data['signature']}\n```{shown}",
+        difficulty=_size_level(code),
+        data=data,
+        gold={"code": code, "check": check},
+        area="algorithms",
+    )
+
+
+def gsm8k(entry: Entry) -> Content:
+    """Read a GSM8K problem: a story whose answer, a number, comes after `####`."""
+    steps, mark, last = entry.text("answer").rpartition("####")
+    number = last.strip().replace(",", "").replace("$", "")
+    if not mark or not _NUMBER.fullmatch(number):
+        raise UsageError(f"{entry.where}: 'answer' ends with '#### ' and a number, not {last.strip()!r:.60}")
+    answer = repr(float(number)) if "." in number else repr(int(number))
+    return Content(
+        name="",
+        prompt=entry.text("question").strip(),
+        difficulty=min(5, max(1, steps.count("<<"))),
+        data={"kind": Kind.VALUE.value, "needs_code": False},
+        gold={"answer": answer, "code": f"print({answer})\n"},
+        area="numeric",
+    )
+
+
+def quixbugs(entry: Entry) -> Content:
+    """Read a QuixBugs program: repair a classic algorithm with one wrong line."""
+    name, tests = entry.text("id"), entry.text("pytest")
+    try:
+        buggy, description = _without_notes(entry.text("buggy"))
+        fixed, _ = _without_notes(entry.text("fixed"))
+        data = _function_data(Kind.FIX, fixed, name) | {"code": buggy}
+        cases = _json_cases(entry, str(entry.fields.get("json_cases") or ""))
+        gold, examples = _quixbugs_tests(name, tests, cases, shown_examples(description, name), entry.support)
+    except _ERRORS as error:
+        raise UsageError(f"{entry.where}: its programs or tests are not Python: {error}") from error
+    data["examples"] = examples
+    return Content(
+        name=name,
+        prompt=f"This function has a bug in one line. Repair it.\n\n{description}\n\n```python\n{buggy}```",
+        difficulty=_size_level(fixed),
+        data=data,
+        gold={"code": fixed, **gold},
+        area="algorithms",
+    )
+
+
+def shown_examples(text: str, entry_point: str) -> list[dict[str, str]]:
+    """Return the calls with results that a description shows, as far as both are plain literals; at most three."""
+    pairs: list[tuple[str, str]] = []
+    with suppress(ValueError):  # what looks like a session but is none
+        pairs += [(example.source, example.want) for example in DocTestParser().get_examples(text)]
+    pairs += [(match["call"], match["value"]) for match in _SHOWN.finditer(text)]
+    found: dict[str, str] = {}
+    for call, value in pairs:
+        args, expect = literal_call(call, entry_point), literal(value)
+        if args is not None and expect is not None:
+            found.setdefault(args, expect)
+    return [{"args": args, "expect": expect} for args, expect in found.items()][:3]
+
+
+FORMATS = {
+    "humaneval": Format(("canonical_solution", "entry_point"), human_eval),
+    "mbpp": Format(("code", "test_list"), mbpp),
+    "gsm8k": Format(("question", "answer"), gsm8k),
+    "quixbugs": Format(("buggy", "fixed"), quixbugs),
+}
+"""The formats by name."""
+
+
+def _docstring(code: str, name: str) -> str:
+    nodes = [node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name]
+    return (ast.get_docstring(nodes[-1]) if nodes else None) or ""
+
+
+def _not_denied(shown: list[dict[str, str]], known: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return examples that the check does not contradict: some descriptions are wrong about their own function."""
+    return [case for case in shown if known.get(case["args"], case["expect"]) == case["expect"]]
+
+
+def _function_data(kind: Kind, code: str, name: str) -> dict[str, Any]:
+    """Return what is known of a function from its right source."""
+    lines = code.splitlines()
+    start = next((number for number, line in enumerate(lines) if line.startswith(f"def {name}(")), None)
+    if start is None:
+        raise ValueError(f"there is no function {name!r}")
+    node = next(node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name)
+    end = node.body[0].lineno - 1
+    signature = " ".join(line.strip() for line in lines[node.lineno - 1 : max(end, node.lineno)])
+    data = {"kind": kind.value, "needs_code": True, "entry_point": name}
+    return data | {"signature": signature if signature.endswith(":") else lines[start].strip()}
+
+
+def _quixbugs_tests(
+    name: str, tests: str, cases: list[tuple[Any, Any]], shown: list[dict[str, str]], support: Mapping[str, str]
+) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Return hidden cases where the tests only compare results, and a check otherwise; and the examples to show."""
+    plain = plain_cases(tests, cases)
+    if plain is None:
+        node = support.get("node.py", "") if "from node import" in tests else ""
+        if "from node import" in tests and not node:
+            raise LeftOut("its tests need node.py, which is not among the helper files")
+        return {"check": pytest_check(name, tests, cases, node)}, shown
+    told = {case["args"] for case in shown}
+    written = [{"args": repr(tuple(args)), "expect": repr(expect)} for args, expect in plain]
+    hidden = [case for case in written if case["args"] not in told]
+    return ({"cases": hidden}, shown) if len(hidden) > 1 else ({"cases": written}, [])
+
+
+def _json_cases(entry: Entry, text: str) -> list[tuple[Any, Any]]:
+    cases = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                given, expected = json.loads(line)
+            except ValueError as error:
+                raise UsageError(
+                    f"{entry.where}: test case {number} is no pair of input and output: {error}"
+                ) from error
+            cases.append((given if isinstance(given, list) else [given], expected))
+    return cases
+
+
+def _without_notes(source: str) -> tuple[str, str]:
+    """Return a program without the texts at its top level, and the last of these."""
+    tree = ast.parse(source)
+    notes = [node for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    lines = source.splitlines()
+    for node in reversed(notes):
+        del lines[node.lineno - 1 : node.end_lineno]
+    texts = [node.value.value for node in notes if isinstance(node.value, ast.Constant)]
+    return "\n".join(lines).strip() + "\n", str(texts[-1]).strip() if texts else ""
+
+
+def _size_level(code: str) -> int:
+    """Return a difficulty counted from the lines of the right code."""
+    return min(5, 1 + len([line for line in code.splitlines() if line.strip()]) // 5)

@@ -1,0 +1,240 @@
+"""Function families about graphs that are given as lists of edges between numbered nodes."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentgym.tasks.code.families import Area, Arguments, Function, block, function
+from agentgym.tasks.code.material import edge_list
+from agentgym.tasks.code.parts import Part, int_map, int_test
+
+_EDGES: tuple[Arguments, ...] = (
+    ([],),
+    ([(0, 1)],),
+    ([(0, 1), (1, 2), (0, 2)],),
+    ([(2, 0), (2, 1), (2, 3), (2, 4)],),
+    ([(0, 1), (2, 3), (4, 5), (5, 6), (6, 4)],),
+)
+
+
+def _draw_edges(rng: Random) -> Arguments:
+    return (edge_list(rng),)
+
+
+def _draw_directed(rng: Random) -> Arguments:
+    return (edge_list(rng, directed=True),)
+
+
+@function(
+    Area.GRAPHS,
+    3,
+    "The list has the edges (a, b) of a graph; {kind}. Choose the nodes whose {degree} {test}; only nodes that occur "
+    "in an edge count. Return {result}.",
+    "For a graph given by its edges (a, b) ({kind}), look at the nodes that occur there and whose {degree} {test}. "
+    "Return {result}.",
+    "Consider each node that is named in the list of edges (a, b) of a graph ({kind}). Choose those whose {degree} "
+    "{test}, and return {result}.",
+)
+def degree_rule(rng: Random) -> Function:
+    """Choose nodes by their degree."""
+    low, change = rng.randint(1, 3), int_map(rng)
+    test = rng.choice(
+        (
+            Part(f"is at least {low}", f"{{x}} >= {low}"),
+            Part(f"is at most {low}", f"{{x}} <= {low}"),
+            Part(f"is exactly {low}", f"{{x}} == {low}"),
+            Part(f"is not {low}", f"{{x}} != {low}"),
+            Part("is even (0 is even)", "{x} % 2 == 0"),
+            Part("is odd", "{x} % 2 == 1"),
+        )
+    )
+    kind, degree, code = rng.choice(
+        (
+            ("they have no direction", "number of edges", "sum(v in edge for edge in edges)"),
+            ("they lead from a to b", "number of edges that leave it", "sum(a == v for a, b in edges)"),
+            ("they lead from a to b", "number of edges that arrive", "sum(b == v for a, b in edges)"),
+            (
+                "they lead from a to b",
+                "number of arriving edges minus the leaving ones",
+                "sum((b == v) - (a == v) for a, b in edges)",
+            ),
+        )
+    )
+    result, final = rng.choice(
+        (
+            (f"the sorted list of {change.say('v')} for each such node v", "sorted(values)"),
+            (f"the list of {change.say('v')} for each such node v, largest first", "sorted(values, reverse=True)"),
+            (f"the sum of {change.say('v')}, over these nodes v", "sum(values)"),
+            (
+                f"100 times their number plus the largest {change.say('v')} of such a node v (0 if there is none)",
+                "100 * len(values) + max(values, default=0)",
+            ),
+        )
+    )
+    source = block(f"""
+        def choose(edges: list[tuple[int, int]]) -> {"list[int]" if final.startswith("sorted") else "int"}:
+            nodes = {{v for edge in edges for v in edge}}
+            chosen = []
+            for v in nodes:
+                degree = {code}
+                if {test.of("degree")}:
+                    chosen.append(v)
+            values = [{change.of("v")} for v in chosen]
+            return {final}
+    """)
+    said = {"kind": kind, "degree": degree, "test": test, "result": result}
+    return Function(source, said, lambda r: (edge_list(r, "no direction" not in kind),), _EDGES)
+
+
+@function(
+    Area.GRAPHS,
+    4,
+    "Edges (a, b) {kind}. From node {start} go along at most {k} edges{block}. Return {result} that can be reached "
+    "({start} itself included).",
+    "In a graph with the given edges (a, b), which {kind}, find the nodes that are at most {k} edges away from node "
+    "{start}{block}. Node {start} counts as well. Return {result}.",
+    "Which nodes can one get to from node {start} in {k} or fewer moves? A move goes along an edge (a, b); edges "
+    "{kind}{block}. Include {start}, and return {result}.",
+)
+def reach(rng: Random) -> Function:
+    """Find the nodes within some steps."""
+    start, k, bad = rng.randint(0, 3), rng.randint(1, 4), rng.randint(2, 3)
+    kind, both = rng.choice((("can be used in both directions", True), ("lead from a to b only", False)))
+    closed, check = rng.choice(
+        (
+            ("", ""),
+            (
+                f", but never enter a node whose number is a multiple of {bad} (starting on one is fine)",
+                f" and b % {bad} != 0",
+            ),
+            (", but only ever move to a node with a larger number", " and b > a"),
+            (", but never move between nodes whose numbers differ by 1", " and abs(a - b) != 1"),
+        )
+    )
+    result, code = rng.choice(
+        (
+            ("the sorted list of the nodes", "sorted(seen)"),
+            ("the sum of the numbers of the nodes", "sum(seen)"),
+            ("how many nodes they are, plus 10 times the largest number of one", "len(seen) + 10 * max(seen)"),
+        )
+    )
+    ways = "edges + [(b, a) for a, b in edges]" if both else "edges"
+    source = block(f"""
+        def reach(edges: list[tuple[int, int]]) -> {"list[int]" if code.startswith("sorted") else "int"}:
+            ways = {ways}
+            seen = {{{start}}}
+            for _ in range({k}):
+                seen = seen | {{b for a, b in ways if a in seen{check}}}
+            return {code}
+    """)
+    said = {"kind": kind, "start": start, "k": k, "block": closed, "result": result}
+    return Function(source, said, _draw_edges if both else _draw_directed, _EDGES)
+
+
+@function(
+    Area.GRAPHS,
+    4,
+    "Each edge (a, b, w) joins nodes a and b and has weight w. Use only edges whose weight {test}; nodes are all that "
+    "occur in any edge. Return {result} of the connected components.",
+    "The list has weighted edges (a, b, w) without direction. Edges count only if their weight {test}, but all nodes "
+    "that are named count. For the connected components this leaves, return {result}.",
+    "Take all nodes named in the edges (a, b, w), and connect a and b where w {test}. Return {result} of the "
+    "components.",
+)
+def components(rng: Random) -> Function:
+    """Find connected components."""
+    test = int_test(rng)
+    result, code = rng.choice(
+        (
+            ("the sizes, largest first,", "sorted(map(len, groups), reverse=True)"),
+            (
+                "the number, times 100, plus the size of the largest (0 if there is none),",
+                "100 * len(groups) + max(map(len, groups), default=0)",
+            ),
+            ("the smallest nodes, sorted,", "sorted(map(min, groups))"),
+            ("the sums of node numbers, smallest first,", "sorted(map(sum, groups))"),
+            ("the product of the sizes (1 if there is none)", "prod(map(len, groups))"),
+        )
+    )
+    head = "from math import prod\n\n\n" if code.startswith("prod") else ""
+    source = head + block(f"""
+        def parts(edges: list[tuple[int, int, int]]) -> {"list[int]" if code.startswith("sorted") else "int"}:
+            nodes = {{v for a, b, _ in edges for v in (a, b)}}
+            groups = [{{v}} for v in sorted(nodes)]
+            for a, b, w in edges:
+                if {test.of("w")}:
+                    joined = {{v for group in groups if a in group or b in group for v in group}}
+                    groups = [group for group in groups if not group & joined] + [joined]
+            return {code}
+    """)
+    edges = (
+        ([],),
+        ([(0, 1, 5)],),
+        ([(0, 1, 4), (1, 2, 9), (3, 4, 12), (4, 5, 2)],),
+        ([(0, 1, 0), (2, 3, -3), (1, 2, 7), (4, 0, 15)],),
+        ([(5, 6, 3), (6, 7, 6), (7, 5, 10), (1, 2, 8)],),
+    )
+    return Function(source, {"test": test.one, "result": result}, lambda r: (edge_list(r, weights=(-3, 20)),), edges)
+
+
+@function(
+    Area.GRAPHS,
+    5,
+    "Roads (a, b, w) {kind} and cost w each{toll}. Return {result}, or {none} if there is no way from start to goal.",
+    "Each (a, b, w) is a road between places a and b with cost w; roads {kind}{toll}. The result is {result}; if goal "
+    "cannot be reached from start it is {none}.",
+    "Find the best way from start to goal over roads (a, b, w) that {kind} and cost w{toll}. Return {result}. Without "
+    "any way return {none}.",
+)
+def cheapest(rng: Random) -> Function:
+    """Find the cheapest way."""
+    none, t, k = rng.choice((-1, None, -99)), rng.randint(1, 6), rng.randint(2, 4)
+    kind, both = rng.choice((("can be used in both directions", True), ("can only be used from a to b", False)))
+    toll, cost = rng.choice(
+        (
+            ("", "w"),
+            (f"; each road costs {t} more for the toll", f"w + {t}"),
+            (f"; a road that costs more than {k * 3} costs {t} more", f"w + ({t} if w > {k * 3} else 0)"),
+            (
+                f"; entering a place whose number is a multiple of {k} costs {t} more",
+                f"w + ({t} if b % {k} == 0 else 0)",
+            ),
+            ("; only the dearest road of a way is paid", "max"),
+        )
+    )
+    result, final = rng.choice(
+        (
+            ("the lowest total cost", "best[goal]"),
+            (f"the lowest total cost plus {t} times the number of the goal", f"best[goal] + {t} * goal"),
+            (f"the lowest total cost, modulo {k + 5}", f"best[goal] % {k + 5}"),
+        )
+    )
+    ways = "roads + [(b, a, w) for a, b, w in roads]" if both else "roads"
+    total = "max(best[a], w)" if cost == "max" else f"best[a] + {cost}"
+    source = block(f"""
+        def cheapest(roads: list[tuple[int, int, int]], start: int, goal: int) -> int | None:
+            ways = {ways}
+            best = {{start: 0}}
+            for _ in range(len(ways)):
+                for a, b, w in ways:
+                    if a in best:
+                        cost = {total}
+                        if b not in best or cost < best[b]:
+                            best[b] = cost
+            return {final} if goal in best else {none}
+    """)
+
+    def draw(r: Random) -> Arguments:
+        roads = edge_list(r, not both, (1, 12))
+        places = sorted({v for road in roads for v in road[:2]})
+        return (roads, r.choice(places), r.choice(places))
+
+    edges = (
+        ([], 0, 0),
+        ([(0, 1, 4)], 0, 1),
+        ([(0, 1, 4)], 1, 0),
+        ([(0, 1, 9), (0, 2, 3), (2, 1, 3), (1, 3, 2)], 0, 3),
+        ([(0, 1, 1), (2, 3, 1)], 0, 3),
+        ([(0, 1, 2), (1, 2, 2), (2, 4, 2), (0, 4, 7)], 0, 4),
+    )
+    return Function(source, {"kind": kind, "toll": toll, "result": result, "none": none}, draw, edges)

@@ -1,0 +1,209 @@
+"""What arguments and prompts are made of: random numbers, words, sentences, dates and graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from random import Random
+
+from agentgym.tasks.code.families import Arguments
+
+WORDS = (
+    "apple",
+    "river",
+    "stone",
+    "cloud",
+    "tiger",
+    "lemon",
+    "paper",
+    "glass",
+    "ocean",
+    "maple",
+    "piano",
+    "candle",
+    "forest",
+    "window",
+    "bottle",
+    "pepper",
+    "rabbit",
+    "silver",
+    "hammer",
+    "garden",
+    "pocket",
+    "ticket",
+    "anchor",
+    "barrel",
+    "button",
+    "carpet",
+    "dragon",
+    "engine",
+    "falcon",
+    "ginger",
+    "harbor",
+    "island",
+    "jacket",
+    "kettle",
+    "ladder",
+    "meadow",
+    "needle",
+    "orange",
+    "pillow",
+    "quartz",
+    "ribbon",
+    "saddle",
+    "temple",
+    "valley",
+    "walnut",
+    "yellow",
+    "zebra",
+    "ant",
+    "bee",
+    "cat",
+    "dog",
+    "eel",
+    "fox",
+    "hen",
+    "owl",
+    "ram",
+    "sea",
+    "tea",
+    "up",
+    "we",
+    "on",
+    "ox",
+    "level",
+    "noon",
+    "radar",
+    "civic",
+    "banana",
+    "committee",
+    "mississippi",
+    "bookkeeper",
+    "Oslo",
+    "Lima",
+    "Cairo",
+    "Delhi",
+    "Quito",
+    "Accra",
+    "Bonn",
+    "Kyoto",
+    "élan",
+    "naïve",
+    "señor",
+)
+NAMES = (
+    "Ada",
+    "Ben",
+    "Cleo",
+    "Dan",
+    "Eva",
+    "Finn",
+    "Gil",
+    "Hana",
+    "Ivo",
+    "Jun",
+    "Kai",
+    "Lea",
+    "Mia",
+    "Noa",
+    "Ola",
+    "Pia",
+    "Quin",
+    "Rui",
+    "Sia",
+    "Tom",
+    "Uma",
+    "Vik",
+    "Wes",
+)
+ITEMS = (
+    "apples",
+    "pens",
+    "books",
+    "lamps",
+    "cups",
+    "chairs",
+    "shirts",
+    "keys",
+    "ropes",
+    "bricks",
+    "melons",
+    "stamps",
+    "coins",
+    "boots",
+    "drums",
+)
+INT_LISTS: tuple[Arguments, ...] = (
+    ([],),
+    ([0],),
+    ([-4],),
+    ([5, 5, 5],),
+    ([3, -1, 0, -7, 12, 3],),
+    ([10, 9, 8, 7, 6, 5, 4, 3, 2, 1],),
+)
+"""Edge cases of a function of one list of integers."""
+TEXTS: tuple[Arguments, ...] = (("",), ("a",), ("  ",), ("Éa b7 Zz!",), ("aAbB 1122 eeEE",), ("über-naïve 42",))
+"""Edge cases of a function of one text."""
+
+
+def ints(rng: Random, least: int = 3, most: int = 9, low: int = -12, high: int = 30) -> list[int]:
+    """Draw a list of integers, sometimes with repeats."""
+    numbers = [rng.randint(low, high) for _ in range(rng.randint(least, most))]
+    if rng.random() < 0.4:
+        numbers.insert(rng.randint(0, len(numbers)), rng.choice(numbers))
+    return numbers
+
+
+def words(rng: Random, least: int = 3, most: int = 8) -> list[str]:
+    """Draw a list of words, sometimes with repeats."""
+    drawn = [rng.choice(WORDS) for _ in range(rng.randint(least, most))]
+    if rng.random() < 0.4:
+        drawn.append(rng.choice(drawn))
+    return drawn
+
+
+def sentence(rng: Random) -> str:
+    """Draw a text with words, numbers and marks."""
+    parts = [str(rng.randint(0, 99)) if rng.random() < 0.2 else rng.choice(WORDS) for _ in range(rng.randint(2, 6))]
+    parts = [part.upper() if rng.random() < 0.2 else part for part in parts]
+    return rng.choice((" ", " ", "-", ", ")).join(parts) + rng.choice(("", "!", "?", "..."))
+
+
+def letters(rng: Random, alphabet: str, least: int, most: int) -> str:
+    """Draw a string over an alphabet."""
+    return "".join(rng.choice(alphabet) for _ in range(rng.randint(least, most)))
+
+
+def day(rng: Random, first: int = 1996, last: int = 2031) -> date:
+    """Draw a date between the beginnings of two years, month ends more often than others."""
+    drawn = date(first, 1, 1) + timedelta(days=rng.randrange((last - first) * 365))
+    return drawn.replace(day=1) - timedelta(days=1) if rng.random() < 0.15 and drawn.year > first else drawn
+
+
+def clock(rng: Random) -> str:
+    """Draw a time of day, `HH:MM`."""
+    return f"{rng.randrange(24):02}:{rng.choice((0, 5, 15, 29, 30, 31, 45, 59, rng.randrange(60))):02}"
+
+
+def edge_list(rng: Random, directed: bool = False, weights: tuple[int, int] | None = None) -> list[tuple[int, ...]]:
+    """Draw the edges of a graph on a few numbered nodes, no two of them the same."""
+    nodes = rng.randint(4, 8)
+    pairs = [(a, b) for a in range(nodes) for b in range(nodes) if (a != b if directed else a < b)]
+    chosen = rng.sample(pairs, min(len(pairs), rng.randint(nodes - 1, 2 * nodes)))
+    return [(*pair, rng.randint(*weights)) for pair in chosen] if weights else list(chosen)
+
+
+def one_list(least: int = 3, most: int = 9, low: int = -12, high: int = 30) -> Callable[[Random], Arguments]:
+    """Return what draws the arguments of a function of one list of integers."""
+    return lambda rng: (ints(rng, least, most, low, high),)
+
+
+def one_text(rng: Random) -> Arguments:
+    """Draw the arguments of a function of one text."""
+    return (sentence(rng),)
+
+
+def listed(values: Sequence[object]) -> str:
+    """Return values as an English list: `a, b and c`."""
+    said = [str(value) for value in values]
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"

@@ -1,0 +1,241 @@
+"""Function families about numbers: digits, ranges, recurrences, units."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentgym.tasks.code.families import Area, Function, block, function
+from agentgym.tasks.code.parts import int_fold, int_map, int_test, two_maps
+
+_NUMBERS = ((0,), (1,), (-1,), (10,), (-37,), (100,))
+
+
+@function(
+    Area.NUMERIC,
+    1,
+    "Take an integer n. If it {test}, the result is {yes}; otherwise it is {no}.",
+    "Return {yes} when the integer n {test}, and {no} in every other case.",
+    "An integer n is adjusted: it becomes {no}, unless it {test}; then it becomes {yes}.",
+)
+def adjust_number(rng: Random) -> Function:
+    """Choose between two formulas."""
+    test, (yes, no) = int_test(rng), two_maps(rng)
+    source = block(f"""
+        def adjust(n: int) -> int:
+            if {test.of("n")}:
+                return {yes.of("n")}
+            return {no.of("n")}
+    """)
+    words = {"test": test.one, "yes": yes.say("n"), "no": no.say("n")}
+    return Function(source, words, lambda r: (r.randint(-40, 60),), _NUMBERS)
+
+
+@function(
+    Area.NUMERIC,
+    2,
+    "Look at the decimal digits of n from left to right (the sign does not count), as single numbers. Keep those that "
+    "{test}, and return {fold}.",
+    "Return {fold}, where only the digits of n that {test} are kept (left to right, ignore the sign).",
+    "From the decimal digits of the integer n, without its sign and in their order, drop all but those that {test}. "
+    "The result is {fold}.",
+)
+def digit_rule(rng: Random) -> Function:
+    """Keep some digits and combine them."""
+    test, fold = int_test(rng), int_fold(rng, "the kept digits")
+    source = block(f"""
+        def digits(n: int) -> int:
+            kept = [d for d in map(int, str(abs(n))) if {test.of("d")}]
+            return {fold.of("kept")}
+    """)
+    edges = ((0,), (7,), (-505,), (11111,), (9876543210,))
+    return Function(source, {"test": test, "fold": fold}, lambda r: (r.randint(-99, 10 ** r.randint(2, 9)),), edges)
+
+
+@function(
+    Area.NUMERIC,
+    2,
+    "Of the integers from low to high (both included), take those that {first} and also {second}. Return {fold}.{swap}",
+    "Return {fold}: all integers x with low <= x <= high that {first} and that {second}.{swap}",
+    "Given two bounds (inclusive), collect the integers between them, in rising order, that {first} as well as "
+    "{second}; the result is {fold}.{swap}",
+)
+def between(rng: Random) -> Function:
+    """Collect the integers of a range that pass two tests."""
+    first, second, fold, swaps = (
+        int_test(rng),
+        int_test(rng),
+        int_fold(rng, "the collected numbers"),
+        rng.random() < 0.5,
+    )
+    ordered = "    low, high = min(low, high), max(low, high)\n" if swaps else ""
+    source = (
+        "def between(low: int, high: int) -> int:\n"
+        f"{ordered}"
+        f"    found = [x for x in range(low, high + 1) if {first.of('x')} and {second.of('x')}]\n"
+        f"    return {fold.of('found')}\n"
+    )
+    swap = " If low is above high, exchange them." if swaps else " If low is above high, there are none."
+    words = {"first": first, "second": second, "fold": fold, "swap": swap}
+    edges = ((0, 0), (5, -5), (-12, 12), (7, 7), (1, 30), (20, 3))
+    return Function(source, words, lambda r: (r.randint(-20, 20), r.randint(0, 60)), edges)
+
+
+@function(
+    Area.NUMERIC,
+    3,
+    "A sequence starts with a(0) = {p} and a(1) = {q}; after that a(n) = ({u} * a(n-1) + {v} * a(n-2) + {w}) modulo "
+    "{m}. Return a(n) for n >= 0.",
+    "Let a(0) = {p}, a(1) = {q} and each further term be {u} times the one before plus {v} times the one before that "
+    "plus {w}, all modulo {m}. Return term number n, counted from 0.",
+    "Return the n-th term (n = 0, 1, 2, ...) of the sequence {p}, {q}, ... in which every later term x follows from "
+    "the two before it, y (older) and z (newer): x = ({u} * z + {v} * y + {w}) % {m}.",
+)
+def recurrence(rng: Random) -> Function:
+    """Compute a term of a recurrence of order two."""
+    m = rng.choice((97, 101, 257, 1000, 1009, 9973))
+    p, q, u, v, w = (rng.randint(*bounds) for bounds in ((0, 9), (1, 12), (1, 5), (1, 5), (0, 7)))
+    source = block(f"""
+        def term(n: int) -> int:
+            older, newer = {p}, {q}
+            for _ in range(n):
+                older, newer = newer, ({u} * newer + {v} * older + {w}) % {m}
+            return older
+    """)
+    words = {"p": p, "q": q, "u": u, "v": v, "w": w, "m": m}
+    return Function(source, words, lambda r: (r.randint(3, 60),), ((0,), (1,), (2,), (3,), (90,)))
+
+
+@function(
+    Area.NUMERIC,
+    3,
+    "Start with x and do this {t} times: if x {test}, replace it by {yes}; otherwise replace it by {no}; then take x "
+    "modulo {m}. Return {result}.",
+    "Repeat {t} times: x becomes {yes} if it {test}, else {no}, and of that the remainder modulo {m} is kept. The "
+    "result is {result}.",
+    "A number x changes {t} times in a row. When x {test}, the next x is ({yes}) % {m}, and otherwise ({no}) % {m}. "
+    "Return {result}.",
+)
+def step_rule(rng: Random) -> Function:
+    """Apply a rule again and again."""
+    test, (yes, no), m, t = int_test(rng), two_maps(rng), rng.choice((50, 64, 97, 100, 360)), rng.randint(4, 15)
+    result, code = rng.choice(
+        (
+            ("the last x", "x"),
+            ("the sum of the new values of x", "sum(seen)"),
+            ("the largest of the new values of x", "max(seen)"),
+            ("the sum of the last three new values of x", "sum(seen[-3:])"),
+        )
+    )
+    source = block(f"""
+        def change(x: int) -> int:
+            seen = []
+            for _ in range({t}):
+                if {test.of("x")}:
+                    x = ({yes.of("x")}) % {m}
+                else:
+                    x = ({no.of("x")}) % {m}
+                seen.append(x)
+            return {code}
+    """)
+    words = {"test": test.one, "yes": yes.say("x"), "no": no.say("x"), "m": m, "t": t, "result": result}
+    return Function(source, words, lambda r: (r.randint(-50, 150),), _NUMBERS)
+
+
+_UNITS = (
+    ("crate", "box", "jar"),
+    ("mile", "rod", "foot"),
+    ("league", "chain", "step"),
+    ("crown", "shilling", "penny"),
+    ("gross", "dozen", "piece"),
+    ("ton", "sack", "scoop"),
+)
+
+
+@function(
+    Area.NUMERIC,
+    3,
+    "One {big} is {b} {mid} units, and one {mid} is {s} {small} units. Write n {small} units as text such as `2 {big} "
+    "3 {mid} 1 {small}` (names never take a plural), leaving out parts that are 0. For 0 return `0 {small}`; a "
+    "negative n gets `minus ` in front.",
+    "Return n (a number of {small} units) as text in the units {big}, {mid} and {small}, largest first: {b} {mid} "
+    "make one {big}, {s} {small} make one {mid}. Leave out zero parts, separate by one space, never use a plural (`4 "
+    "{mid} 1 {small}`). 0 gives `0 {small}`, and a negative number begins with `minus `.",
+    "Split an amount n of {small} into {big}, {mid} and {small} ({s} {small} = 1 {mid}, {b} {mid} = 1 {big}) and "
+    "describe it like `1 {big} 2 {mid}`: no zero parts, singular names. If nothing is left to say it is `0 {small}`. "
+    "Negative amounts: `minus `, then the text of the amount without its sign.",
+)
+def mixed_units(rng: Random) -> Function:
+    """Describe an amount in three units."""
+    big, mid, small = rng.choice(_UNITS)
+    b, s = rng.randint(3, 24), rng.randint(3, 24)
+    source = block(f"""
+        def describe(n: int) -> str:
+            total = abs(n)
+            counts = [(total // {b * s}, {big!r}), (total // {s} % {b}, {mid!r}), (total % {s}, {small!r})]
+            parts = [str(count) + " " + name for count, name in counts if count > 0]
+            text = " ".join(parts) if parts else "0 {small}"
+            return "minus " + text if n < 0 else text
+    """)
+    words = {"big": big, "mid": mid, "small": small, "b": b, "s": s}
+    edges = ((0,), (s,), (b * s,), (-1,), (-b * s - 1,), (b * s - 1,))
+    return Function(source, words, lambda r: (r.randint(-20, 3 * b * s),), edges)
+
+
+@function(
+    Area.NUMERIC,
+    4,
+    "Count the pairs (i, j) with i < j for which {value} {test}. The arguments are the numbers; i and j are "
+    "positions, x is the number at i and y the number at j.",
+    "For every two positions i < j let x and y be the numbers there. In how many cases is it true that {value} {test}?",
+    "Return how many unordered pairs of positions there are such that, with x the earlier and y the later number, "
+    "{value} {test}.",
+    held_out=True,
+)
+def pair_count(rng: Random) -> Function:
+    """Count pairs whose combination passes a test."""
+    test, a, b = int_test(rng), rng.randint(1, 4), rng.randint(1, 4)
+    text, code = rng.choice(
+        (
+            (f"{a} * x + {b} * y", f"{a} * x + {b} * y"),
+            (f"{a} * x - {b} * y", f"{a} * x - {b} * y"),
+            (f"x * y + {a}", f"x * y + {a}"),
+            (f"max(x, y) - {a} * min(x, y)", f"max(x, y) - {a} * min(x, y)"),
+        )
+    )
+    source = block(f"""
+        def pairs(numbers: list[int]) -> int:
+            count = 0
+            for j in range(len(numbers)):
+                for i in range(j):
+                    x, y = numbers[i], numbers[j]
+                    value = {code}
+                    if {test.of("value")}:
+                        count += 1
+            return count
+    """)
+    edges = (([],), ([4],), ([5, 5, 5, 5],), ([-3, 2, 7, -8, 0],), ([1, 2, 3, 4, 5, 6, 7, 8],))
+    return Function(source, {"value": text, "test": test.one}, lambda r: (_some(r),), edges)
+
+
+@function(
+    Area.NUMERIC,
+    1,
+    "Return {outer}, where y is {inner}.",
+    "First let y be {inner}. The result is {outer}.",
+    "Compute y as {inner}, then return {outer}.",
+)
+def two_step_formula(rng: Random) -> Function:
+    """Apply one formula after another."""
+    inner, outer = int_map(rng), int_map(rng)
+    source = block(f"""
+        def formula(x: int) -> int:
+            y = {inner.of("x")}
+            return {outer.of("y")}
+    """)
+    return Function(
+        source, {"inner": inner.say("x"), "outer": outer.say("y")}, lambda r: (r.randint(-30, 40),), _NUMBERS
+    )
+
+
+def _some(rng: Random) -> list[int]:
+    return [rng.randint(-9, 20) for _ in range(rng.randint(4, 9))]

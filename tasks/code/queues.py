@@ -1,0 +1,203 @@
+"""Function families that play out turns: counting out, caches, counters, seasons."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentgym.tasks.code.families import Area, Arguments, Function, block, function
+from agentgym.tasks.code.material import letters
+
+
+@function(
+    Area.SIMULATION,
+    4,
+    "The people of a list sit in a circle. Counting begins with {first}; every {k}. person leaves, and counting goes "
+    "on with the next one{turn}. {stop} Return {result}.",
+    "In a circle of people (given as a list), count from {first} to {k}, over and over; who is counted as {k} leaves, "
+    "and the next person is 1{turn}. {stop} Return {result}.",
+    "Play a counting-out game: the list is the circle, counting starts at {first}, number {k} goes out each time and "
+    "the count begins again at the person after{turn}. {stop} The result is {result}.",
+)
+def counting_out(rng: Random) -> Function:
+    """Count people out of a circle."""
+    k, offset, left = rng.randint(2, 7), rng.randint(0, 2), rng.randint(1, 3)
+    turn, grow = rng.choice(
+        (("", ""), (f"; each time someone leaves, the count grows by one (first {k}, then {k + 1}, ...)", "k += 1"))
+    )
+    result, code = rng.choice(
+        (
+            ("the list of those who remain, in the order of the circle", "[p for p in people if p in circle]"),
+            ("the list of those who left, in that order", "out"),
+            ("who left last (the empty text if nobody did)", 'out[-1] if out else ""'),
+        )
+    )
+    source = block(f"""
+        def count_out(people: list[str]) -> {"str" if "[-1]" in code else "list[str]"}:
+            circle = list(people)
+            out = []
+            position, k = {offset}, {k}
+            for _ in range(len(people) - {left}):
+                position = (position + k - 1) % len(circle)
+                out.append(circle[position])
+                circle = circle[:position] + circle[position + 1 :]
+                {grow}
+            return {code}
+    """)
+    said = {"k": k, "first": f"the person at position {offset} (from 0, going round)", "turn": turn, "result": result}
+    said["stop"] = f"It ends when {left} of them are left (at once if there are not more)."
+    names = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun"]
+    edges = (([],), (["Ada"],), (names[:3],), (names,), (["é", "b", "c", "d"],), (names[::-1][:5],))
+    return Function(source, said, lambda r: (r.sample(names, r.randint(3, 9)),), edges)
+
+
+@function(
+    Area.SIMULATION,
+    4,
+    "A store remembers at most {cap} keys. Each key of s is looked up: if the store has it, that is a hit; if not, it "
+    "is a miss and the key is put in, after {evict} is thrown out if the store is full. {miss} Return {result}.",
+    "Simulate a cache with room for {cap} keys. The characters of s are requested in turn. A request is a hit if the "
+    "key is there; otherwise it is a miss and the key is added; a full cache first drops {evict}. {miss} Return "
+    "{result}.",
+    "The characters of s are keys that a cache of size {cap} is asked for. Hits leave its content as it is; a miss "
+    "stores the key, and when there is no room {evict} goes. {miss} The result is {result}.",
+)
+def cache(rng: Random) -> Function:
+    """Count the hits of a cache."""
+    cap, a, b = rng.randint(2, 4), rng.randint(1, 5), rng.randint(1, 5)
+    evict, index, renew = rng.choice(
+        (
+            ("the key that was put in first", 0, False),
+            ("the key whose last request is longest ago", 0, True),
+            ("the key that was put in last", -1, False),
+            ("the key that was requested most recently (before this request)", -1, True),
+        )
+    )
+    result, code = rng.choice(
+        (
+            ("the cost", "cost"),
+            ("the keys in the store at the end, sorted, as one text", '"".join(sorted(store))'),
+            ("the keys that were thrown out, in order, as one text", "thrown"),
+        )
+    )
+    source = block(f"""
+        def requests(s: str) -> {"int" if code == "cost" else "str"}:
+            store = []
+            thrown = ""
+            cost = 0
+            for key in s:
+                if key in store:
+                    cost += {a}
+                    {"store = [k for k in store if k != key] + [key]" if renew else ""}
+                else:
+                    cost += {a + b}
+                    if len(store) == {cap}:
+                        thrown += store[{index}]
+                        store = [k for k in store if k != store[{index}]]
+                    store = store + [key]
+            return {code}
+    """)
+    said = {"cap": cap, "evict": evict, "miss": f"A hit costs {a}, a miss {a + b}.", "result": result}
+    edges = (("",), ("a",), ("aaaa",), ("abcde",), ("abacabad",), ("abcabcabc",), ("edcbaabcde",))
+    return Function(source, said, lambda r: (letters(r, "abcdef", 6, 16),), edges)
+
+
+def _arrivals(rng: Random) -> Arguments:
+    now, people = 0, []
+    for _ in range(rng.randint(3, 8)):
+        now += rng.randint(0, 4)
+        people.append((now, rng.randint(1, 9)))
+    return (people,)
+
+
+@function(
+    Area.SIMULATION,
+    5,
+    "Customers (arrival, minutes) come in this order to {n} counters. Each goes to the counter that is free first "
+    "(ties: the one with the lowest number) and is served for the given minutes{pause}. Who would have to wait more "
+    "than {patience} minutes leaves at once. Return {result}.",
+    "There are {n} counters, all free at time 0. The list has (arrival, minutes) per customer, in order of arrival. A "
+    "customer takes the counter that becomes free earliest (lowest number on ties), unless the wait would be more "
+    "than {patience} minutes: then the customer goes away. Service lasts the given minutes{pause}. Return {result}.",
+    "Simulate {n} counters serving customers (arrival, minutes), sorted by arrival. One goes to the counter with the "
+    "earliest time of becoming free (first such), waiting if needed, and leaves unserved if that means waiting longer "
+    "than {patience}. Service takes the given minutes{pause}. The result is {result}.",
+)
+def counters(rng: Random) -> Function:
+    """Serve customers at several counters."""
+    n, patience, rest = rng.randint(1, 3), rng.randint(1, 8), rng.randint(1, 3)
+    pause, extra = rng.choice((("", ""), (f", after which the counter pauses for {rest}", f" + {rest}")))
+    result, code = rng.choice(
+        (
+            ("the total time that served customers waited", "waited"),
+            ("the list of times at which the served customers were done, in their order", "ends"),
+            ("the time when the last counter becomes free for the last time", "max(free)"),
+            ("how many were served, times 100, plus the longest wait of a served one", "100 * len(ends) + longest"),
+        )
+    )
+    source = block(f"""
+        def serve(customers: list[tuple[int, int]]) -> {"list[int]" if code == "ends" else "int"}:
+            free = [0] * {n}
+            waited, longest = 0, 0
+            ends = []
+            for arrival, minutes in customers:
+                best = free.index(min(free))
+                wait = max(0, free[best] - arrival)
+                if wait > {patience}:
+                    continue
+                waited += wait
+                longest = max(longest, wait)
+                ends.append(arrival + wait + minutes)
+                free[best] = ends[-1]{extra}
+            return {code}
+    """)
+    edges = (
+        ([],),
+        ([(0, 5)],),
+        ([(0, 4), (0, 4), (0, 4), (0, 4)],),
+        ([(1, 9), (2, 9), (3, 1), (4, 1), (5, 2)],),
+        ([(0, 1), (10, 2), (20, 3), (20, 3)],),
+    )
+    said = {"n": n, "patience": patience, "pause": pause, "result": result}
+    return Function(source, said, _arrivals, edges)
+
+
+@function(
+    Area.SIMULATION,
+    2,
+    "The text has the results of games: `{win}` is worth {w} points, `{draw}` {d}, anything else {lose}. From the "
+    "{k}. `{win}` in an unbroken row on, each `{win}` of that row brings {bonus} more. Return {result}.",
+    "Sum the points of a season, one sign per game: {w} for `{win}`, {d} for `{draw}`, {lose} for others. In a row of "
+    "`{win}` without a break, the {k}. and all after it get {bonus} extra. Return {result}.",
+    "Each sign of s is a game. `{win}` gives {w} ({bonus} more if it is at least the {k}. in a row), `{draw}` gives "
+    "{d}, and every other sign {lose}. The result is {result}.",
+    held_out=True,
+)
+def season(rng: Random) -> Function:
+    """Count points with a bonus for series."""
+    win, draw = rng.sample("WVTDXR", 2)
+    w, d, lose, k, bonus = (
+        rng.randint(2, 6),
+        rng.randint(0, 1),
+        rng.randint(-3, -1),
+        rng.randint(2, 4),
+        rng.randint(1, 5),
+    )
+    result, code = rng.choice(
+        (("the total", "total"), ("the highest total at any time (0 before the first game)", "best"))
+    )
+    source = block(f"""
+        def points(s: str) -> int:
+            total, best, row = 0, 0, 0
+            for game in s:
+                if game == {win!r}:
+                    row += 1
+                    total += {w + bonus} if row >= {k} else {w}
+                else:
+                    row = 0
+                    total += {d} if game == {draw!r} else {lose}
+                best = max(best, total)
+            return {code}
+    """)
+    said = {"win": win, "draw": draw, "w": w, "d": d, "lose": lose, "k": k, "bonus": bonus, "result": result}
+    edges = (("",), (win,), (win * 6,), (draw * 3,), ("LLL",), (win * 3 + "L" + win * 2 + draw + win * 4,))
+    return Function(source, said, lambda r: (letters(r, win * 3 + draw + "L", 5, 14),), edges)

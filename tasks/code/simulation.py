@@ -1,0 +1,242 @@
+"""Function families that play a process through: robots, accounts, cells, tanks."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentgym.tasks.code.families import Area, Function, block, function
+from agentgym.tasks.code.material import letters
+
+
+@function(
+    Area.SIMULATION,
+    3,
+    "A robot stands at (0, 0) and looks {look}. `{go}` moves it {step} forward, `{left}` turns it left by 90 degrees, "
+    "`{right}` turns it right; other signs are ignored. {wall} North is (0, 1), east is (1, 0). Return {result}.",
+    "Follow the signs of s: `{left}` and `{right}` turn the robot left and right by 90 degrees, `{go}` moves it "
+    "{step} ahead, anything else does nothing. It begins at (0, 0), looking {look}; north adds to y, east adds to x. "
+    "{wall} Return {result}.",
+    "Simulate a robot (start (0, 0), view {look}, x grows to the east and y to the north). Commands: `{go}` = {step} "
+    "forward, `{left}` = quarter turn left, `{right}` = quarter turn right, others = nothing. {wall} The result is "
+    "{result}.",
+)
+def robot_walk(rng: Random) -> Function:
+    """Move a robot."""
+    go, left, right = rng.sample("FLRGTKXW", 3)
+    step, size, view = rng.randint(1, 3), rng.randint(3, 7), rng.randrange(4)
+    wall, fix = rng.choice(
+        (
+            ("There are no walls.", "{v}"),
+            (
+                f"A coordinate that would pass {size} or -{size} stays at that bound.",
+                f"max(-{size}, min({size}, {{v}}))",
+            ),
+            (f"Both coordinates are kept modulo {size} (0 to {size - 1}).", f"({{v}}) % {size}"),
+        )
+    )
+    result, code = rng.choice(
+        (
+            ("its final position (x, y)", "(x, y)"),
+            ("how far it ends from the start, as |x| + |y|", "abs(x) + abs(y)"),
+            ("how many different positions it has been at (the start counts)", "len(seen)"),
+            ("the largest x it has reached (at least 0)", "max(p[0] for p in seen)"),
+        )
+    )
+    source = block(f"""
+        def walk(s: str) -> {"tuple[int, int]" if code == "(x, y)" else "int"}:
+            moves = [(0, 1), (1, 0), (0, -1), (-1, 0)]
+            x, y, view = 0, 0, {view}
+            seen = {{(0, 0)}}
+            for sign in s:
+                if sign == {left!r}:
+                    view = (view - 1) % 4
+                elif sign == {right!r}:
+                    view = (view + 1) % 4
+                elif sign == {go!r}:
+                    dx, dy = moves[view]
+                    x = {fix.replace("{v}", f"x + dx * {step}")}
+                    y = {fix.replace("{v}", f"y + dy * {step}")}
+                    seen.add((x, y))
+            return {code}
+    """)
+    said = {"go": go, "left": left, "right": right, "wall": wall, "result": result}
+    said |= {"look": ("north", "east", "south", "west")[view], "step": f"{step} step{'s' * (step > 1)}"}
+    edges = (
+        ("",),
+        (go * 9,),
+        ((go + left) * 4,),
+        ((go + right) * 3,),
+        (left + go * 2 + "?" + right + go,),
+        (right * 2 + go * 4,),
+    )
+    return Function(source, said, lambda r: (letters(r, go * 4 + left + right + "?", 5, 18),), edges)
+
+
+@function(
+    Area.SIMULATION,
+    3,
+    "An account starts with the given balance. Each change is added to it; a negative change is a payment and costs a "
+    "fee of {fee} in addition. A payment that would bring the balance (with the fee) below {floor} is refused and "
+    "changes nothing{fine}. {bonus} Return {result}.",
+    "Go through the changes of an account, beginning with the given balance. Positive ones are paid in, negative ones "
+    "are paid out together with a fee of {fee}. If a payment and its fee would leave less than {floor}, it is "
+    "refused{fine}. {bonus} Return {result}.",
+    "Play through an account: start from the given balance, apply the changes in order. Paying out (negative) costs "
+    "{fee} more; it is refused, without effect, if the balance would end below {floor}{fine}. {bonus} The result is "
+    "{result}.",
+)
+def account(rng: Random) -> Function:
+    """Keep an account with fees and refusals."""
+    fee, floor, k, extra, fined = (
+        rng.randint(1, 4),
+        rng.choice((0, -10, -20, 5)),
+        rng.randint(2, 4),
+        rng.randint(2, 9),
+        rng.randint(1, 3),
+    )
+    fine, charge = rng.choice((("", 0), (f", but costs a fine of {fined}", fined)))
+    bonus, rule = rng.choice(
+        (
+            ("Nothing else happens.", ""),
+            (f"Every {k}. change that is paid in brings a bonus of {extra}.", "paid"),
+            (f"Paying in {10 * k} or more brings a bonus of {extra}.", "large"),
+        )
+    )
+    result, code = rng.choice(
+        (
+            ("the final balance", "balance"),
+            ("the lowest balance there was (also counting the first)", "lowest"),
+            ("the pair of final balance and number of refused payments", "(balance, refused)"),
+        )
+    )
+    gain = {
+        "": "",
+        "paid": f" + ({extra} if paid % {k} == 0 else 0)",
+        "large": f" + ({extra} if change >= {10 * k} else 0)",
+    }
+    source = block(f"""
+        def play(balance: int, changes: list[int]) -> {"tuple[int, int]" if code.startswith("(") else "int"}:
+            lowest, refused, paid = balance, 0, 0
+            for change in changes:
+                if change >= 0:
+                    paid += 1
+                    balance += change{gain[rule]}
+                elif balance + change - {fee} < {floor}:
+                    refused += 1
+                    {f"balance -= {charge}" if charge else ""}
+                else:
+                    balance += change - {fee}
+                lowest = min(lowest, balance)
+            return {code}
+    """)
+    edges = (
+        (0, []),
+        (10, [0, 0, 0]),
+        (5, [-5]),
+        (fee + floor + 7, [-7]),
+        (0, [40, -30, 25, -60, 9]),
+        (-3, [-1, 2, 3, 50]),
+    )
+    said = {"fee": fee, "floor": floor, "fine": fine, "bonus": bonus, "result": result}
+    return Function(
+        source, said, lambda r: (r.randint(0, 40), [r.randint(-40, 35) for _ in range(r.randint(3, 9))]), edges
+    )
+
+
+@function(
+    Area.SIMULATION,
+    4,
+    "A row of cells is given as text, `{on}` for a live cell and `.` for a dead one. Do {t} rounds. In each, all "
+    "cells change at once: a live cell stays alive if {stay} of its two neighbours live, a dead cell comes to life if "
+    "{born} live. {edge} Return the row.",
+    "Simulate {t} generations of a row of cells (`{on}` is alive, `.` dead). Neighbours are the cells directly left "
+    "and right. A dead cell is born when {born} of its neighbours live, a live one survives when {stay} live, and all "
+    "change together. {edge} Return the last row.",
+    "Cells in a row are alive (`{on}`) or dead (`.`). {t} times, at once: living cells survive if the number of "
+    "living cells among their two neighbours is {stay}, dead cells come alive if it is {born}. {edge} Return the text "
+    "of the final row.",
+)
+def cell_row(rng: Random) -> Function:
+    """Run a cellular automaton."""
+    on, t = rng.choice("#XO*"), rng.randint(1, 4)
+    counts = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]
+    stay, born = rng.choice(counts), rng.choice([(1,), (2,), (1, 2), (0, 2)])
+    edge, row = rng.choice(
+        (
+            ("Beyond both ends all is dead.", '"." + row + "."'),
+            ("The row is a circle: the first and the last cell are neighbours.", "row[-1:] + row + row[:1]"),
+            ("Beyond both ends all is alive.", f'"{on}" + row + "{on}"'),
+        )
+    )
+    source = block(f"""
+        def rounds(row: str) -> str:
+            for _ in range({t}):
+                wide = {row}
+                out = ""
+                for i in range(1, len(wide) - 1):
+                    living = (wide[i - 1] == "{on}") + (wide[i + 1] == "{on}")
+                    if wide[i] == "{on}":
+                        out += "{on}" if living in {stay!r} else "."
+                    else:
+                        out += "{on}" if living in {born!r} else "."
+                row = out
+            return row
+    """)
+
+    def say(options: tuple[int, ...]) -> str:
+        return " or ".join(map(str, options))
+
+    edges = ((".",), (on,), (on * 7,), ("." * 7,), (on + "....." + on,), ("..." + on + "...",))
+    said = {"on": on, "t": t, "stay": say(stay), "born": say(born), "edge": edge}
+    return Function(source, said, lambda r: (letters(r, "." + on, 5, 12),), edges)
+
+
+@function(
+    Area.SIMULATION,
+    2,
+    "A tank holds at most {cap} and begins with {start}. Each number of the list is poured in (or taken out, if "
+    "negative); what does not fit runs over, and nobody can take more than there is. {leak} Return {result}.",
+    "Fill and empty a tank (capacity {cap}, at first {start}) by the numbers of the list, in order. The content never "
+    "exceeds the capacity (the rest is lost) and never falls below 0. {leak} Return {result}.",
+    "The list has changes of the content of a tank that starts at {start}. After each, the content is limited to 0 .. "
+    "{cap}; the part above {cap} has run over. {leak} The result is {result}.",
+)
+def tank(rng: Random) -> Function:
+    """Fill a tank that runs over."""
+    cap, loss = rng.randint(15, 60), rng.randint(1, 4)
+    start = rng.randint(0, cap)
+    leak, code = rng.choice(
+        (
+            ("It does not leak.", ""),
+            (f"After each change {loss} leaks out (or what there is, if less).", f"level = max(0, level - {loss})"),
+        )
+    )
+    result, final = rng.choice(
+        (
+            ("the final content", "level"),
+            ("how much ran over in total", "lost"),
+            ("content plus twice what ran over", "level + 2 * lost"),
+            ("the list of contents after each change", "levels"),
+            (
+                f"10 times how often it was full ({cap}) right after a change (before a leak), plus the final content",
+                "10 * full + level",
+            ),
+        )
+    )
+    source = block(f"""
+        def fill(changes: list[int]) -> {"list[int]" if final == "levels" else "int"}:
+            level, lost, full = {start}, 0, 0
+            levels = []
+            for change in changes:
+                level = max(0, level + change)
+                if level >= {cap}:
+                    full += 1
+                lost += max(0, level - {cap})
+                level = min(level, {cap})
+                {code}
+                levels.append(level)
+            return {final}
+    """)
+    edges = (([],), ([0, 0],), ([cap - start],), ([200, -200, 3],), ([-1, -2, 5, 40],), ([cap, cap, -5, 5],))
+    said = {"cap": cap, "start": start, "leak": leak, "result": result}
+    return Function(source, said, lambda r: ([r.randint(-25, 40) for _ in range(r.randint(3, 9))],), edges)

@@ -1,0 +1,297 @@
+"""Function families about strings: cleaning, shifting, scoring, words, runs."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentgym.tasks.code.families import Area, Arguments, Function, block, function
+from agentgym.tasks.code.material import TEXTS, letters, one_text, sentence
+from agentgym.tasks.code.parts import Part, word_key, word_map, word_test
+
+
+def _text_step(rng: Random) -> Part:
+    """Draw one change of a whole text."""
+    a, b, k, cut = (
+        rng.choice("aeionr"),
+        rng.choice("xyz#_*"),
+        rng.randint(2, 5),
+        rng.choice(["aeiou", "aeo", "rst", "0123456789", "nlm"]),
+    )
+    return rng.choice(
+        (
+            Part(f"remove every character that is one of {cut!r}", f'"".join(c for c in {{x}} if c not in {cut!r})'),
+            Part("remove all white space", '"".join({x}.split())'),
+            Part("turn it to upper case", "{x}.upper()"),
+            Part("turn it to lower case", "{x}.lower()"),
+            Part("exchange upper and lower case", "{x}.swapcase()"),
+            Part("reverse it", "{x}[::-1]"),
+            Part(f"replace every {a!r} by {b!r}", f"{{x}}.replace({a!r}, {b!r})"),
+            Part(f"keep every {k}. character, beginning with the first", f"{{x}}[::{k}]"),
+            Part(f"drop the first {k} characters", f"{{x}}[{k}:]"),
+            Part(f"keep only the last {k + 3} characters", f"{{x}}[-{k + 3}:]"),
+            Part(f"write {b!r} between every two neighbouring characters", f"{b!r}.join({{x}})"),
+            Part("move the first character to the end", "{x}[1:] + {x}[:1]"),
+        )
+    )
+
+
+def _steps(rng: Random, count: int) -> Function:
+    steps: list[Part] = []
+    for _ in range(60):
+        step = _text_step(rng)
+        if len(steps) < count and step not in steps:
+            steps.append(step)
+    lines = "".join(f"    s = {step.of('s')}\n" for step in steps)
+    source = f"def clean(s: str) -> str:\n{lines}    return s\n"
+    said = [step.text for step in steps]
+    words = {"first": said[0], "rest": "; then ".join(said[1:]), "all": "; ".join(said)}
+    return Function(source, words, one_text, TEXTS)
+
+
+@function(
+    Area.STRINGS,
+    1,
+    "Take the text s: {first}; then {rest}. Return the result.",
+    "Do this with s, in this order: {all}. Return what you get.",
+    "Return s after two changes. First {first}. Then {rest}.",
+)
+def clean_text(rng: Random) -> Function:
+    """Change a text in two steps."""
+    return _steps(rng, 2)
+
+
+@function(
+    Area.STRINGS,
+    2,
+    "Change the text s step by step: {first}; then {rest}. Return the result.",
+    "Apply these changes to s, one after the other: {all}.",
+    "The text s is normalised. To begin with, {first}; then {rest}. Return the new text.",
+)
+def text_steps(rng: Random) -> Function:
+    """Change a text in three to five steps."""
+    return _steps(rng, rng.randint(3, 5))
+
+
+@function(
+    Area.STRINGS,
+    2,
+    "Shift letters of s forward in the alphabet (a follows z, the case stays): {which} by {k} places, other letters "
+    "by {j}. Everything else stays as it is. Letters are a-z and A-Z.",
+    "Encrypt s: {which} (only a-z and A-Z count as letters) move {k} places on in the alphabet, all other letters "
+    "{j}, wrapping from z to a and keeping their case; other characters are copied.",
+    "Return s with {which} replaced by the letter {k} places later in the alphabet, and other letters by the one {j} "
+    "places later, cyclically and in the same case. Only ASCII letters are letters.",
+)
+def shift_letters(rng: Random) -> Function:
+    """Shift letters by two different numbers."""
+    k, j = rng.sample(range(25), 2)
+    which, test = rng.choice(
+        (
+            ("vowels (aeiou and AEIOU)", "c in 'aeiouAEIOU'"),
+            ("letters that are no vowels (aeiou and AEIOU)", "c not in 'aeiouAEIOU'"),
+            ("capital letters", "c <= 'Z'"),
+            ("letters at even positions (counted from 0)", "i % 2 == 0"),
+            ("letters at positions (counted from 0) that are multiples of 3", "i % 3 == 0"),
+            ("letters in the first half of the alphabet (a-m, A-M)", "c.lower() <= 'm'"),
+        )
+    )
+    source = block(f"""
+        def shift(s: str) -> str:
+            out = []
+            for i, c in enumerate(s):
+                if c.isascii() and c.isalpha():
+                    base = ord("A") if c.isupper() else ord("a")
+                    places = {k} if {test} else {j}
+                    out.append(chr(base + (ord(c) - base + places) % 26))
+                else:
+                    out.append(c)
+            return "".join(out)
+    """)
+    edges = (*TEXTS, ("xyz XYZ abc",), ("Hello, World",))
+    return Function(source, {"k": k, "j": j, "which": which}, one_text, edges)
+
+
+def _phrase(rng: Random) -> Arguments:
+    return (sentence(rng).replace("-", " "),)
+
+
+@function(
+    Area.STRINGS,
+    2,
+    "Split the text into words at white space. Keep the words that {test}, sort them {key}, turn each word into "
+    "{map}, and join them with {sep}.",
+    "Of the words of the text (separated by white space) only those that {test} count. Order them {key}. Then write "
+    "{map} for each word, with {sep} between them.",
+    "Return one string: the words of the text (split at white space) that {test}, ordered {key}, each replaced by "
+    "{map}, joined by {sep}.",
+)
+def word_pipeline(rng: Random) -> Function:
+    """Keep, sort, change and join words."""
+    test, key, change, sep = word_test(rng), word_key(rng), word_map(rng), rng.choice((",", " ", "-", "; ", "/", "+"))
+    source = block(f"""
+        def arrange(text: str) -> str:
+            kept = [w for w in text.split() if {test.of("w")}]
+            kept = sorted(kept, key=lambda w: {key.of("w")})
+            return {sep!r}.join({change.of("w")} for w in kept)
+    """)
+    words = {"test": test, "key": key, "map": change.say("the word"), "sep": repr(sep)}
+    edges = (("",), ("stone",), ("apple apple level noon",), ("élan Oslo  banana bee we on radar candle stone",))
+    return Function(source, words, _phrase, edges)
+
+
+@function(
+    Area.STRINGS,
+    3,
+    "Pack the text: every run of at least {m} equal characters is written as {say}, where C is the character and N "
+    "the length of the run. Shorter runs stay as they are. Runs of a character in {drop} are left out. Put {sep} "
+    "between the runs.",
+    "Write s as its runs of equal characters, separated by {sep}: a run of {m} or more becomes {say} (C is the "
+    "character, N how often it stands there), a shorter run is copied, and runs of characters in {drop} are dropped.",
+    "Return a run-length form of s. Runs with a length N >= {m} of a character C turn into {say}; other runs are not "
+    "changed, but runs of one of the characters {drop} vanish. The separator between runs is {sep}.",
+)
+def run_lengths(rng: Random) -> Function:
+    """Encode the runs of a text."""
+    m, sep, mark = rng.randint(2, 4), rng.choice(("", "", ",", " ", "|", "-", "/")), rng.choice("*:^~=")
+    say, code = rng.choice(
+        (
+            ("CN", "c + str(n)"),
+            ("NC", "str(n) + c"),
+            (f"C{mark}N", f"c + {mark!r} + str(n)"),
+            (f"N{mark}C", f"str(n) + {mark!r} + c"),
+            ("(NC)", '"(" + str(n) + c + ")"'),
+        )
+    )
+    case, text = rng.choice(
+        (("c", ""), ("c.lower()", " Characters that differ only in case count as equal; C is lower case."))
+    )
+    drop = "".join(sorted(rng.sample("abc1xyz- ", rng.randint(1, 2))))
+    runs = "groupby(s)" if case == "c" else "groupby(s.lower())"
+    source = block(f"""
+        from itertools import groupby
+
+
+        def pack(s: str) -> str:
+            out = []
+            for c, run in {runs}:
+                n = len(list(run))
+                if c in {drop!r}:
+                    continue
+                out.append({code} if n >= {m} else c * n)
+            return {sep!r}.join(out)
+    """)
+    said = (repr(sep) if sep else "nothing") + ("." + text.rstrip(".") if text else "")
+    edges = (("",), ("a",), ("aaaa",), ("aAaabbBB",), ("abcabc",), ("ééé  11111",))
+    return Function(
+        source,
+        {"m": m, "say": f"`{say}`", "sep": said, "drop": repr(drop)},
+        lambda r: (letters(r, "aaAbBc1", 4, 18),),
+        edges,
+    )
+
+
+@function(
+    Area.STRINGS,
+    2,
+    "Score the text: each vowel (aeiou, either case) is worth {v}, every other letter (as `str.isalpha`) {c}, each "
+    "digit (as `str.isdigit`) {d}, anything else {o}. A character equal to the one right before it is worth {twin} "
+    "instead. Return the sum.",
+    "Return the sum of the points of all characters of s: {v} for a vowel (aeiouAEIOU), {c} for another letter "
+    "(`str.isalpha`), {d} for a digit (`str.isdigit`), {o} for the rest; but {twin} for a character that repeats the "
+    "one directly before it.",
+    "Give points to the characters of s and return the total. Repeating the preceding character: {twin}. Otherwise "
+    "vowels (aeiou in either case): {v}; other letters (`isalpha`): {c}; digits (`isdigit`): {d}; all else: {o}.",
+)
+def char_score(rng: Random) -> Function:
+    """Score the characters of a text."""
+    v, c, d, o, twin = rng.sample(range(-3, 12), 5)
+    source = block(f"""
+        def score(s: str) -> int:
+            total = 0
+            last = None
+            for c in s:
+                if c == last:
+                    total += {twin}
+                elif c in "aeiouAEIOU":
+                    total += {v}
+                elif c.isalpha():
+                    total += {c}
+                elif c.isdigit():
+                    total += {d}
+                else:
+                    total += {o}
+                last = c
+            return total
+    """)
+    words = {"v": v, "c": c, "d": d, "o": o, "twin": twin}
+    edges = (*TEXTS, ("aaaAAA",), ("11  22!!",))
+    return Function(source, words, lambda r: (letters(r, "aeioubcdAEBC1234  !?", 3, 16),), edges)
+
+
+@function(
+    Area.STRINGS,
+    4,
+    "Each character of {some!r} is worth {p}, any other {q}. Return the stretch of neighbouring characters of s with "
+    "at most {k} different characters{extra} that is worth most. Of several take the one that starts {which}, and of "
+    "those the {length}; if there is none, return the empty string.",
+    "Find the substring of s with no more than {k} distinct characters{extra} that scores highest: {p} for each of "
+    "{some!r} and {q} for every other character. On ties take the {which} start, then the {length} one; '' if nothing "
+    "fits.",
+    "Among the substrings of s that use at most {k} different characters{extra}, return the one with the largest sum "
+    "of points ({p} for a character in {some!r}, {q} for others). Ties: the one starting {which}, and of these the "
+    "{length}. Return the empty string if there is none.",
+)
+def best_stretch(rng: Random) -> Function:
+    """Find the best substring under a rule."""
+    k, first, bad = rng.randint(1, 3), rng.random() < 0.5, rng.choice(("", "x", "e", "n", "y", "xy"))
+    p, q = rng.sample(range(-2, 8), 2)
+    some = "".join(sorted(rng.sample("abenxy", rng.randint(2, 3))))
+    check = f" or set(part) & set({bad!r})" if bad else ""
+    source = block(f"""
+        def stretch(s: str) -> str:
+            best, most = "", None
+            for start in range(len(s)):
+                for end in range(start + 1, len(s) + 1):
+                    part = s[start:end]
+                    if len(set(part)) > {k}{check}:
+                        continue
+                    score = sum({p} if c in {some!r} else {q} for c in part)
+                    if most is None or score {">" if first else ">="} most:
+                        best, most = part, score
+            return best
+    """)
+    words = {"k": k, "extra": f" and none of {bad!r}" if bad else "", "p": p, "q": q, "some": some}
+    words |= {"which": "first", "length": "shortest"} if first else {"which": "last", "length": "longest"}
+    edges = (("",), ("x",), ("aabbccdd",), ("exnexnexn",), ("ééaaéébb",))
+    return Function(source, words, lambda r: (letters(r, "abenxy", 4, 12),), edges)
+
+
+@function(
+    Area.STRINGS,
+    3,
+    "Split the text at white space and number the words from 1. Every word whose number is a multiple of {k} is "
+    "replaced by {hit}; the words right after those by {after}; all others stay. Join with one space.",
+    "Change the words of the text (split at white space, counted from 1): word {k}, {k2}, {k3}, ... becomes {hit}, "
+    "the word that follows each of them becomes {after}, the rest stay the same. Return them joined by single spaces.",
+    "Go through the words of the text, split at white space. If the position (from 1) is divisible by {k}, write "
+    "{hit}; if the position before it is (and is not 0), write {after}; otherwise copy the word. Separate by one "
+    "space.",
+    held_out=True,
+)
+def word_positions(rng: Random) -> Function:
+    """Change words by their position."""
+    k, hit, after = rng.randint(2, 5), word_map(rng), word_map(rng)
+    source = block(f"""
+        def rewrite(text: str) -> str:
+            out = []
+            for i, w in enumerate(text.split(), 1):
+                if i % {k} == 0:
+                    w = {hit.of("w")}
+                elif i % {k} == 1 and i > 1:
+                    w = {after.of("w")}
+                out.append(w)
+            return " ".join(out)
+    """)
+    words = {"k": k, "k2": 2 * k, "k3": 3 * k, "hit": hit.say("the word"), "after": after.say("the word")}
+    edges = (("",), ("stone",), ("a b c d e f g h i j k l",), ("  naïve   fox on Oslo radar tiger  ",), ("x y",))
+    return Function(source, words, lambda r: (" ".join(sentence(r) for _ in range(2)),), edges)

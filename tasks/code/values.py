@@ -1,0 +1,250 @@
+"""Value families of levels 2 and 3: dates, bases, words, small tables, walks."""
+
+from __future__ import annotations
+
+from random import Random
+
+from agentgym.tasks.code.families import Area, Program, block, value
+from agentgym.tasks.code.material import ITEMS, WORDS, day, ints, letters, listed, sentence
+from agentgym.tasks.code.parts import int_map, int_test, word_test
+
+
+@value(
+    Area.DATES,
+    2,
+    "How many days lie from {a} to {b}{how}?",
+    "Count the days from {a} until {b}{how}.",
+    "What is the number of days from {a} to {b}{how}?",
+)
+def days_apart(rng: Random) -> Program:
+    """Count days between two dates."""
+    a, b = sorted((day(rng), day(rng)))
+    extra = rng.randint(0, 1)
+    how = " (both of them count)" if extra else " (one of them counts, the other does not)"
+    code = f"from datetime import date\n\nprint((date{_ymd(b)} - date{_ymd(a)}).days{' + 1' if extra else ''})\n"
+    return Program(code, {"a": a.isoformat(), "b": b.isoformat(), "how": how})
+
+
+@value(
+    Area.NUMERIC,
+    2,
+    "Write {n} in base {b}. What is the sum of its digits there, each counted as a number{rule}?",
+    "What is the sum of the base-{b} digits of {n}{rule}?",
+    "Convert {n} (decimal) to base {b} and add up the digits{rule}.",
+)
+def base_digits(rng: Random) -> Program:
+    """Add the digits in another base."""
+    n, b, k = rng.randint(10**4, 10**9), rng.randint(3, 19), rng.randint(2, 5)
+    rule, test = rng.choice(
+        (
+            ("", ""),
+            (f", leaving out digits divisible by {k}", f" if d % {k}"),
+            (f", leaving out digits below {k}", f" if d >= {k}"),
+        )
+    )
+    code = block(f"""
+        n, digits = {n}, []
+        while n:
+            n, digit = divmod(n, {b})
+            digits.append(digit)
+        print(sum(d for d in digits{test}))
+    """)
+    return Program(code, {"n": n, "b": b, "rule": rule})
+
+
+@value(
+    Area.STRINGS,
+    2,
+    "How many of these words {test}? {words}",
+    "Count the words that {test}: {words}",
+    "Look at the words {words}. How many of them {test}?",
+)
+def count_words(rng: Random) -> Program:
+    """Count words of a list."""
+    test, words = word_test(rng), [rng.choice(WORDS) for _ in range(rng.randint(12, 40))]
+    code = f"words = {' '.join(words)!r}.split()\nprint(sum(1 for w in words if {test.of('w')}))\n"
+    return Program(code, {"test": test, "words": " ".join(words)})
+
+
+@value(
+    Area.NUMERIC,
+    3,
+    "What is the sum of the digits of {a} to the power of {b}{rule}?",
+    "Compute {a}**{b} and add up its decimal digits{rule}.",
+    "Add all digits of the number {a}^{b}{rule}.",
+)
+def power_digits(rng: Random) -> Program:
+    """Add the digits of a large power."""
+    a, b, k = rng.randint(2, 99), rng.randint(15, 150), rng.randint(1, 5)
+    rule, test = rng.choice(
+        (
+            ("", ""),
+            (f", but only those above {k}", f" if d > '{k}'"),
+            (", but only the even ones", " if int(d) % 2 == 0"),
+            (f", leaving out the first {k}", f"[{k}:]"),
+        )
+    )
+    return Program(f"print(sum(int(d) for d in str({a} ** {b}){test}))\n", {"a": a, "b": b, "rule": rule})
+
+
+@value(
+    Area.NUMERIC,
+    3,
+    "Of the positive integers that {first} and {second} and {third}, which is the {k}. one?",
+    "Find the {k}. smallest positive integer for which all this holds: such numbers {first}; they {second}; they "
+    "{third}.",
+    "List the positive integers that {first}, that {second}, and that {third}, in rising order. Which stands in place "
+    "{k} (counted from 1)?",
+)
+def kth_number(rng: Random) -> Program:
+    """Find the k-th number with three properties."""
+    m, d, k, r = rng.randint(3, 9), rng.randint(0, 9), rng.randint(5, 60), rng.randint(1, 2)
+    code = block(f"""
+        found, n = [], 0
+        while len(found) < {k}:
+            n += 1
+            if n % {m} != 0 and "{d}" in str(n) and sum(map(int, str(n))) % 3 == {r}:
+                found.append(n)
+        print(found[-1])
+    """)
+    said = {"first": f"are not divisible by {m}", "second": f"have the digit {d}", "k": k}
+    return Program(code, said | {"third": f"have a digit sum that leaves remainder {r} when divided by 3"})
+
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@value(
+    Area.DATES,
+    3,
+    "In the years {a} to {b} (both included), how many months have a {weekday} on day {d}?",
+    "How often is the {d}. of a month a {weekday}, from January {a} to December {b}?",
+    "Count the months of the years {a} to {b} (inclusive) in which day {d} falls on a {weekday}.",
+)
+def weekday_months(rng: Random) -> Program:
+    """Count months by the weekday of a date."""
+    a, d, weekday = rng.randint(1950, 2060), rng.randint(1, 28), rng.randrange(7)
+    b = a + rng.randint(4, 60)
+    code = block(f"""
+        from datetime import date
+
+        months = [date(year, month, {d}) for year in range({a}, {b + 1}) for month in range(1, 13)]
+        print(sum(day.weekday() == {weekday} for day in months))
+    """)
+    return Program(code, {"a": a, "b": b, "d": d, "weekday": _WEEKDAYS[weekday]})
+
+
+@value(
+    Area.PARSING,
+    3,
+    "Each line has a name, a number of pieces and a price per piece.\n{table}\nWhat is the total price of the lines "
+    "whose number of pieces {test}?",
+    "Read this list (name, pieces, price of one piece):\n{table}\nAdd pieces times price over the lines whose number "
+    "of pieces {test}.",
+    "An order, one line per item: name, pieces, unit price.\n{table}\nFor lines whose number of pieces {test}, what "
+    "do all pieces cost together?",
+)
+def order_table(rng: Random) -> Program:
+    """Sum a small table."""
+    rows = [(rng.choice(ITEMS), rng.randint(1, 30), rng.randint(2, 40)) for _ in range(rng.randint(6, 14))]
+    table, test = "\n".join(f"{name},{n},{p}" for name, n, p in rows), int_test(rng)
+    code = block(f"""
+        rows = [line.split(",") for line in {table!r}.split("\\n")]
+        print(sum(int(n) * int(p) for _, n, p in rows if {test.of("int(n)")}))
+    """)
+    return Program(code, {"table": table, "test": test.one})
+
+
+@value(
+    Area.SIMULATION,
+    3,
+    "A marker starts at (0, 0). N adds 1 to y, S takes 1 off, E adds 1 to x, W takes 1 off. After the moves {moves} "
+    "what is {ask}?",
+    "Start at (0, 0) and follow {moves}, where N and S change y by +1 and -1, E and W change x by +1 and -1. Give "
+    "{ask}.",
+    "Walk {moves} on a grid from (0, 0): N is y + 1, S is y - 1, E is x + 1, W is x - 1. What is {ask}?",
+)
+def walk(rng: Random) -> Program:
+    """Follow moves on a grid."""
+    moves, a, b = letters(rng, "NNESSEWW", 20, 60), rng.randint(2, 9), rng.randint(2, 9)
+    ask, code = rng.choice(
+        (
+            (f"{a} * x + {b} * y at the end", f"{a} * x + {b} * y"),
+            ("the number of different points visited, with the start", "len(seen)"),
+            (
+                f"the number of moves that end where x + y is a multiple of {a}",
+                f"sum((p + q) % {a} == 0 for p, q in path)",
+            ),
+            ("the sum of |x| + |y| over the points reached by the moves", "sum(abs(p) + abs(q) for p, q in path)"),
+        )
+    )
+    code = block(f"""
+        x, y, path = 0, 0, []
+        for move in "{moves}":
+            dx, dy = {{"N": (0, 1), "S": (0, -1), "E": (1, 0), "W": (-1, 0)}}[move]
+            x, y = x + dx, y + dy
+            path.append((x, y))
+        seen = {{(0, 0), *path}}
+        print({code})
+    """)
+    return Program(code, {"moves": moves, "ask": ask})
+
+
+@value(
+    Area.LISTS,
+    3,
+    "Replace each x of {xs} by {map}. Sort the results. What is the sum of the {k} smallest minus the largest?",
+    "From {xs} make a new list with {map} for each x. Subtract its largest number from the sum of its {k} smallest "
+    "ones.",
+    "For every x in {xs} compute {map}. Of these values, add the {k} smallest and take away the largest.",
+    held_out=True,
+)
+def mapped_extremes(rng: Random) -> Program:
+    """Compare the extremes of a mapped list."""
+    xs, change, k = ints(rng, 10, 24, -40, 90), int_map(rng), rng.randint(2, 5)
+    code = f"values = sorted({change.of('x')} for x in {xs})\nprint(sum(values[:{k}]) - values[-1])\n"
+    return Program(code, {"xs": xs, "map": change.say("x"), "k": k})
+
+
+@value(
+    Area.STRINGS,
+    2,
+    "In the text {text} replace each letter by its number in the alphabet (a or A is 1, z or Z is 26), leave out "
+    "everything but the letters a-z and A-Z, and add {what}.",
+    "Letters are worth their place in the alphabet (A = 1, ..., Z = 26, in either case), all else is worth nothing. "
+    "For {text}, add {what}.",
+    "Take the letters of {text} as numbers, a = 1 to z = 26 without regard to case; ignore other characters. Add "
+    "{what}.",
+    held_out=True,
+)
+def letter_sum(rng: Random) -> Program:
+    """Add letters as numbers."""
+    text, k = sentence(rng).replace("'", ""), rng.randint(2, 4)
+    what, part = rng.choice(
+        (("all of them", ""), (f"every {k}. of them, beginning with the first", f"[::{k}]"), ("the first five", "[:5]"))
+    )
+    code = f"numbers = [ord(c) - 96 for c in {text!r}.lower() if 'a' <= c <= 'z']\nprint(sum(numbers{part}))\n"
+    return Program(code, {"text": repr(text), "what": what})
+
+
+def _ymd(when: object) -> str:
+    year, month, number = str(when).split("-")
+    return f"({year}, {int(month)}, {int(number)})"
+
+
+@value(
+    Area.ALGORITHMS,
+    3,
+    "What is the smallest positive integer that leaves {rests} when divided by {mods} respectively?",
+    "Find the least n > 0 such that dividing n by {mods} gives the remainders {rests} (in this order).",
+    "A number of stones leaves {rests} over when arranged in rows of {mods}, respectively. What is the smallest "
+    "positive number for which that holds?",
+)
+def remainders(rng: Random) -> Program:
+    """Find a number by its remainders."""
+    mods = rng.sample((5, 7, 8, 9, 11, 13), 3)
+    rests = [rng.randrange(1, m) for m in mods]
+    test = " and ".join(f"n % {m} == {r}" for m, r in zip(mods, rests, strict=True))
+    return Program(
+        f"n = 1\nwhile not ({test}):\n    n += 1\nprint(n)\n", {"mods": listed(mods), "rests": listed(rests)}
+    )

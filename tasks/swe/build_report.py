@@ -1,0 +1,73 @@
+"""What a build came to, per package and in all: counts by verdict, operators, difficulties, minutes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.tasks.swe.instance import Instance
+from agentgym.tasks.swe.validation import Verdict
+
+
+@dataclass(frozen=True)
+class PackageReport:
+    """What came of one package."""
+
+    package: str
+    version: str = ""
+    tests: int = 0
+    """Stable tests."""
+    dropped_tests: int = 0
+    sites: int = 0
+    """Places where a bug could be put into code that some test runs."""
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    instances: tuple[Instance, ...] = ()
+    minutes: float = 0.0
+    error: str = ""
+    """Why the package could not be used at all."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON data."""
+        tried = sum(self.verdicts.values())
+        return {
+            "package": self.package,
+            "version": self.version,
+            "tests": self.tests,
+            "dropped_tests": self.dropped_tests,
+            "sites": self.sites,
+            "tried": tried,
+            "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
+            "yield": round(self.verdicts[Verdict.VALID] / tried, 3) if tried else 0.0,
+            "instances": len(self.instances),
+            "operators": dict(sorted(_operators(self.instances).items())),
+            "difficulties": dict(sorted(_difficulties(self.instances).items())),
+            "minutes": round(self.minutes, 2),
+            "error": self.error,
+        }
+
+
+def summary(reports: Sequence[PackageReport]) -> dict[str, Any]:
+    """Return all packages' reports and their sums as JSON data."""
+    verdicts = sum((report.verdicts for report in reports), Counter[Verdict]())
+    instances = [instance for report in reports for instance in report.instances]
+    tried = sum(verdicts.values())
+    return {
+        "instances": len(instances),
+        "tried": tried,
+        "verdicts": {verdict.value: verdicts[verdict] for verdict in Verdict},
+        "yield": round(verdicts[Verdict.VALID] / tried, 3) if tried else 0.0,
+        "operators": dict(sorted(_operators(instances).items())),
+        "difficulties": dict(sorted(_difficulties(instances).items())),
+        "minutes": round(sum(report.minutes for report in reports), 2),
+        "packages": [report.to_dict() for report in reports],
+    }
+
+
+def _operators(instances: Iterable[Instance]) -> Counter[str]:
+    return Counter(name for instance in instances for name in instance.meta["operators"])
+
+
+def _difficulties(instances: Iterable[Instance]) -> Counter[str]:
+    return Counter(str(instance.difficulty) for instance in instances)

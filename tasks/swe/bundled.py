@@ -1,0 +1,82 @@
+"""`BundledSWETasks`: tasks that come with agentgym, made of small packages that come with it too.
+
+The instances (`data/bundled.jsonl`) were made and validated by `build_bundled`; their test files are not stored a
+second time but read from the repositories. No function has bugs in two splits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import TaskError, UsageError
+from agentgym.task import Task, TaskList
+from agentgym.tasks.swe.build_draw import SHARES
+from agentgym.tasks.swe.build_source import read_tree
+from agentgym.tasks.swe.instance import Instance, from_task, read_instances, to_task, write_instances
+from agentgym.tasks.swe.validation import file_of
+from agentgym.tools.patches import apply_patch
+
+REPOSITORIES = Path(__file__).parent / "repositories"
+BUNDLED = Path(__file__).parent / "data" / "bundled.jsonl"
+
+
+def repository_names() -> tuple[str, ...]:
+    """Return the names of the bundled repositories."""
+    return tuple(sorted(path.parent.name for path in REPOSITORIES.glob("*/pyproject.toml")))
+
+
+@cache
+def repository_files(name: str) -> Mapping[str, bytes]:
+    """Return the files of a bundled repository, without any bug. Raises `UsageError` naming those there are."""
+    if name not in repository_names():
+        raise UsageError(f"no bundled repository {name!r}; there are: {', '.join(repository_names())}")
+    return read_tree(REPOSITORIES / name)
+
+
+def bundled_instances(path: Path = BUNDLED) -> tuple[Instance, ...]:
+    """Return the bundled instances, complete with their test files."""
+    return tuple(_with_test_files(instance) for instance in read_instances(path))
+
+
+def write_bundled(path: Path, instances: tuple[Instance, ...]) -> None:
+    """Write instances of bundled repositories without what the repositories hold anyway."""
+    write_instances(path, (replace(instance, test_files={}, archive=None) for instance in instances))
+
+
+class BundledSWETasks(TaskList):
+    """The bundled tasks: one or several bugs in a small package, with hidden tests.
+
+    Args:
+        path: Another file that `write_bundled` wrote.
+    """
+
+    def __init__(self, path: str | Path = BUNDLED):
+        self.path = Path(path)
+        instances = bundled_instances(self.path)
+        order = {split: number for number, split in enumerate(SHARES)}
+        ordered = sorted(instances, key=lambda item: (order[item.meta["split"]], item.difficulty, item.id))
+        super().__init__(to_task(instance, instance.meta["split"]) for instance in ordered)
+
+    def tree(self, task: Task) -> Mapping[str, bytes]:
+        """Return the files that the agent finds."""
+        instance = from_task(task)
+        try:
+            return apply_patch(repository_files(instance.repo), instance.meta["bug_patch"])
+        except (UsageError, KeyError, ValueError) as error:
+            raise TaskError(f"task {task.id!r} does not belong to a bundled repository: {error}") from error
+
+
+def _with_test_files(instance: Instance) -> Instance:
+    files = repository_files(instance.repo)
+    paths = sorted({file_of(test) for test in instance.fail_to_pass})
+    return replace(instance, test_files={path: files[path].decode("utf-8") for path in paths})
+
+
+def bundled_report() -> Mapping[str, Any]:
+    """Return what the build of the bundled tasks came to."""
+    return json.loads(BUNDLED.with_name("bundled_report.json").read_text(encoding="utf-8"))

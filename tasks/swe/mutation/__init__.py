@@ -1,0 +1,19 @@
+"""Mutation: realistic bugs put into Python source, as edits of the text that leave everything else as it was."""
+
+from agentgym.tasks.swe.mutation.combine import apply_all, combinations
+from agentgym.tasks.swe.mutation.model import Edit, Mutation, apply, invert
+from agentgym.tasks.swe.mutation.sites import sites
+from agentgym.tasks.swe.mutation.table import OPERATORS, Operator, operator_named
+
+__all__ = [
+    "OPERATORS",
+    "Edit",
+    "Mutation",
+    "Operator",
+    "apply",
+    "apply_all",
+    "combinations",
+    "invert",
+    "operator_named",
+    "sites",
+]

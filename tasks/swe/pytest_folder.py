@@ -1,0 +1,82 @@
+"""A folder with pytest and what it needs, and nothing else of what is installed here.
+
+Tests run in sandboxes with the running interpreter; if they saw all of its packages, a package under test might be
+among them, mended. So only these few are copied, compiled once, and shown to sandboxes read-only.
+"""
+
+from __future__ import annotations
+
+import compileall
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from functools import cache
+from importlib import metadata
+from pathlib import Path, PurePosixPath
+from py_compile import PycInvalidationMode
+
+from agentgym.errors import InfrastructureError, require
+
+NAMES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
+"""Distributions that pytest cannot do without."""
+_VERSION = 1
+
+
+def cache_folder() -> Path:
+    """Return where agentgym keeps what is costly to make: `$AGENTGYM_CACHE`, or `agentgym` in the user's cache."""
+    if path := os.environ.get("AGENTGYM_CACHE"):
+        return Path(path)
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentgym"
+
+
+def require_pytest() -> None:
+    """Raise `MissingExtra` unless pytest is installed."""
+    require("pytest", "swe")
+
+
+def pytest_folder() -> Path:
+    """Return the folder; make it if it is not there. Raises `MissingExtra` if pytest is not installed."""
+    return _made(cache_folder())
+
+
+def versions() -> str:
+    """Return what the folder is made of, as text that changes when it does."""
+    require_pytest()
+    parts = [f"{name}-{metadata.version(name)}" for name in NAMES]
+    return " ".join([str(_VERSION), sys.implementation.cache_tag or "python", *parts])
+
+
+@cache
+def _made(root: Path) -> Path:
+    digest = hashlib.sha256(versions().encode()).hexdigest()[:16]
+    folder = root / "swe" / f"pytest-{digest}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
+    try:
+        for name in NAMES:
+            _copy(name, made)
+        # A sandbox cannot write beside these files, and must not have to compile them in every run.
+        compileall.compile_dir(made, quiet=2, stripdir=str(made), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+        made.chmod(0o755)
+        made.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # another process may have been faster
+            raise InfrastructureError(f"cannot copy pytest to {str(folder)!r}: {error}") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return folder
+
+
+def _copy(distribution: str, folder: Path) -> None:
+    for file in metadata.files(distribution) or ():
+        path = PurePosixPath(file)
+        if path.suffix == ".py" and ".." not in path.parts and not path.is_absolute():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file.locate(), target)
+            target.chmod(0o644)
+            target.parent.chmod(0o755)

@@ -1,0 +1,73 @@
+"""`SandboxRunner`: runs a package's tests in a sandbox, for building tasks of packages that nobody has read."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from agentgym.tasks.swe.build_runner import TestOutcome
+from agentgym.tasks.swe.build_runner import _outcome as outcome_of
+from agentgym.tasks.swe.pytest_folder import pytest_folder
+from agentgym.tools.sandbox import Ended, Limits, SandboxSpec, open_sandbox
+
+LIMITS = Limits(wall_s=120.0, cpu_s=120.0, memory_mb=4096, total_memory_mb=4096, reply_bytes=256_000_000)
+
+_BEFORE = """\
+import json, os, sys
+request = json.loads(sys.stdin.buffer.read())
+child = request.pop("child")
+request["root"] = os.getcwd()
+sys.path[:] = [entry for entry in sys.path if entry and os.path.abspath(entry) != request["root"]]
+sys.path.append(request.pop("pytest"))
+sys.argv = ["build_child", os.environ.pop("AGENTGYM_REPLY_FD"), json.dumps(request)]
+sys.stdin = open(os.devnull)
+exec(compile(child, "build_child", "exec", dont_inherit=True), globals())
+"""
+
+
+class SandboxRunner:
+    """Runs tests in fresh sandboxes; a `TestRunner` (`agentgym.tasks.swe.build_runner`).
+
+    Args:
+        backend: A name of `agentgym.tools.sandbox.backends()`, or `"auto"`.
+        allow_weak: Accept a backend that does not hold in everything.
+        limits: Bounds on a run; its time is set by each call.
+    """
+
+    def __init__(self, backend: str = "auto", *, allow_weak: bool = False, limits: Limits = LIMITS):
+        self._backend, self._allow_weak, self._limits = backend, allow_weak, limits
+
+    def __call__(
+        self,
+        tree: Mapping[str, bytes],
+        tests: Sequence[str],
+        *,
+        python_path: Sequence[str] = (".",),
+        timeout_s: float = 60.0,
+        max_failures: int | None = None,
+        trace: bool = False,
+    ) -> TestOutcome:
+        """Run tests; see `TestRunner`."""
+        folder = pytest_folder()
+        request = {
+            "child": _child(), "pytest": str(folder), "tests": list(tests), "python_path": list(python_path),
+            "trace": trace, "max_failures": max_failures or 0, "memory_mb": self._limits.memory_mb,
+        }  # fmt: skip
+        limits = self._limits.but(wall_s=timeout_s, cpu_s=timeout_s)
+        spec = SandboxSpec(limits=self._limits, readable=(folder,))
+        with open_sandbox(spec, backend=self._backend, allow_weak=self._allow_weak) as sandbox:
+            sandbox.upload(tree)
+            started = time.monotonic()
+            result = sandbox.exec(code=_BEFORE, stdin=json.dumps(request).encode(), limits=limits)
+            took = time.monotonic() - started
+        lines = result.reply.decode("utf-8", "replace").splitlines()
+        complete = result.ended not in (Ended.TIMEOUT, Ended.CPU)
+        return outcome_of(lines, complete, f"{result.out}\n{result.err}"[-2000:], took)
+
+
+@cache
+def _child() -> str:
+    return Path(__file__).with_name("build_child.py").read_text(encoding="utf-8")

@@ -1,0 +1,32 @@
+"""Programs that attack a sandbox, and what it takes to judge whether it held. Data; the tests are elsewhere."""
+
+from __future__ import annotations
+
+from tests.sandbox_attacks import (
+    endings,
+    files,
+    kernel,
+    leftovers,
+    memory,
+    neighbours,
+    network,
+    output,
+    processes,
+    quotas,
+    spying,
+)
+from tests.sandbox_attacks.attack import Attack
+
+ATTACKS: tuple[Attack, ...] = (
+    *files.ATTACKS,
+    *quotas.ATTACKS,
+    *spying.ATTACKS,
+    *neighbours.ATTACKS,
+    *processes.ATTACKS,
+    *endings.ATTACKS,
+    *memory.ATTACKS,
+    *output.ATTACKS,
+    *network.ATTACKS,
+    *kernel.ATTACKS,
+    *leftovers.ATTACKS,
+)

@@ -1,0 +1,45 @@
+"""A server of sandboxes on this machine, for the attacks on the remote backend."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+URL, TOKEN = "AGENTGYM_SANDBOX_URL", "AGENTGYM_SANDBOX_TOKEN"
+
+_SERVE = "from agentgym.serve_command import serve_app; serve_app()"
+
+SILENT_S = 4
+"""After which the server closes the sandboxes of a client that is gone."""
+
+
+@functools.cache
+def started() -> str:
+    """Start a server, once, and name it in the environment; return why that cannot be done, or nothing."""
+    if missing := [name for name in ("fastapi", "uvicorn", "httpx") if find_spec(name) is None]:
+        return f"not installed: {', '.join(missing)}"
+    token = secrets.token_hex(16)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "token").write_text(token)
+        options = ["--token-file", str(Path(folder) / "token"), "--silent", str(SILENT_S), "--backend", "auto"]
+        command = [sys.executable, "-c", _SERVE, "sandbox", *options]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        atexit.register(_stop, server)
+        assert server.stdout is not None
+        for line in server.stdout:
+            if "Listening on" in line:
+                os.environ[URL], os.environ[TOKEN] = line.split()[-1], token
+                return ""
+    return "the server of sandboxes did not start"
+
+
+def _stop(server: subprocess.Popen[str]) -> None:
+    server.terminate()
+    server.wait()

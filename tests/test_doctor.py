@@ -1,0 +1,118 @@
+"""`agentgym doctor`: tells what works, what each sandbox holds, and what to install."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from agentgym import doctor_command
+from agentgym.doctor_command import Report, doctor, examine, print_report
+from agentgym.machine import Fact, MissingPackages, facts, missing_extras
+from agentgym.tools.sandbox import Probe, Threat, Tier
+from agentgym.tools.sandbox.protection import held, not_held, partly
+
+app = typer.Typer()
+app.command()(doctor)
+
+ROWS = {
+    Threat.FILES: held("a file system of its own"),
+    Threat.TOTAL_MEMORY: partly("looked at"),
+    Threat.KERNEL: not_held("no filter"),
+}
+
+
+def report(*probes: Probe, chosen: Tier | None = None, missing: tuple[MissingPackages, ...] = ()) -> Report:
+    return Report([Fact("python", "3.11.0"), Fact("vllm", "")], missing, probes, chosen, frozenset({Tier.RLIMITS}))
+
+
+def shown(what: Report, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_report(what, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_every_sandbox_is_named_with_whether_it_works_and_why():
+    text = shown(report(Probe(Tier.DOCKER, False, "no daemon answers"), Probe(Tier.LANDLOCK, True, "tried", ROWS)))
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert "no daemon answers" in lines["docker"]
+    assert lines["docker"].split()[1] == "no"
+    assert lines["landlock"].split()[1] == "yes"
+
+
+def test_the_one_that_auto_takes_is_marked():
+    text = shown(report(Probe(Tier.LANDLOCK, True, "tried", ROWS), chosen=Tier.LANDLOCK))
+    assert "landlock (auto)" in text
+
+
+def test_each_threat_has_the_mark_of_how_well_it_is_held():
+    text = shown(report(Probe(Tier.LANDLOCK, True, "tried", ROWS)))
+    marks = {line.rsplit(None, 1)[0]: line.split()[-1] for line in text.splitlines() if line.split()[-1:] != []}
+    assert (marks["files"], marks["total memory"], marks["kernel"]) == ("●", "◐", "○")
+
+
+def test_each_missing_extra_has_a_line_that_can_be_copied():
+    text = shown(report(missing=(MissingPackages("docker", ("docker",)),)), width=40)
+    assert "pip install 'agentgym-suite[docker]'" in text
+
+
+def test_weak_sandboxes_alone_are_not_enough():
+    weak = report(Probe(Tier.RLIMITS, True, "processes", ROWS), Probe(Tier.DOCKER, False, "none"))
+    assert not weak.usable
+    assert "No sandbox here" in shown(weak)
+    assert report(Probe(Tier.RLIMITS, True, ""), Probe(Tier.DOCKER, True, "")).usable
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_terminal_shows_whole_lines(width: int):
+    probes = [Probe(tier, True, "words " * 40, dict.fromkeys(Threat, partly("so so"))) for tier in Tier]
+    text = shown(report(*probes, chosen=Tier.NAMESPACES), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text
+
+
+def said(command: list[str], exit_code: int = 0) -> str:
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == exit_code, result.output
+    return result.stdout
+
+
+def test_json_says_the_same_and_more(monkeypatch: pytest.MonkeyPatch):
+    probe = Probe(Tier.LANDLOCK, True, "tried", ROWS)
+    monkeypatch.setattr(doctor_command, "examine", lambda: report(probe, chosen=Tier.LANDLOCK))
+    content: Mapping[str, Any] = json.loads(said(["--json"]))
+    assert (content["auto"], content["usable"]) == ("landlock", True)
+    assert content["sandboxes"][0]["holds"]["kernel"] == {"held": "not held", "how": "no filter"}
+
+
+def test_it_ends_with_1_if_no_sandbox_works(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(doctor_command, "examine", lambda: report(Probe(Tier.NAMESPACES, False, "refused")))
+    assert "refused" in said([], exit_code=1)
+    assert json.loads(said(["--json"], exit_code=1))["usable"] is False
+
+
+def test_this_machine_is_examined_without_an_error():
+    found = examine()
+    assert {probe.tier for probe in found.probes} == set(Tier)
+    assert all(probe.why for probe in found.probes)
+    assert found.chosen in (None, *(probe.tier for probe in found.probes if probe.works))
+    shown(found)
+    json.dumps(found.to_dict())
+
+
+def test_the_facts_name_python_and_what_is_not_here_is_empty():
+    found = {fact.name: fact.found for fact in facts()}
+    assert found["python"].startswith("3.")
+    assert {"torch", "trl", "vllm", "docker", "chromium", "playwright", "CUDA"} <= found.keys()
+
+
+def test_the_extras_of_developers_are_no_concern():
+    assert "dev" not in {each.extra for each in missing_extras()}
+    assert all(each.packages and each.extra in each.command for each in missing_extras())

@@ -1,0 +1,137 @@
+"""Programs that attack what runs them: whichever backend works here holds them, or says that it does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentgym.errors import AgentGymError
+from agentgym.tools.sandbox import Ended, Result, Tier, open_sandbox
+from agentgym.tools.sandbox.protection import Threat
+from tests.sandbox_attacks import ATTACKS
+from tests.sandbox_attacks.attack import Attack
+from tests.sandbox_attacks.host import Host, processes_named
+from tests.sandbox_attacks.places import Place, why_not
+from tests.sandbox_attacks.strike import strike
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")
+
+TIERS = [pytest.param(tier, marks=[pytest.mark.docker] if tier is Tier.DOCKER else [], id=tier.value) for tier in Tier]
+
+GRADER_ROWS = {40, 42, 43, 47}
+"""Cases of the graders of repositories; 44 and 45 are tried in part."""
+OTHER_ROWS = {49, 50}
+"""The cases of databases and of browsers."""
+LIFETIME_ROWS = {51, 52}
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[dict[Tier, Place]]:
+    made: dict[Tier, Place] = {}
+    yield made
+    for place in made.values():
+        place.close()
+
+
+@pytest.fixture
+def arena(tier: Tier, places: dict[Tier, Place]) -> Place:
+    if reason := why_not(tier):
+        pytest.skip(reason)
+    if tier not in places:
+        places[tier] = Place(tier)
+    return places[tier]
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    made = Host()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("tier", TIERS)
+def test_an_attack_is_held(tier: Tier, attack: Attack, arena: Place, host: Host):
+    if declared := arena.declared(attack):
+        pytest.skip(declared)
+    verdict = arena.strike(attack, host)
+    assert not verdict.problems, "\n".join(verdict.problems)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_backend_declares_every_threat_in_a_sentence(tier: Tier, arena: Place):
+    assert set(arena.protections) == set(Threat)
+    assert all(protection.how for protection in arena.protections.values())
+
+
+def test_the_weak_backend_is_refused_unless_it_is_allowed():
+    if reason := why_not(Tier.RLIMITS):
+        pytest.skip(reason)
+    with pytest.raises(AgentGymError, match="allow_weak"):
+        open_sandbox(backend="rlimits")
+    open_sandbox(backend="rlimits", allow_weak=True).close()
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_the_notes_name_what_is_not_held(tier: Tier, arena: Place):
+    with arena.open() as sandbox:
+        assert tier.value in sandbox.notes or tier is Tier.REMOTE
+
+
+def test_every_case_of_the_table_has_an_attack():
+    tried = {row for attack in ATTACKS for row in attack.rows}
+    assert set(range(1, 53)) - tried == GRADER_ROWS | OTHER_ROWS | LIFETIME_ROWS
+
+
+def test_every_threat_has_an_attack():
+    assert {threat for attack in ATTACKS for threat in attack.threats} == set(Threat)
+
+
+def test_names_of_attacks_are_their_own():
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
+
+
+class NoSandbox:
+    """Runs a program right here: what a suite of attacks must not be content with."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory()
+
+    def exec(self, argv: Any = None, *, code: str = "", limits: Any = None) -> Result:
+        argv = argv or [sys.executable, "-I", "-c", code]
+        run = subprocess.run(argv, cwd=self._folder.name, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        return Result(run.stdout, run.stderr, run.returncode, Ended.EXITED, 0.0)
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+
+NOTICED = {
+    "read_host_files": "shows the host's secret",
+    "change_host_file": "changed a file of the host",
+    "environments": "shows the host's secret",
+    "sees_other_processes": "sees the victim",
+    "tcp_to_this_machine": "TCP",
+    "udp_and_names": "UDP",
+    "unix_sockets_of_this_machine": "abstract",
+    "disk_full_of_files": "MB",
+    "daemon_of_bash": "outlived the run",
+}
+"""Attacks that do no harm here, and what the suite must say of them."""
+
+
+@pytest.mark.parametrize("name", NOTICED)
+def test_the_suite_notices_an_attack_that_succeeds(name: str, host: Host):
+    attack = next(attack for attack in ATTACKS if attack.name == name)
+    nowhere: Any = NoSandbox
+    verdict, _ = strike(attack, host, nowhere(), lambda spec: nowhere(), "42 [] []")
+    for left in processes_named(host.token):
+        os.kill(left, signal.SIGKILL)
+    assert NOTICED[name] in "\n".join(verdict.problems)

@@ -1,0 +1,242 @@
+"""The server's side of remote sandboxes: tokens, bounds on what is asked for, and no sandbox without a client."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.sandbox.leases import Full, Leases, NoSuchLease
+from agentgym.tools.sandbox.protection import Threat, not_held
+from agentgym.tools.sandbox.serve import Offer, Serving, listen, make_app
+from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+
+TOKEN = "a-token-for-this-test"
+
+
+class Echo:
+    """What is leased: says everything twice."""
+
+    workdir = "/echo"
+    notes = "twice"
+
+    def __init__(self) -> None:
+        self.open = True
+
+    def exchange(self, frame: bytes) -> bytes:
+        if frame == b"die":
+            raise EOFError("the agent is gone")
+        return frame * 2
+
+    def close(self) -> None:
+        self.open = False
+
+
+class Server:
+    """A real HTTP server in a thread, over sandboxes that only echo."""
+
+    def __init__(self, **serving: Any) -> None:
+        self.made: list[tuple[SandboxSpec, Echo]] = []
+        self._listening = listen("127.0.0.1", 0)
+        app = make_app(Offer(Tier.RLIMITS, "nothing is held", {Threat.FILES: not_held("an echo")}, self._make), Serving(token=TOKEN, **serving))
+        self._server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})
+        self._thread.start()
+        host, port = self._listening.getsockname()
+        self.client = httpx.Client(
+            base_url=f"http://{host}:{port}", headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False
+        )
+
+    def _make(self, spec: SandboxSpec) -> Echo:
+        if spec.image == "nowhere":
+            raise InfrastructureError("there is no image 'nowhere'")
+        self.made.append((spec, Echo()))
+        return self.made[-1][1]
+
+    def stop(self) -> None:
+        self.client.close()
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._listening.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Callable[..., Server]]:
+    running: list[Server] = []
+
+    def start(**serving: Any) -> Server:
+        running.append(Server(**serving))
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.stop()
+
+
+def opened(server: Server) -> str:
+    answer = server.client.post("/sandboxes", json={})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    """Wait, with a bound that is only there to end the test."""
+    end = time.monotonic() + 20
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
+# Leases.
+
+
+def test_no_more_sandboxes_are_opened_than_allowed_and_a_closed_one_makes_room():
+    leases = Leases(at_most=2, silent_s=60)
+    (first, _), _ = leases.open(Echo), leases.open(Echo)
+    with pytest.raises(Full):
+        leases.open(lambda: pytest.fail("it must not even be made"))
+    leases.close(first)
+    leases.open(Echo)
+
+
+def test_a_sandbox_that_could_not_be_made_takes_no_place():
+    leases = Leases(at_most=1, silent_s=60)
+
+    def fail() -> Echo:
+        raise InfrastructureError("no")
+
+    with pytest.raises(InfrastructureError):
+        leases.open(fail)
+    leases.open(Echo)
+
+
+def test_sandboxes_of_a_silent_client_are_closed_and_of_others_are_not():
+    leases = Leases(at_most=3, silent_s=0.2)
+    silent, talking, renewed = Echo(), Echo(), Echo()
+    names = [leases.open(lambda each=each: each)[0] for each in (silent, talking, renewed)]
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        assert leases.exchange(names[1], b"x") == b"xx"
+        assert leases.renew([names[2]]) == []
+        time.sleep(0.01)
+    assert leases.close_silent() == 1
+    assert (silent.open, talking.open, renewed.open) == (False, True, True)
+    assert leases.renew(names) == [names[0]]
+
+
+def test_after_closing_all_nothing_is_open_and_nothing_can_be_opened():
+    leases = Leases(at_most=2, silent_s=60)
+    held = Echo()
+    name, _ = leases.open(lambda: held)
+    leases.close_all()
+    assert not held.open
+    with pytest.raises(NoSuchLease):
+        leases.exchange(name, b"x")
+    with pytest.raises(Full):
+        leases.open(Echo)
+
+
+# Over HTTP.
+
+
+def test_nothing_is_answered_without_the_token(server: Callable[..., Server]):
+    running = server()
+    del running.client.headers["Authorization"]
+    wrong = ("", "Bearer", "Bearer wrong", TOKEN, f"bearer {TOKEN}", f"Bearer {TOKEN}\xe9")
+    for method, path in (("GET", "/"), ("POST", "/sandboxes"), ("POST", "/renew"), ("GET", "/nowhere")):
+        for headers in ({}, *({"Authorization": header.encode("latin-1")} for header in wrong)):
+            answer = running.client.request(method, path, headers=headers, json={"ids": []})
+            assert answer.status_code in (401, 404), (method, path, headers)
+            assert answer.status_code == 401 or path == "/nowhere"
+    assert not running.made
+
+
+def test_frames_come_back_as_the_sandbox_answers_them(server: Callable[..., Server]):
+    running = server()
+    name = opened(running)
+    answer = running.client.post(f"/sandboxes/{name}/frames", content=b"\x00\xff")
+    assert answer.content == b"\x00\xff\x00\xff"
+
+
+def test_a_request_that_is_too_large_is_refused_and_the_sandbox_lives_on(server: Callable[..., Server]):
+    running = server(frame_bytes=1000)
+    name = opened(running)
+    assert running.client.post(f"/sandboxes/{name}/frames", content=b"x" * 1001).status_code == 413
+    assert running.client.post(f"/sandboxes/{name}/frames", content=(b"x" * 600 for _ in range(2))).status_code == 413
+    assert running.client.post(f"/sandboxes/{name}/frames", content=b"x" * 1000).status_code == 200
+
+
+def test_a_spec_arrives_as_it_was_asked_for(server: Callable[..., Server]):
+    running = server()
+    wanted = {"limits": {"wall_s": 3.5, "processes": 7}, "image": "i", "workdir": "/w", "environment": {"A": "b"}}
+    assert running.client.post("/sandboxes", json=wanted).status_code == 201
+    spec = running.made[0][0]
+    assert (spec.limits.wall_s, spec.limits.processes, spec.image, spec.workdir) == (3.5, 7, "i", "/w")
+    assert spec.environment == {"A": "b"}
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"template": "/etc"}',
+        b'{"limits": {"wall_s": -1}}',
+        b'{"limits": {"wall_s": NaN}}',
+        b'{"limits": {"nonsense": 1}}',
+        b'{"limits": {"processes": "7"}}',
+        b'{"environment": {"A": 1}}',
+    ],
+)
+def test_a_spec_that_is_none_is_refused(server: Callable[..., Server], wanted: bytes):
+    running = server()
+    assert running.client.post("/sandboxes", content=wanted).status_code == 400
+    assert not running.made
+
+
+def test_what_cannot_be_made_is_told(server: Callable[..., Server]):
+    answer = server().client.post("/sandboxes", json={"image": "nowhere"})
+    assert answer.status_code == 503
+    assert "there is no image 'nowhere'" in answer.json()["detail"]
+
+
+def test_a_sandbox_that_ended_itself_is_told_once_and_makes_room(server: Callable[..., Server]):
+    running = server(sandboxes=1)
+    name = opened(running)
+    assert running.client.post(f"/sandboxes/{name}/frames", content=b"die").status_code == 410
+    assert running.client.post(f"/sandboxes/{name}/frames", content=b"x").status_code == 404
+    opened(running)
+
+
+def test_a_full_server_says_so(server: Callable[..., Server]):
+    running = server(sandboxes=1)
+    name = opened(running)
+    assert running.client.post("/sandboxes", json={}).status_code == 503
+    assert running.client.delete(f"/sandboxes/{name}").status_code == 204
+    opened(running)
+
+
+def test_the_server_closes_the_sandboxes_of_a_silent_client_by_itself(server: Callable[..., Server]):
+    running = server(silent_s=0.2)
+    opened(running)
+    assert until(lambda: not running.made[0][1].open)
+
+
+def test_a_stopping_server_closes_all_sandboxes(server: Callable[..., Server]):
+    running = server()
+    opened(running)
+    opened(running)
+    running.stop()
+    assert [echo.open for _, echo in running.made] == [False, False]
+
+
+def test_an_address_that_cannot_be_listened_on_is_told():
+    with listen("127.0.0.1", 0) as taken, pytest.raises(UsageError, match="choose another"):
+        listen("127.0.0.1", taken.getsockname()[1])

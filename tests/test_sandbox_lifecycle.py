@@ -1,0 +1,178 @@
+"""Beginning and end: pools, closing, crashes of the driver, and what may be left behind, which is nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec, Tier
+from agentgym.tools.sandbox.registry import probe
+from tests.sandbox_tiers import LOCAL, SPEC, open_on
+
+_MARK = "agentgym_lifecycle_mark"
+
+
+def need(tier: Tier) -> None:
+    if not probe(tier).works:
+        pytest.skip(f"{tier}: {probe(tier).why}")
+
+
+def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> bool:
+    until = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def running(mark: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in path.read_bytes() and path.parent.name != str(os.getpid()):
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_closing_ends_everything_and_leaves_nothing(tier: Tier) -> None:
+    need(tier)
+    mark = f"{_MARK}_{tier}_{os.getpid()}"
+    sandbox = open_on(tier)
+    session = sandbox.bash()
+    session.run(f"(exec -a {mark} sleep 600) & exec -a {mark} sleep 600 &")
+    assert eventually(lambda: len(running(mark)) == 2)
+    sandbox.close()
+    sandbox.close()
+    assert eventually(lambda: not running(mark))
+    assert not sandbox.health()
+    if tier is not Tier.NAMESPACES:
+        assert eventually(lambda: not os.path.exists(sandbox.workdir))
+    with pytest.raises(SandboxLost, match="closed"):
+        sandbox.exec(["true"])
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_closing_while_a_run_is_under_way_ends_the_run(tier: Tier) -> None:
+    sandbox = open_on(tier)
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            results.append(sandbox.exec(["sleep", "600"], limits=SPEC.limits.but(wall_s=600)).ended)
+        except InfrastructureError as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.3)
+    sandbox.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert results == [Ended.KILLED] or isinstance(results[0], SandboxLost)
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_when_the_driver_is_killed_everything_dies(tier: Tier) -> None:
+    need(tier)
+    mark = f"{_MARK}_{tier}_{os.getpid()}_killed"
+    program = (
+        "from agentgym.tools.sandbox import open_sandbox\n"
+        f"sandbox = open_sandbox(backend={str(tier)!r}, allow_weak=True)\n"
+        f"sandbox.bash().run('exec -a {mark} sleep 600 & (setsid bash -c \"exec -a {mark} sleep 600\" &)')\n"
+        f"session = sandbox.bash(); print(sandbox.workdir, flush=True)\n"
+        f"session.run('exec -a {mark} sleep 600')\n"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    workdir = driver.stdout.readline().strip()
+    assert eventually(lambda: len(running(mark)) >= 2)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    driver.stdout.close()
+    assert eventually(lambda: not running(mark))
+    if tier is Tier.LANDLOCK:
+        assert eventually(lambda: not os.path.exists(workdir))
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_many_sandboxes_leave_no_descriptors_processes_or_folders(tier: Tier) -> None:
+    need(tier)
+    pool = SandboxPool(spare=0)
+
+    def use() -> None:
+        with pool.open(SPEC, backend=tier, allow_weak=True) as sandbox:
+            assert sandbox.exec(code="print(1)").out == "1\n"
+
+    use()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(15):
+        use()
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert "agentgym-sandbox" not in Path("/proc/self/mounts").read_text()
+    pool.close()
+
+
+@pytest.mark.parametrize("tier", [Tier.NAMESPACES, Tier.LANDLOCK])
+def test_a_pool_makes_sandboxes_ahead_and_ends_them_when_closed(tier: Tier) -> None:
+    need(tier)
+    pool = SandboxPool(spare=2)
+    first = pool.open(SPEC, backend=tier)
+    second = pool.open(SPEC, backend=tier)
+    kind = next(iter(pool._kinds.values()))
+    assert eventually(lambda: len(kind.ready) == 2)
+    third = pool.open(SPEC, backend=tier)
+    for sandbox in (first, second, third):
+        assert sandbox.list() == []
+        sandbox.write("used", "x")
+    pool.close()
+    assert not any(sandbox.health() for sandbox in (first, second, third))
+    with pytest.raises(UsageError, match="closed"):
+        pool.open(SPEC, backend=tier)
+
+
+@pytest.mark.parametrize("tier", [Tier.NAMESPACES, Tier.LANDLOCK])
+def test_a_forked_driver_does_not_end_its_parents_sandboxes(tier: Tier) -> None:
+    with open_on(tier) as sandbox:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                sandbox.close()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        assert sandbox.exec(code="print(1)").out == "1\n"
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_a_run_that_kills_all_it_can_hurts_only_itself(tier: Tier) -> None:
+    with open_on(tier) as victim, open_on(tier) as other:
+        result = victim.exec(code="import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(os.getppid(), signal.SIGKILL)")
+        assert result.ended in (Ended.KILLED, Ended.SIGNALED, Ended.EXITED)
+        if result.ended is Ended.KILLED:
+            assert not victim.health()
+            with pytest.raises(SandboxLost):
+                victim.exec(["true"])
+        assert other.exec(code="print(1)").out == "1\n"
+
+
+def test_a_sandbox_that_cannot_be_made_says_why() -> None:
+    need(Tier.NAMESPACES)
+    with pytest.raises(UsageError, match="no folder"):
+        open_on(Tier.NAMESPACES, SandboxSpec(template=Path("/nowhere")))
+    with pytest.raises(UsageError, match="installed package"):
+        open_on(Tier.NAMESPACES, SandboxSpec(preload=("no_such_module",)))
+    with pytest.raises(UsageError, match="docker"):
+        open_on(Tier.NAMESPACES, SandboxSpec(image="debian"))

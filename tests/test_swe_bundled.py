@@ -1,0 +1,127 @@
+"""The bundled tasks: complete, apart from each other, telling nothing, and true when their tests are run."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.task import TaskSource
+from agentgym.tasks.swe.build import check_patches
+from agentgym.tasks.swe.build_instance import changed_lines
+from agentgym.tasks.swe.build_runner import SubprocessRunner
+from agentgym.tasks.swe.build_source import read_package
+from agentgym.tasks.swe.bundled import (
+    REPOSITORIES,
+    BundledSWETasks,
+    bundled_instances,
+    bundled_report,
+    repository_files,
+    repository_names,
+)
+from agentgym.tasks.swe.instance import Instance, from_task
+from agentgym.tasks.swe.issue_text import MIN_TELLING
+from agentgym.tasks.swe.validation import measure_baseline
+from agentgym.tools.patches import apply_patch, touched
+
+INSTANCES = bundled_instances()
+SAMPLE = random.Random(0).sample(INSTANCES, 8)
+
+
+def by_id(instance: Instance) -> str:
+    return instance.id
+
+
+def test_there_are_enough_of_every_kind() -> None:
+    operators = {name for instance in INSTANCES for name in instance.meta["operators"]}
+    assert len(INSTANCES) >= 40
+    assert len(operators) >= 6
+    assert {instance.difficulty for instance in INSTANCES} == {1, 2, 3, 4, 5}
+    assert {instance.repo for instance in INSTANCES} == set(repository_names())
+    assert len(repository_names()) >= 8
+
+
+@pytest.mark.parametrize("name", repository_names())
+def test_repository_passes_its_tests_fast(name: str) -> None:
+    package = read_package(REPOSITORIES / name)
+    baseline = measure_baseline(package, SubprocessRunner())
+    assert baseline.dropped == {}
+    assert len(baseline.passing) >= 20
+    assert baseline.duration_s < 60
+
+
+@pytest.mark.parametrize("instance", SAMPLE, ids=by_id)
+def test_tests_fail_before_and_pass_after_the_gold_patch(instance: Instance) -> None:
+    source = BundledSWETasks()
+    visible = source.tree(source.find(instance.id))
+    hidden = {path: text.encode() for path, text in instance.test_files.items()}
+    wanted = [*instance.fail_to_pass, *instance.pass_to_pass]
+    files = instance.meta["test_targets"]
+    broken = SubprocessRunner()({**visible, **hidden}, files, python_path=instance.python_path)
+    assert broken.failing == set(instance.fail_to_pass)
+    assert broken.passing == set(instance.pass_to_pass)
+    mended = {**apply_patch(visible, instance.gold_patch), **hidden}
+    assert SubprocessRunner()(mended, files, python_path=instance.python_path).passing == set(wanted)
+
+
+def test_gold_patch_restores_the_repository() -> None:
+    for instance in INSTANCES:
+        check_patches(repository_files(instance.repo), instance)
+        assert not any("test" in path for path in touched(instance.gold_patch))
+
+
+def test_failing_tests_are_not_visible() -> None:
+    source = BundledSWETasks()
+    for instance in INSTANCES:
+        tree = source.tree(source.find(instance.id))
+        for test in instance.fail_to_pass:
+            path, name = test.partition("[")[0].split("::")
+            assert f"def {name}(" not in tree[path].decode()
+
+
+def test_issue_does_not_tell_the_fix() -> None:
+    for instance in INSTANCES:
+        lines = {line.strip() for line in changed_lines(instance.gold_patch)}
+        told = [line for line in lines if len(line) >= MIN_TELLING and line in instance.prompt]
+        assert told == [], instance.id
+        files = {path.rpartition("/")[2] for path in touched(instance.gold_patch)}
+        assert not any(file in instance.prompt for file in files)
+        assert not any(operator in instance.prompt for operator in instance.meta["operators"])
+
+
+def test_no_function_has_bugs_in_two_splits() -> None:
+    splits = defaultdict(set)
+    for instance in INSTANCES:
+        for function in instance.meta["functions"]:
+            splits[instance.repo, function].add(instance.meta["split"])
+    assert [place for place, found in splits.items() if len(found) > 1] == []
+
+
+def test_source_is_a_task_source_that_hides_gold() -> None:
+    source = BundledSWETasks()
+    assert isinstance(source, TaskSource)
+    assert source.splits == ("train", "validation", "test")
+    for split in source.splits:
+        task = source.get(split, 0)
+        assert source.find(task.id) == task
+        assert "bug_patch" not in str(task.data)
+        assert from_task(task).gold_patch not in str(task.data)
+
+
+def test_ids_tell_nothing_of_the_bug() -> None:
+    for instance in INSTANCES:
+        assert instance.id.startswith(f"{instance.repo}-{instance.base_ref}__")
+        assert len(instance.id.rpartition("__")[2]) == 8
+
+
+def test_report_tells_the_yield() -> None:
+    report = bundled_report()
+    assert report["instances"] == len(INSTANCES)
+    assert sum(report["verdicts"].values()) == report["tried"] > len(INSTANCES)
+
+
+def test_unknown_repository_is_named() -> None:
+    with pytest.raises(UsageError, match="there are: almanac"):
+        repository_files("nothing")

@@ -1,0 +1,168 @@
+"""Opening paths that may not lead out of the workspace, whatever links the model's code has put there.
+
+The kernel resolves the path (openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS); where it cannot, every component
+is opened by itself without following links.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_OPENAT2 = 437  # the same on every architecture
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
+
+
+class FileError(Exception):
+    """A file operation that cannot be done; `kind` is one of the protocol's words for why."""
+
+    def __init__(self, kind: str, message: str):
+        super().__init__(message)
+        self.kind = kind
+
+
+class _How(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
+class Workspace:
+    """A folder, held open, below which paths are opened.
+
+    Args:
+        path: The folder, as the sandboxed code calls it.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._libc = ctypes.CDLL(None, use_errno=True) if platform.system() == "Linux" else None
+
+    def repair(self) -> None:
+        """Make the workspace enterable again if a run has taken that right away."""
+        if os.fstat(self._root).st_mode & 0o700 != 0o700:
+            os.fchmod(self._root, 0o755)
+
+    def usable(self) -> bool:
+        """Whether the workspace is still there and can be entered."""
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(self._root)) and os.access(self.path, os.W_OK | os.X_OK)
+        except OSError:
+            return False
+
+    def parts(self, path: str) -> list[str]:
+        """Return the components of a path as the model writes it: relative, or absolute within the workspace."""
+        if "\0" in path:
+            raise FileError("invalid", f"the path {path!r} has a NUL character in it")
+        if path == self.path or path.startswith(self.path.rstrip("/") + "/"):
+            path = path[len(self.path) :].lstrip("/")
+        elif path.startswith("/"):
+            raise FileError("outside", f"{path!r} is outside of the workspace {self.path!r}")
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if ".." in parts:
+            raise FileError("outside", f"{path!r} leads upwards; use paths below the workspace {self.path!r}")
+        return parts
+
+    def open(self, path: str, flags: int, mode: int = 0) -> int:
+        """Open a path below the workspace; links are refused and nothing is waited for (a FIFO would block)."""
+        parts = self.parts(path)
+        try:
+            return self._open("/".join(parts) or ".", flags | _SAFE, mode)
+        except OSError as error:
+            raise described(error, path) from None
+
+    @contextmanager
+    def parent(self, path: str) -> Iterator[tuple[int, str]]:
+        """Give a descriptor of the folder that a path is in, and its last component."""
+        parts = self.parts(path)
+        if not parts:
+            raise FileError("invalid", f"{path!r} is the workspace itself")
+        fd = self.open("/".join(parts[:-1]), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield fd, parts[-1]
+        except OSError as error:
+            raise described(error, path) from None
+        finally:
+            os.close(fd)
+
+    def make_parents(self, path: str) -> None:
+        """Make the folders that a path is in."""
+        fd = os.dup(self._root)
+        try:
+            for part in self.parts(path)[:-1]:
+                try:
+                    os.mkdir(part, 0o755, dir_fd=fd)
+                except FileExistsError:
+                    pass
+                below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | _SAFE, dir_fd=fd)
+                os.close(fd)
+                fd = below
+        except OSError as error:
+            raise described(error, path) from None
+        finally:
+            os.close(fd)
+
+    def _open(self, path: str, flags: int, mode: int) -> int:
+        if self._libc is not None:
+            how = _How(flags, mode if flags & os.O_CREAT else 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
+            for _ in range(100):
+                fd = self._libc.syscall(
+                    _OPENAT2, self._root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
+                )
+                if fd >= 0:
+                    return fd
+                number = ctypes.get_errno()
+                if number in (errno.ENOSYS, errno.EPERM):
+                    self._libc = None
+                    break
+                if number not in (errno.EAGAIN, errno.EINTR):
+                    raise OSError(number, os.strerror(number))
+        return self._walk(path.split("/"), flags, mode)
+
+    def _walk(self, parts: list[str], flags: int, mode: int) -> int:
+        fd = os.dup(self._root)
+        try:
+            for part in parts[:-1]:
+                below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | _SAFE, dir_fd=fd)
+                os.close(fd)
+                fd = below
+            return os.open(parts[-1], flags, mode, dir_fd=fd)
+        finally:
+            os.close(fd)
+
+
+def regular(fd: int, path: str) -> os.stat_result:
+    """Return the state of an open file; refuse what is no regular file."""
+    state = os.fstat(fd)
+    if stat.S_ISDIR(state.st_mode):
+        raise FileError("is_directory", f"{path!r} is a directory")
+    if not stat.S_ISREG(state.st_mode):
+        raise FileError("not_a_file", f"{path!r} is no regular file")
+    return state
+
+
+_KINDS = {
+    errno.ENOENT: ("not_found", "does not exist"),
+    errno.EISDIR: ("is_directory", "is a directory"),
+    errno.ENOTDIR: ("not_a_file", "has a file where a directory should be"),
+    errno.ENXIO: ("not_a_file", "is no regular file"),
+    errno.ELOOP: ("outside", "is or goes through a symbolic link, which is not followed"),
+    errno.EXDEV: ("outside", "leads out of the workspace"),
+    errno.ENOSPC: ("no_space", "cannot be written: the disk quota is used up"),
+    errno.EDQUOT: ("no_space", "cannot be written: the disk quota is used up"),
+    errno.EFBIG: ("too_large", "would be larger than a file may be"),
+    errno.ENAMETOOLONG: ("invalid", "is too long"),
+    errno.ENOTEMPTY: ("invalid", "is a directory that is not empty"),
+    errno.EEXIST: ("invalid", "exists already"),
+}
+
+
+def described(error: OSError, path: str) -> FileError:
+    """Return an error of the operating system as one of the protocol."""
+    kind, what = _KINDS.get(error.errno or 0, ("invalid", f"cannot be used: {error.strerror}"))
+    return FileError(kind, f"{path!r} {what}")

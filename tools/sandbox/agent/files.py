@@ -1,0 +1,205 @@
+"""The file operations of the protocol, all below the workspace and none of them following a link."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from agentgym.tools.sandbox.agent import archive
+from agentgym.tools.sandbox.agent.beneath import FileError, Workspace, described, regular
+from agentgym.tools.sandbox.agent.remove import remove_at
+
+_CHUNK = 1 << 20
+_MAX_DEPTH = 200
+_MAX_LISTED = 20_000
+_MAX_NAMES = 4_000_000
+"""Characters of all the names in a listing together."""
+
+
+def read(workspace: Workspace, path: str, max_bytes: int) -> bytes:
+    """Return the content of a regular file of at most `max_bytes`."""
+    fd = workspace.open(path, os.O_RDONLY)
+    try:
+        return _content(fd, path, max_bytes)
+    finally:
+        os.close(fd)
+
+
+def write(workspace: Workspace, path: str, mode: int, data: bytes) -> None:
+    """Write a file, making the folders above it; what was there before is replaced."""
+    workspace.make_parents(path)
+    fd = workspace.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        regular(fd, path)
+        os.ftruncate(fd, 0)
+        os.fchmod(fd, mode & 0o777)
+        _write_all(fd, data)
+    except OSError as error:
+        raise described(error, path) from None
+    finally:
+        os.close(fd)
+
+
+def make_folder(workspace: Workspace, path: str) -> None:
+    """Make a folder and those above it; one that is there already is fine."""
+    if not workspace.parts(path):
+        return
+    workspace.make_parents(path)
+    with workspace.parent(path) as (fd, name):
+        try:
+            os.mkdir(name, 0o755, dir_fd=fd)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
+                raise
+
+
+def remove(workspace: Workspace, path: str) -> None:
+    """Remove a file or a folder with all that is in it."""
+    with workspace.parent(path) as (fd, name):
+        os.lstat(name, dir_fd=fd)
+        remove_at(fd, name)
+
+
+def clear(workspace: Workspace) -> None:
+    """Remove everything in the workspace."""
+    fd = workspace.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fchmod(fd, 0o755)
+        for name in os.listdir(fd):
+            remove_at(fd, name)
+    except OSError as error:
+        raise described(error, ".") from None
+    finally:
+        os.close(fd)
+
+
+def entries(workspace: Workspace, path: str, depth: int, max_entries: int) -> tuple[list[list[Any]], bool]:
+    """Return `[path, kind, size]` of what is in a folder, sorted, and whether there was more."""
+    fd = workspace.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    found: list[list[Any]] = []
+    limit, room = min(max_entries, _MAX_LISTED), _MAX_NAMES
+    for name, _, state in _walk(fd, "/".join(workspace.parts(path)), min(depth, _MAX_DEPTH)):
+        room -= len(name)
+        if len(found) == limit or room < 0:
+            return found, True
+        found.append([name, _kind(state.st_mode), state.st_size if stat.S_ISREG(state.st_mode) else 0])
+    return found, False
+
+
+def table(found: list[list[Any]]) -> bytes:
+    """Return a listing as it travels."""
+    return json.dumps(found, separators=(",", ":")).encode("ascii")
+
+
+def pack(workspace: Workspace, path: str, max_bytes: int) -> bytes:
+    """Return a folder as an archive: its folders, regular files and links; other kinds of files are left out."""
+    items: list[archive.Item] = []
+    room = max_bytes
+    top = workspace.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    for name, fd, state in _walk(top, "", _MAX_DEPTH):
+        base, mode = os.path.basename(name), stat.S_IMODE(state.st_mode)
+        data, kind = b"", _kind(state.st_mode)
+        try:
+            if kind == "file":
+                data = _content_at(fd, base, name, room)
+            elif kind == "link":
+                data = os.fsencode(os.readlink(base, dir_fd=fd))
+            elif kind != "dir":
+                continue
+        except OSError as error:
+            raise described(error, name) from None
+        room -= len(data) + len(name)
+        if room < 0:
+            raise FileError("too_large", f"{path!r} holds more than {max_bytes} bytes")
+        items.append(archive.Item(name, kind, mode, data))
+    return archive.join(items)
+
+
+def unpack(workspace: Workspace, path: str, items: list[archive.Item]) -> None:
+    """Write the items of an archive into a folder."""
+    make_folder(workspace, path)
+    base = "/".join(workspace.parts(path))
+    folders = []
+    for item in items:
+        target = f"{base}/{item.path}" if base else item.path
+        if item.kind == "dir":
+            make_folder(workspace, target)
+            folders.append((target, item.mode))
+        elif item.kind == "file":
+            write(workspace, target, item.mode, item.data)
+        else:
+            _link(workspace, target, item.data)
+    for target, mode in reversed(folders):  # last, as a folder may be one that nothing can be written into
+        fd = workspace.open(target, os.O_RDONLY | os.O_DIRECTORY)
+        os.fchmod(fd, mode)
+        os.close(fd)
+
+
+def _link(workspace: Workspace, path: str, target: bytes) -> None:
+    workspace.make_parents(path)
+    with workspace.parent(path) as (fd, name):
+        try:
+            os.unlink(name, dir_fd=fd)
+        except FileNotFoundError:
+            pass
+        os.symlink(target, os.fsencode(name), dir_fd=fd)
+
+
+def _walk(fd: int, prefix: str, depth: int) -> Iterator[tuple[str, int, os.stat_result]]:
+    """Yield path, descriptor of its folder and state of all below `fd` (which is closed), folders before contents."""
+    try:
+        names = sorted(os.listdir(fd))
+        for name in names:
+            try:
+                state = os.lstat(name, dir_fd=fd)
+            except OSError:
+                continue
+            path = f"{prefix}/{name}" if prefix else name
+            yield path, fd, state
+            if stat.S_ISDIR(state.st_mode) and depth > 1:
+                try:
+                    below = os.open(
+                        name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd
+                    )
+                except OSError:
+                    continue
+                yield from _walk(below, path, depth - 1)
+    finally:
+        os.close(fd)
+
+
+def _kind(mode: int) -> str:
+    for test, name in ((stat.S_ISREG, "file"), (stat.S_ISDIR, "dir"), (stat.S_ISLNK, "link")):
+        if test(mode):
+            return name
+    return "other"
+
+
+def _content_at(folder: int, name: str, path: str, max_bytes: int) -> bytes:
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return _content(fd, path, max_bytes)
+    finally:
+        os.close(fd)
+
+
+def _content(fd: int, path: str, max_bytes: int) -> bytes:
+    size = regular(fd, path).st_size
+    if size > max_bytes:
+        raise FileError("too_large", f"{path!r} has {size} bytes, at most {max_bytes} can be read")
+    data = bytearray()
+    while len(data) <= max_bytes:
+        chunk = os.read(fd, _CHUNK)
+        if not chunk:
+            return bytes(data)
+        data += chunk
+    raise FileError("too_large", f"{path!r} has more than {max_bytes} bytes")
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

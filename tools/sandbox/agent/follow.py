@@ -1,0 +1,163 @@
+"""Following one run from its start to its end: reading its streams, feeding its input, holding it to its limits."""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentgym.tools.sandbox.agent.capture import Capture
+from agentgym.tools.sandbox.agent.watch import Watch
+
+GRACE_S = 0.05
+"""How long output is waited for that something in the background still holds open."""
+_TICK_S = 0.005
+_ENDED_POLL = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+class DriverGone(Exception):
+    """The other end of the control connection was closed: there is nobody left to work for."""
+
+
+class Feed:
+    """The write end of a run's stdin and what is still to go into it."""
+
+    def __init__(self, fd: int, data: bytes):
+        os.set_blocking(fd, False)
+        self.fd = fd
+        self._left = memoryview(data)
+        self.open = True
+        self.write()
+
+    def write(self) -> None:
+        """Write what fits; close the end once all is written or nobody reads."""
+        try:
+            while self._left:
+                self._left = self._left[os.write(self.fd, self._left) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self.close()
+
+    def close(self) -> None:
+        """Close the write end."""
+        if self.open:
+            self.open = False
+            os.close(self.fd)
+
+
+def pidfd(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when a child ends, or `None` where the system has none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a child has ended; leaves it to be collected."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def follow(
+    pid: int,
+    streams: Sequence[Capture],
+    done: Sequence[int | None],
+    wall_s: float,
+    control: int,
+    watch: Watch,
+    feed: Feed | None = None,
+) -> str:
+    """Wait until a run is done; return `""`, or the name of the limit that it broke.
+
+    Args:
+        pid: The run's process.
+        streams: What to read meanwhile.
+        done: Descriptors of which one becomes readable when the run is done; `None` stands for a missing pidfd.
+        wall_s: Seconds it may take.
+        control: The control connection; its end ends everything.
+        watch: Looks after the limits that the kernel does not hold.
+        feed: The run's input.
+    """
+    deadline = time.monotonic() + wall_s
+    poll = select.poll()
+    readable = {stream.fd: stream for stream in streams if stream.open}
+    for fd in readable:
+        poll.register(fd, select.POLLIN)
+    ends = [fd for fd in done if fd is not None]
+    for fd in ends:
+        poll.register(fd, select.POLLIN)
+    poll.register(control, 0)
+    if feed is not None and feed.open:
+        poll.register(feed.fd, select.POLLOUT)
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "timeout"
+        pause = min(left, watch.pause(), _TICK_S if None in done else left)
+        for fd, event in poll.poll(math.ceil(pause * 1000)):
+            if fd in ends and event & _ENDED_POLL:
+                return ""
+            if fd == control:
+                raise DriverGone
+            if fd in readable:
+                _read(readable[fd], fd, poll)
+                if readable[fd].flooded:
+                    return "output"
+            elif feed is not None and feed.open and fd == feed.fd:
+                feed.write()
+                if not feed.open:
+                    poll.unregister(fd)
+        if None in done and has_ended(pid):
+            return ""
+        breach = watch.breach()
+        if breach:
+            return breach
+
+
+def _read(stream: Capture, fd: int, poll: select.poll) -> None:
+    stream.read()
+    if not stream.open:
+        poll.unregister(fd)
+
+
+def drain(streams: Sequence[Capture]) -> None:
+    """Read streams to their end, or for the time of grace if something still holds them open."""
+    until = time.monotonic() + GRACE_S
+    while True:
+        waiting = [stream for stream in streams if stream.open and not stream.flooded]
+        left = until - time.monotonic()
+        if not waiting or left <= 0:
+            return
+        poll = select.poll()
+        for stream in waiting:
+            poll.register(stream.fd, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(math.ceil(left * 1000))}
+        for stream in waiting:
+            if stream.fd in ready:
+                stream.read()
+
+
+def outcome(broken: str, status: int, cpu_s: float, limits: Mapping[str, Any], out_of_memory: bool) -> Mapping[str, Any]:
+    """Return how a process ended, in the words of the protocol: `ended`, `exit_code`, `signal`."""
+    if broken:
+        return {"ended": broken, "exit_code": None, "signal": None}
+    if os.WIFEXITED(status):
+        return {"ended": "exited", "exit_code": os.WEXITSTATUS(status), "signal": None}
+    number = os.WTERMSIG(status)
+    ended = "signaled"
+    if number == signal.SIGXCPU or (number == signal.SIGKILL and cpu_s >= limits["cpu_s"]):
+        ended = "cpu"
+    elif number == signal.SIGXFSZ:
+        ended = "file_size"
+    elif number == signal.SIGKILL and out_of_memory:
+        ended = "memory"
+    return {"ended": ended, "exit_code": None, "signal": number}

@@ -1,0 +1,156 @@
+"""The namespaces tier: every sandbox has its own processes, mounts, network, IPC, names and user ids.
+
+The zygote is the first process of a process namespace of its own, with the sandboxes' namespaces below it: when it
+ends, for whatever reason, the kernel ends every process in all of them, and their files are gone with their mounts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from typing import Any
+
+from agentgym.tools.sandbox.agent import child, control, start
+from agentgym.tools.sandbox.agent.lockdown import credentials, landlock, mounts, seccomp, system
+
+_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = (
+    *(0x20000, 0x2000000, 0x4000000, 0x8000000),
+    *(0x20000000, 0x40000000),
+)
+INSIDE_UID = 1000
+"""User id of every sandbox as seen in it."""
+
+
+class Jail:
+    """Makes sandboxes of namespaces, as root or as an ordinary user that may make user namespaces.
+
+    Args:
+        settings: `uid` (what root becomes), `workdir`, `shown`, `hidden`, `late` (see `mounts.build_root`).
+    """
+
+    def __init__(self, settings: dict[str, Any]):
+        self._settings = settings
+        self._root = os.geteuid() == 0
+        self._uid = settings["uid"] if self._root else os.geteuid()
+        self._gid = settings["uid"] if self._root else os.getegid()
+        self._workdir: str = settings["workdir"]
+        self._mappings: dict[tuple[int, int], int] = {}
+        self._mapping: int | None = None
+        self._own = -1
+        self.notes = ""
+        self.descriptors: list[int] = []
+
+    def prepare(self) -> None:
+        """Become the first process of a new process namespace, with a root that shows little of the host."""
+        if not self._root:
+            credentials.own_user_namespace(self._uid, self._gid, self._uid)
+        system.unshare(_NEWNS | _NEWPID | _NEWNET | _NEWIPC, "unshare mounts, processes, network, ipc")
+        pid = os.fork()
+        if pid:
+            _follow(pid)
+        credentials.die_with_parent()
+        self._own = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        settings = self._settings
+        mounts.build_root(
+            settings["shown"], settings["hidden"], settings["late"], self._workdir, INSIDE_UID, settings["program"]
+        )
+
+    def fork(self, request: dict[str, Any]) -> int:
+        """Fork the first process of a new process namespace."""
+        self._mapping = self._map_owner(request.get("template"))
+        self.descriptors = [] if self._mapping is None else [self._mapping]
+        system.unshare(_NEWPID, "unshare processes")
+        try:
+            pid = os.fork()
+        except OSError:
+            system.set_namespace(self._own, _NEWPID, "return to the zygote's processes")
+            raise
+        if pid:
+            system.set_namespace(self._own, _NEWPID, "return to the zygote's processes")
+        return pid
+
+    def serve(self, connection: control.Control, request: dict[str, Any]) -> None:
+        """Build the walls around this process, then be the agent of what is within."""
+        system.unshare(_NEWNS | _NEWIPC | _NEWUTS | _NEWCGROUP | _NEWNET, "unshare mounts, ipc, names, network")
+        template = request.get("template")
+        note = mounts.build_workspace(
+            request["limits"], template, self._workdir, self._settings["late"], self._uid, self._mapping
+        )
+        if self._mapping is not None:
+            os.close(self._mapping)
+        socket.sethostname("sandbox")
+        if self._root:
+            credentials.become(self._uid)
+        credentials.own_user_namespace(self._uid, self._gid, INSIDE_UID)
+        credentials.renounce()
+        credentials.die_with_parent()
+        self._confine()
+        seccomp.apply()
+        settings, _ = connection.receive()
+        start.serve(
+            connection,
+            {**settings, "notes": note},
+            alone=True,
+            members=_others,
+            wall=credentials.traceable,
+        )
+
+    def _confine(self) -> None:
+        """Put a second wall where mounts and namespaces are the first, if the kernel has Landlock."""
+        version = landlock.abi()
+        if version:
+            rules = [("/", landlock.READ), *((f"/dev/{name}", landlock.USE) for name in mounts.DEVICES)]
+            rules += [(path, landlock.CHANGE) for path in (self._workdir, "/tmp", "/dev/shm")]
+            fd = landlock.ruleset(rules, version)
+            landlock.restrict(fd)
+            os.close(fd)
+
+    def _map_owner(self, template: str | None) -> int | None:
+        """Return a user namespace in which the template's owner is the sandbox's user; `None` if that is so anyway."""
+        if template is None or not self._root:
+            return None
+        state = os.stat(mounts.HOST + template)
+        owner = (state.st_uid, state.st_gid)
+        if state.st_uid == self._uid:
+            return None
+        if owner not in self._mappings:
+            self._mappings[owner] = _mapping_namespace(owner, self._uid)
+        return self._mappings[owner]
+
+
+def _others() -> list[int]:
+    """Return the process ids of the namespace, but for the agent's, which is 1."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+
+def _mapping_namespace(owner: tuple[int, int], uid: int) -> int:
+    """Return a descriptor of a user namespace that maps one owner of files to the user `uid`."""
+    ready, started = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            system.unshare(0x10000000, "unshare user")
+            os.write(started, b"x")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(started)
+    try:
+        if not os.read(ready, 1):
+            raise OSError("no user namespace for the template's owner")
+        for name, number in (("uid_map", owner[0]), ("gid_map", owner[1])):
+            with open(f"/proc/{pid}/{name}", "w") as file:
+                file.write(f"{number} {uid} 1")
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(ready)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _follow(pid: int) -> None:
+    """Do nothing but end when the zygote does: this process only stands between two process namespaces."""
+    child.close_others((), 1 << 16)
+    _, status = os.waitpid(pid, 0)
+    os._exit(0 if status == 0 else 1)

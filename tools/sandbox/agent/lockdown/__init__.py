@@ -1,0 +1,1 @@
+"""The walls: namespaces, mounts, credentials, Landlock, seccomp. Plain system calls, one concern per module."""

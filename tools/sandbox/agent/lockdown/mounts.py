@@ -1,0 +1,222 @@
+"""The file system of the namespaces tier: a small read-only root, made once, and a workspace for each sandbox."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from agentgym.tools.sandbox.agent.lockdown import system
+
+HOST = "/.host"
+"""Where the root of the host is while a sandbox is made; it is gone before anything runs in it."""
+BIN = "/run/bin"
+_SPACE, _LOWER = "/.space", "/.lower"
+_NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
+_PIVOT_ROOT = {"x86_64": 155}
+_PIVOT_ROOT_ELSEWHERE = 41
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_IDMAP = 0x1, 0x2, 0x4, 0x100000
+_AT_FDCWD, _AT_RECURSIVE, _AT_EMPTY_PATH = -100, 0x8000, 0x1000
+_CLONE_TREE, _FROM_FD = 0x1, 0x4
+
+DEVICES = ("null", "zero", "full", "random", "urandom")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/alternatives")
+_FILES = {
+    "/etc/passwd": "root:x:0:0::/:/bin/sh\nagent:x:{inside}:{inside}:agent:/tmp:/bin/bash\n",
+    "/etc/group": "root:x:0:\nagent:x:{inside}:\n",
+    "/etc/hosts": "127.0.0.1 localhost\n",
+    "/etc/hostname": "sandbox\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+_LINKS = {
+    "/dev/fd": "/proc/self/fd",
+    "/dev/stdin": "/proc/self/fd/0",
+    "/dev/stdout": "/proc/self/fd/1",
+    "/dev/stderr": "/proc/self/fd/2",
+    "/var/tmp": "/tmp",
+}
+
+
+def build_root(
+    shown: Iterable[str], hidden: Iterable[str], late: Iterable[str], workdir: str, inside: int, program: str
+) -> None:
+    """Make a read-only root with parts of the host in it, and make it this process's root; the old one is at `HOST`.
+
+    Args:
+        shown: Folders of the host that are seen, besides those of the system.
+        hidden: Folders among them that are seen empty.
+        late: Folders seen even within hidden ones.
+        workdir: Where the workspace will be.
+        inside: User id of the sandbox as seen in it.
+        program: The interpreter, which is called `python` in `BIN`.
+    """
+    system.mount("none", "/", None, _REC | _PRIVATE)
+    system.mount("tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, "mode=755,size=4m")
+    os.chdir("/tmp")
+    os.mkdir(HOST[1:])
+    system.call("pivot_root", _PIVOT_ROOT.get(system.MACHINE, _PIVOT_ROOT_ELSEWHERE), b".", os.fsencode(HOST[1:]))
+    os.chdir("/")
+    for path in (*_SYSTEM, *shown):
+        _show(path)
+    for path in hidden:
+        if os.path.isdir(path):
+            system.mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, "mode=755,size=64k")
+    for path in late:
+        _show(path)
+    for name in ("/proc", "/tmp", "/dev/shm", "/var", BIN, _SPACE, _LOWER, workdir):
+        os.makedirs(name, exist_ok=True)
+    for name in DEVICES:
+        _bind(f"{HOST}/dev/{name}", f"/dev/{name}")
+    for path, text in _FILES.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text.format(inside=inside))
+    for path, target in {**_LINKS, f"{BIN}/python": program, f"{BIN}/python3": program}.items():
+        os.symlink(target, path)
+    _set_attributes("/", _ATTR_RDONLY | _ATTR_NOSUID, recursive=True)
+    system.mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+
+
+def _show(path: str) -> None:
+    """Show a file or folder of the host at the same place, unless it is there already or the host has none."""
+    source = HOST + path
+    if os.path.islink(source) and not os.path.lexists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink(os.readlink(source), path)
+    elif os.path.exists(source) and not _is_shown(path):
+        _bind(source, path)
+        _set_attributes(path, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, recursive=True)
+
+
+def _is_shown(path: str) -> bool:
+    """Whether a path is the host's own already, being below one that is shown."""
+    try:
+        mine, hosts = os.stat(path), os.stat(HOST + path)
+    except OSError:
+        return False
+    return (mine.st_dev, mine.st_ino) == (hosts.st_dev, hosts.st_ino)
+
+
+def _bind(source: str, target: str) -> None:
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_RDONLY, 0o444))
+    system.mount(source, target, None, _BIND | _REC)
+
+
+def _set_attributes(path: str, attributes: int, *, recursive: bool = False) -> None:
+    values = struct.pack("QQQQ", attributes, 0, 0, 0)
+    system.call(
+        f"mount_setattr {path}",
+        _MOUNT_SETATTR,
+        _AT_FDCWD,
+        os.fsencode(path),
+        _AT_RECURSIVE if recursive else 0,
+        values,
+        len(values),
+    )
+
+
+def build_workspace(
+    limits: dict[str, Any], template: str | None, workdir: str, late: Iterable[str], uid: int, mapping: int | None
+) -> str:
+    """Mount one sandbox's workspace, temporary folder and `/proc`, and take the host away.
+
+    Args:
+        limits: `disk_mb` and `files` bound all that can be written.
+        template: Folder of the host whose files the workspace begins with.
+        workdir: Where the workspace is.
+        late: Folders of the host that are seen; those within the temporary folder have to be mounted once more.
+        uid: The user that owns it.
+        mapping: User namespace that makes the template's owner that user; `None` if it is that user already.
+
+    Returns:
+        A note if the template had to be copied.
+    """
+    options = f"size={limits['disk_mb']}m,nr_inodes={limits['files']},mode=755"
+    system.mount("tmpfs", _SPACE, "tmpfs", _NOSUID | _NODEV, options)
+    for name in ("work", "tmp", "shm"):
+        os.mkdir(f"{_SPACE}/{name}", 0o755)
+        os.chown(f"{_SPACE}/{name}", uid, uid)
+        os.chmod(f"{_SPACE}/{name}", 0o755 if name == "work" else 0o1777)
+    note = "" if template is None else _lay(template, workdir, uid, mapping)
+    if template is None or note:
+        system.mount(f"{_SPACE}/work", workdir, None, _BIND)
+    system.mount(f"{_SPACE}/tmp", "/tmp", None, _BIND)
+    system.mount(f"{_SPACE}/shm", "/dev/shm", None, _BIND)
+    system.detach(_SPACE)
+    for path in late:
+        if path.startswith("/tmp/"):
+            _show(path)
+    system.detach("/proc")
+    system.mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    system.detach(HOST)
+    if os.listdir(HOST):
+        raise OSError(f"{HOST} is not empty after the host's root was detached")
+    return note
+
+
+def _lay(template: str, workdir: str, uid: int, mapping: int | None) -> str:
+    """Lay the workspace over a template, whose files are then shared until they are changed; else copy it."""
+    lower = HOST + template
+    try:
+        if mapping is not None:
+            _map_owner(lower, mapping)
+            lower = _LOWER
+        elif os.stat(lower).st_uid != uid:
+            raise OSError(f"{template} belongs to another user")
+        for name in ("upper", "scratch"):
+            os.mkdir(f"{_SPACE}/{name}", 0o755)
+            os.chown(f"{_SPACE}/{name}", uid, uid)
+        options = f"lowerdir={_escaped(lower)},upperdir={_SPACE}/upper,workdir={_SPACE}/scratch"
+        if os.geteuid():
+            options += ",userxattr"
+        system.mount("overlay", workdir, "overlay", _NOSUID | _NODEV, options)
+    except OSError as error:
+        copy_tree(HOST + template, f"{_SPACE}/work", uid)
+        return f"the template was copied, not shared: {error}"
+    if mapping is not None:
+        system.detach(_LOWER)
+    return ""
+
+
+def _escaped(path: str) -> str:
+    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+
+
+def _map_owner(source: str, mapping: int) -> None:
+    """Mount a folder at `_LOWER` so that its owner is another user there."""
+    tree = system.call("open_tree", _OPEN_TREE, _AT_FDCWD, os.fsencode(source), _CLONE_TREE | os.O_CLOEXEC)
+    try:
+        values = struct.pack("QQQQ", _ATTR_IDMAP | _ATTR_RDONLY, 0, 0, mapping)
+        system.call("mount_setattr", _MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, values, len(values))
+        system.call("move_mount", _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(_LOWER), _FROM_FD)
+    finally:
+        os.close(tree)
+
+
+def copy_tree(source: str, target: str, uid: int | None) -> None:
+    """Copy folders, regular files and links; everything belongs to the user `uid` (if given) afterwards."""
+    for folder, names, files in os.walk(source):
+        below = os.path.normpath(os.path.join(target, os.path.relpath(folder, source)))
+        os.makedirs(below, exist_ok=True)
+        for name in [*files, *names]:
+            path, copy = os.path.join(folder, name), os.path.join(below, name)
+            state = os.lstat(path)
+            if stat.S_ISLNK(state.st_mode):
+                os.symlink(os.readlink(path), copy)
+            elif stat.S_ISREG(state.st_mode):
+                shutil.copyfile(path, copy)
+                os.chmod(copy, stat.S_IMODE(state.st_mode) & 0o777 | 0o400)
+            elif stat.S_ISDIR(state.st_mode):
+                os.mkdir(copy)
+            else:
+                continue
+            if uid is not None:
+                os.chown(copy, uid, uid, follow_symlinks=False)

@@ -1,0 +1,113 @@
+"""The filter of system calls: what no program in a sandbox needs, the kernel refuses. Assembled here as classic BPF.
+
+Denied are sockets, namespaces, mounts, tracing, keys, io_uring and their like; for some calls only certain arguments.
+The walls do not rest on it alone (files are held by mounts or Landlock), but it cuts the network in every tier.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import struct
+
+from agentgym.tools.sandbox.agent.lockdown import syscalls, system
+
+_LOAD, _JUMP_EQUAL, _JUMP_ABOVE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
+_AF_UNIX = 1
+_NEW_NAMESPACES = 0x7E020000
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+_CONDITIONAL = (
+    "clone clone3 socketpair prlimit64 sched_setscheduler sched_setparam sched_setattr sched_setaffinity setpriority "
+    "ioprio_set personality ioctl"
+).split()
+_ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
+_OWN_ONLY = {
+    "prlimit64": 0,
+    "sched_setscheduler": 0,
+    "sched_setparam": 0,
+    "sched_setattr": 0,
+    "sched_setaffinity": 0,
+    "setpriority": 1,
+    "ioprio_set": 1,
+}
+"""Calls that change a process, and which argument names it: only 0, the caller itself, is allowed."""
+
+
+def program(machine: str) -> bytes:
+    """Return the filter for a machine; `OSError` for one whose system calls are not in the table."""
+    if machine not in syscalls.ARCHITECTURES:
+        known = ", ".join(sorted(syscalls.ARCHITECTURES))
+        raise OSError(errno.ENOSYS, f"no filter of system calls for the machine {machine!r}, only for {known}")
+    code = _Assembler(machine)
+    code.begin(syscalls.ARCHITECTURES[machine][1])
+    for name in _ALWAYS:
+        code.deny(name, errno.ENOTSUP if "xattr" in name else errno.EPERM)
+    code.deny("clone3", errno.ENOSYS)  # its flags are behind a pointer; C libraries then use clone
+    code.deny_if("clone", 0, (), _NEW_NAMESPACES)
+    code.allow_only("socketpair", 0, (_AF_UNIX,))
+    for name, argument in _OWN_ONLY.items():
+        code.allow_only(name, argument, (0,))
+    code.allow_only("personality", 0, (0, 0xFFFFFFFF))
+    code.deny_if("ioctl", 1, (_TIOCSTI, _TIOCLINUX))
+    code.emit(_RETURN, _ALLOW)
+    return bytes(code.code)
+
+
+def apply() -> None:
+    """Put the filter on this process and all that it will start, for good. `no_new_privs` must be set."""
+    code = program(system.MACHINE)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    system.check(
+        system.libc.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_MODE_FILTER), ctypes.c_char_p(header), 0, 0), "seccomp"
+    )
+
+
+class _Assembler:
+    def __init__(self, machine: str):
+        self.code = bytearray()
+        self._machine = machine
+
+    def emit(self, operation: int, value: int, if_true: int = 0, if_false: int = 0) -> None:
+        self.code += struct.pack("HBBI", operation, if_true, if_false, value)
+
+    def begin(self, architecture: int) -> None:
+        self.emit(_LOAD, _ARCHITECTURE)
+        self.emit(_JUMP_EQUAL, architecture, 1, 0)
+        self.emit(_RETURN, _KILL)
+        self.emit(_LOAD, _NUMBER)
+        self.emit(_JUMP_ABOVE, syscalls.HIGHEST_KNOWN, 0, 1)  # the x32 calls are far above
+        self.emit(_RETURN, _ERRNO | errno.ENOSYS)
+
+    def deny(self, name: str, reason: int = errno.EPERM) -> None:
+        number = syscalls.number(name, self._machine)
+        if number is not None:
+            self.emit(_JUMP_EQUAL, number, 0, 1)
+            self.emit(_RETURN, _ERRNO | reason)
+
+    def allow_only(self, name: str, argument: int, values: tuple[int, ...]) -> None:
+        """Deny a call unless the low half of that argument is one of the values."""
+        number = syscalls.number(name, self._machine)
+        assert number is not None
+        self.emit(_JUMP_EQUAL, number, 0, len(values) * 2 + 2)
+        self.emit(_LOAD, _ARGUMENTS + 8 * argument)
+        for value in values:
+            self.emit(_JUMP_EQUAL, value, 0, 1)
+            self.emit(_RETURN, _ALLOW)
+        self.emit(_RETURN, _ERRNO | errno.EPERM)
+
+    def deny_if(self, name: str, argument: int, values: tuple[int, ...], bits: int = 0) -> None:
+        """Deny a call if the low half of that argument is one of the values or has one of the bits."""
+        number = syscalls.number(name, self._machine)
+        assert number is not None
+        tests = [(_JUMP_EQUAL, value) for value in values] + ([(_JUMP_SET, bits)] if bits else [])
+        self.emit(_JUMP_EQUAL, number, 0, len(tests) * 2 + 2)
+        self.emit(_LOAD, _ARGUMENTS + 8 * argument)
+        for operation, value in tests:
+            self.emit(operation, value, 0, 1)
+            self.emit(_RETURN, _ERRNO | errno.EPERM)
+        self.emit(_RETURN, _ALLOW)

@@ -1,0 +1,190 @@
+"""The processes of the sandbox: which are there, what memory they take, and ending those that should not be there.
+
+The agent is pid 1 of its namespace or a subreaper, so whatever loses its parent becomes the agent's child.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Iterable, Set
+
+_PR_SET_CHILD_SUBREAPER = 36
+_ROUNDS = 400
+_PATIENCE_S = 3.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def become_subreaper() -> None:
+    """Have orphans of the sandbox become children of this process."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class Processes:
+    """The agent's view of the other processes in its sandbox.
+
+    Args:
+        alone: Whether `kill(-1)` reaches the processes of this sandbox and no others.
+    """
+
+    def __init__(self, alone: bool):
+        self._alone = alone
+        self.statuses: dict[int, tuple[int, float, int]] = {}
+        """Of children that were reaped by the way: wait status, seconds of processor time, peak memory in KiB."""
+
+    def reap(self) -> None:
+        """Collect every child that has ended."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.statuses[pid] = (status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+
+    def wait(self, pid: int, patience_s: float = _PATIENCE_S) -> tuple[int, float, int] | None:
+        """Return how a killed or ended child ended, or `None` if it would not end."""
+        until = time.monotonic() + patience_s
+        while pid not in self.statuses:
+            self.reap()
+            if pid not in self.statuses:
+                if time.monotonic() > until:
+                    return None
+                time.sleep(0.0005)
+        return self.statuses.pop(pid)
+
+    def end_others(self, keep: Set[int] = frozenset()) -> None:
+        """Kill every process of the sandbox but the sessions `keep` (leaders) and what belongs to them."""
+        for round_ in range(_ROUNDS):
+            if self._alone and (not keep or round_ > _ROUNDS // 2):
+                _kill(-1)
+            self.reap()
+            strangers = [pid for pid in children(os.getpid()) if not _belongs(pid, keep)]
+            if not strangers:
+                break
+            for pid in strangers:
+                _kill(pid)
+            if round_:
+                time.sleep(0.0005)
+        self.statuses = {pid: status for pid, status in self.statuses.items() if pid in keep}
+
+    def end_tree(self, leader: int) -> None:
+        """Kill a session: its leader, then all that descends from it or has its session id."""
+        members = [leader, *descendants(leader)]
+        for pid in members:
+            _kill(pid)
+        _kill(-leader)
+
+
+def _belongs(pid: int, keep: Set[int]) -> bool:
+    if pid in keep:
+        return True
+    try:
+        return os.getsid(pid) in keep
+    except OSError:
+        return False
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def children(pid: int) -> list[int]:
+    """Return the direct children of a process (ended ones that were not collected yet among them)."""
+    try:
+        found = []
+        for thread in [pid] if pid == os.getpid() else os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += [int(word) for word in file.read().split()]
+        return found
+    except OSError:
+        return [child for child, parent in _parents() if parent == pid]
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all processes below one."""
+    found, new = [], [pid]
+    while new and len(found) < 100_000:
+        new = [child for parent in new for child in children(parent)]
+        found += new
+    return found
+
+
+def quick_memory(pids: Iterable[int]) -> int:
+    """Return an upper bound of the bytes of memory that these processes hold, cheaply."""
+    return sum(_resident(pid) or 0 for pid in pids)
+
+
+def exact_memory(pids: Iterable[int]) -> int:
+    """Return the bytes of memory that these processes hold, pages that they share counted once where that is told."""
+    total = 0
+    for pid in pids:
+        held = _proportional(pid)
+        total += (_resident(pid) or 0) if held is None else held
+    return total
+
+
+def threads(pid: int) -> int:
+    """Return the number of threads of a process."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return 0
+
+
+def unlinked_bytes(pids: Iterable[int]) -> int:
+    """Return the bytes on disk of files that have no name any more but are still open in these processes."""
+    seen: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        try:
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                state = os.stat(f"/proc/{pid}/fd/{name}")
+                if state.st_nlink == 0 and stat.S_ISREG(state.st_mode):
+                    seen[state.st_dev, state.st_ino] = state.st_blocks * 512
+        except OSError:
+            continue
+    return sum(seen.values())
+
+
+def _resident(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _proportional(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _parents() -> list[tuple[int, int]]:
+    found = []
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    for name in names:
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    found.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
+            except (OSError, IndexError, ValueError):
+                continue
+    return found

@@ -1,0 +1,146 @@
+"""Runs that begin and end with one request: a script in a fork of this interpreter, or a program."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.tools.sandbox.agent import child, follow, script
+from agentgym.tools.sandbox.agent.beneath import FileError
+from agentgym.tools.sandbox.agent.capture import Capture
+from agentgym.tools.sandbox.agent.processes import Processes
+from agentgym.tools.sandbox.agent.watch import Watch
+
+
+@dataclass
+class Place:
+    """What every run of a sandbox shares."""
+
+    folder: str
+    """The workspace."""
+    environment: dict[str, str]
+    control: int
+    processes: Processes
+    watch: Watch
+    wall: Callable[[], None]
+    process_limit: bool
+    out_of_memory: Callable[[], bool]
+    """Whether the kernel has killed something of this sandbox for its memory since the last call."""
+
+    def variables(self, extra: dict[str, str]) -> dict[str, str]:
+        """Return the environment of a run."""
+        return {**self.environment, **extra, "AGENTGYM_REPLY_FD": str(child.REPLY_FD)}
+
+    def at(self, cwd: str) -> str:
+        """Return a run's current directory; a relative one is meant from the workspace."""
+        return os.path.normpath(os.path.join(self.folder, cwd))
+
+    def bounds(self, limits: dict[str, Any], **more: bool) -> dict[str, Any]:
+        """Return the limits of one process as `child.bound` wants them."""
+        return {**limits, "process_limit": self.process_limit, **more}
+
+
+def pipes(number: int) -> tuple[list[int], list[int]]:
+    """Return the read ends and the write ends of that many new pipes."""
+    pairs = [os.pipe() for _ in range(number)]
+    return [read for read, _ in pairs], [write for _, write in pairs]
+
+
+def captures(fds: list[int], limits: dict[str, Any]) -> list[Capture]:
+    """Return the streams stdout, stderr and reply."""
+    kept = (limits["output_bytes"], limits["output_bytes"], limits["reply_bytes"])
+    return [Capture(fd, size, tail) for fd, size, tail in zip(fds, kept, (True, True, False))]
+
+
+def close_all(fds: list[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)
+
+
+def execute(place: Place, request: dict[str, Any], blobs: list[bytes], keep: set[int]) -> tuple[dict[str, Any], list[bytes]]:
+    """Run a script or a program to its end, and end whatever it leaves behind; `keep` are the live sessions."""
+    code, stdin = blobs
+    limits, environment = request["limits"], place.variables(request.get("env", {}))
+    folder = place.at(request.get("cwd", "."))
+    if request["kind"] == "python":
+        body: Callable[[], int] = lambda: script.run(code, folder)  # noqa: E731
+    elif request["kind"] == "argv":
+        body = lambda: child.execute(request["argv"], environment)  # noqa: E731
+    else:
+        raise FileError("invalid", f"unknown kind of run {request['kind']!r}")
+    read_ends, write_ends = pipes(3)
+    stdin_read, stdin_write = os.pipe()
+    began = time.monotonic()
+    place.out_of_memory()
+    descriptors = {0: stdin_read, 1: write_ends[0], 2: write_ends[1], child.REPLY_FD: write_ends[2]}
+    try:
+        pid = child.spawn(body, descriptors, environment, folder, place.bounds(limits), place.wall)
+    except OSError as error:
+        close_all([*read_ends, stdin_write])
+        return not_started(error)
+    finally:
+        close_all([*write_ends, stdin_read])
+    streams = captures(read_ends, limits)
+    feed = follow.Feed(stdin_write, stdin)
+    end = follow.pidfd(pid)
+    try:
+        broken = follow.follow(pid, streams, [end], limits["wall_s"], place.control, place.watch, feed)
+    finally:
+        feed.close()
+        if end is not None:
+            os.close(end)
+    return _finish(place, pid, streams, broken, limits, began, keep)
+
+
+def _finish(
+    place: Place, pid: int, streams: list[Capture], broken: str, limits: dict[str, Any], began: float, keep: set[int]
+) -> tuple[dict[str, Any], list[bytes]]:
+    if broken:
+        kill(pid)
+    else:
+        follow.drain(streams)
+    duration = time.monotonic() - began
+    waited = place.processes.wait(pid)
+    place.processes.end_others(keep)
+    for stream in streams:
+        stream.drain()
+        stream.close()
+    status, cpu_s, peak_kb = waited if waited is not None else (0, 0.0, 0)
+    answer = dict(follow.outcome(broken, status, cpu_s, limits, place.out_of_memory()))
+    return report(answer, streams, duration, cpu_s, peak_kb)
+
+
+def not_started(error: OSError) -> tuple[dict[str, Any], list[bytes]]:
+    """Return the answer to a run for which no process could be made: others have used up what there is."""
+    ended = "memory" if error.errno == errno.ENOMEM else "processes"
+    answer = {"ended": ended, "exit_code": None, "signal": None, "duration_s": 0.0, "cpu_s": 0.0, "peak_memory_mb": 0.0}
+    return {**answer, "cut": [0, 0]}, [b"", f"no process can be started: {error.strerror}\n".encode(), b""]
+
+
+def report(
+    answer: dict[str, Any], streams: list[Capture], duration: float, cpu_s: float, peak_kb: int
+) -> tuple[dict[str, Any], list[bytes]]:
+    """Return the answer to a run: how it ended, what it used, what it wrote."""
+    taken = [stream.take() for stream in streams]
+    answer.update(
+        duration_s=round(duration, 6),
+        cpu_s=round(cpu_s, 6),
+        peak_memory_mb=round(peak_kb / 1024, 3),
+        cut=[taken[0][1], taken[1][1]],
+    )
+    return answer, [data for data, _ in taken]
+
+
+def kill(pid: int) -> None:
+    """Kill a child and its process group."""
+    for target in (-pid, pid):
+        try:
+            os.kill(target, signal.SIGKILL)
+        except OSError:
+            pass

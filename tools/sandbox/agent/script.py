@@ -1,0 +1,141 @@
+"""Run Python source in this (freshly forked) interpreter as `python script.py` would."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import contextlib
+import gc
+import io
+import linecache
+import os
+import random
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+NAME = "script.py"
+
+
+def run(code: bytes, folder: str) -> int:
+    """Run `code` as the main program and return its exit code; `folder` is where the script is said to be."""
+    path = os.path.join(folder, NAME)
+    main = begin(path, folder)
+    status = guarded(lambda: exec(compile_source(code, path), main.__dict__), path)
+    return end(main, status, folder)
+
+
+def begin(path: str, folder: str) -> types.ModuleType:
+    """Give this process what a new interpreter has: streams, `__main__`, arguments, hooks, fresh random state."""
+    sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8", errors="surrogateescape")
+    sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", line_buffering=True)
+    sys.stderr = io.TextIOWrapper(
+        open(2, "wb", closefd=False), encoding="utf-8", errors="backslashreplace", line_buffering=True
+    )
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # pyright: ignore[reportAttributeAccessIssue]
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __file__=path, __cached__=None)
+    sys.modules["__main__"] = main
+    sys.argv = [path]
+    sys.path.insert(0, folder)
+    sys.excepthook = sys.__excepthook__ = _show
+    threading.excepthook = threading.__excepthook__ = _show_of_thread  # pyright: ignore[reportAttributeAccessIssue]
+    random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()  # pyright: ignore[reportAttributeAccessIssue]
+    gc.enable()
+    return main
+
+
+def compile_source(code: bytes, path: str) -> Any:
+    """Compile source and remember its lines for tracebacks."""
+    remember(code, path)
+    return compile(code, path, "exec", dont_inherit=True)
+
+
+def remember(code: bytes, path: str) -> None:
+    """Let tracebacks show the lines of a source of which there is no file."""
+    text = code.decode("utf-8", "replace")
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+
+
+def guarded(work: Callable[[], Any], path: str) -> int:
+    """Do `work`; show what it raises, beginning at the frame of the file `path`. Returns the exit code."""
+    try:
+        work()
+    except SystemExit as error:
+        return _exit_code(error)
+    except BaseException as error:
+        _report(error, path)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def end(main: types.ModuleType, status: int, folder: str) -> int:
+    """Do what the interpreter does at its end: threads, exit functions, objects with open files, streams."""
+    status = guarded(threading._shutdown, NAME) or status  # pyright: ignore[reportAttributeAccessIssue]
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    flush()
+    sys.last_traceback = sys.last_value = None
+    for module in (main, *_modules_in(folder)):
+        module.__dict__.clear()
+    gc.collect()
+    return status if flush() else 120
+
+
+def _modules_in(folder: str) -> list[types.ModuleType]:
+    found = []
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType) and str(module.__dict__.get("__file__")).startswith(folder + os.sep):
+            found.append(module)
+    return found
+
+
+def flush() -> bool:
+    """Write out what Python still holds back; false if that failed."""
+    fine = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except BaseException:
+            fine = False
+    return fine
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def _report(error: BaseException, path: str) -> None:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != path:
+        trace = trace.tb_next
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
+    with contextlib.suppress(BaseException):
+        try:
+            sys.excepthook(type(error), error.with_traceback(trace), trace)
+        except BaseException:
+            traceback.print_exc()
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+    flush()
+    with contextlib.suppress(RecursionError):
+        traceback.print_exception(kind, error, trace)
+
+
+def _show_of_thread(args: Any) -> None:
+    if args.exc_type is not SystemExit:
+        name = args.thread.name if args.thread is not None else threading.get_ident()
+        print(f"Exception in thread {name}:", file=sys.stderr)
+        traceback.print_exception(args.exc_type, args.exc_value, args.exc_traceback)

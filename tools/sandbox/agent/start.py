@@ -1,0 +1,125 @@
+"""Starting an agent: in an interpreter of its own (`main`), or in a fork of the zygote, which calls `serve`."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import platform
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.tools.sandbox.agent import child, wire
+from agentgym.tools.sandbox.agent.control import Control, take_over
+from agentgym.tools.sandbox.agent.follow import DriverGone
+from agentgym.tools.sandbox.agent.main import Agent
+from agentgym.tools.sandbox.agent.processes import Processes, become_subreaper, descendants
+from agentgym.tools.sandbox.agent.runs import Place
+from agentgym.tools.sandbox.agent.watch import Watch
+
+_MAX_FDS = 8192
+"""Descriptors the agent may have at a time; it needs many only while it measures a deep tree of folders."""
+_EXPECTED = (
+    *("bisect", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "encodings.idna", "encodings.latin_1"),
+    *("enum", "fractions", "functools", "heapq", "io", "itertools", "json", "math", "operator", "pathlib", "random"),
+    *("re", "shutil", "string", "subprocess", "tempfile", "threading", "time", "traceback", "typing", "unicodedata"),
+)
+"""What programs mostly import. Loaded once, they cost a run nothing."""
+
+
+def main(read_fd: int, write_fd: int) -> None:
+    """Be the agent of one sandbox: the first frame that comes holds the settings."""
+    control = take_over(read_fd, write_fd)
+    try:
+        settings, _ = control.receive()
+        load(settings.get("preload", ()))
+        uid = settings.get("uid")
+        give_up_rights(uid)
+        become_subreaper()
+        serve(control, settings, alone=uid is not None)
+    except (DriverGone, wire.BadFrame):
+        pass
+    finally:
+        os._exit(0)
+
+
+def give_up_rights(uid: int | None) -> None:
+    """Become the sandbox's user, if root gave it one, and refuse system calls where the kernel and machine can."""
+    from agentgym.tools.sandbox.agent.lockdown import credentials, seccomp
+
+    if uid is not None:
+        credentials.become(uid)
+    if sys.platform == "linux":
+        credentials.renounce()
+        with contextlib.suppress(OSError):
+            seccomp.apply()
+
+
+def load(preload: Any) -> None:
+    """Import what runs will find loaded, and give this interpreter what `site` gives an ordinary one."""
+    import site
+
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
+    for name in (*_EXPECTED, *preload):
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            print(f"preload {name!r}: {error}", file=sys.stderr)
+
+
+def serve(
+    control: Control,
+    settings: dict[str, Any],
+    *,
+    alone: bool = False,
+    members: Callable[[], list[int]] | None = None,
+    wall: Callable[[], None] = lambda: None,
+    out_of_memory: Callable[[], bool] = lambda: False,
+) -> None:
+    """Say hello and answer requests until the driver goes away.
+
+    Args:
+        control: The connection to the driver.
+        settings: `workdir`, `environment`, `limits` (the totals of the sandbox), `watched` (folders without a quota),
+            `uid` (whom root becomes), `process_limit` (whether the kernel's limit on processes counts this sandbox alone).
+        alone: Whether `kill(-1)` reaches this sandbox and nothing else.
+        members: Gives the processes of this sandbox; those below the agent if not given.
+        wall: Walls in a process of a run.
+        out_of_memory: Whether the kernel killed something for the sandbox's memory since the last call.
+    """
+    for number in child.QUIET:
+        signal.signal(number, signal.SIG_IGN)
+    ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_MAX_FDS, ceiling), ceiling))
+    folder = settings["workdir"]
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
+    process_limit = bool(settings.get("process_limit", True))
+    watch = Watch(
+        settings["limits"],
+        members or (lambda: descendants(os.getpid())),
+        settings.get("watched", ()),
+        count_processes=not process_limit,
+    )
+    place = Place(
+        folder=folder,
+        environment=settings["environment"],
+        control=control.read_fd,
+        processes=Processes(alone),
+        watch=watch,
+        wall=wall,
+        process_limit=process_limit,
+        out_of_memory=out_of_memory,
+    )
+    agent = Agent(place, control)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    control.send({"hello": platform.python_version(), "pid": os.getpid(), "notes": settings.get("notes", "")})
+    agent.serve()

@@ -1,0 +1,134 @@
+"""Bounds that no kernel limit holds on this host: looked at now and then while something runs, breached ones named."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentgym.tools.sandbox.agent import processes
+from agentgym.tools.sandbox.agent.beneath import FileError
+
+PERIOD_S = 0.1
+_SHARE = 20
+"""Looking may take one part in this many of the time."""
+_MB = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Watch:
+    """Looks after memory, number of processes, disk and number of files of a sandbox.
+
+    Args:
+        totals: The sandbox's limits.
+        members: Gives the process ids of the sandbox, the agent's not among them.
+        folders: Folders whose size is to be watched; none where a quota holds.
+        count_processes: Whether to watch the number of processes and threads.
+    """
+
+    def __init__(
+        self,
+        totals: Mapping[str, Any],
+        members: Callable[[], Sequence[int]],
+        folders: Sequence[str] = (),
+        count_processes: bool = False,
+    ):
+        self._totals = totals
+        self._members = members
+        self._folders = tuple(folders)
+        self._count = count_processes
+        self._next = time.monotonic() + PERIOD_S
+
+    def pause(self) -> float:
+        """Return the seconds until the next look."""
+        return max(0.0, self._next - time.monotonic())
+
+    def breach(self) -> str:
+        """Return the name of a limit that is exceeded, or `""`; mostly it is not time to look yet."""
+        began = time.monotonic()
+        if began < self._next:
+            return ""
+        members = self._members()
+        found = self._memory(members) or self._disk(members)
+        now = time.monotonic()
+        self._next = now + max(PERIOD_S, _SHARE * (now - began))
+        return found
+
+    def make_room(self, size: int, files: int) -> None:
+        """Refuse what the driver wants to write if it does not fit, where no quota does that."""
+        if self._folders and self._disk((), size, files):
+            raise FileError("no_space", f"{size} bytes in {files} files do not fit into what is left of the disk quota")
+
+    def _memory(self, members: Sequence[int]) -> str:
+        if self._count and sum(map(processes.threads, members)) > self._totals["processes"]:
+            return "processes"
+        limit = self._totals["total_memory_mb"] * _MB
+        if processes.quick_memory(members) > limit and processes.exact_memory(members) > limit:
+            return "memory"
+        return ""
+
+    def _disk(self, members: Sequence[int], size: int = 0, files: int = 0) -> str:
+        if not self._folders:
+            return ""
+        most_size, most_files = self._totals["disk_mb"] * _MB, self._totals["files"]
+        size += processes.unlinked_bytes(members)
+        for folder in self._folders:
+            more_size, more_files = usage(folder, most_files)
+            size, files = size + more_size, files + more_files
+        if size > most_size:
+            return "disk"
+        return "files" if files > most_files else ""
+
+
+def usage(folder: str, most: int) -> tuple[int, int]:
+    """Return the bytes on disk and the number of files and folders below a folder; stops beyond `most` files.
+
+    Goes down by descriptors, as a path may be too long to be named, and into folders that nobody may enter, as their
+    owner can let himself in. One that cannot be entered at all counts as more files than allowed.
+    """
+    size = number = 0
+    stack = [_listed(os.open(folder, _FOLDER))]
+    try:
+        while stack and number <= most:
+            fd, names = stack[-1]
+            if not names:
+                os.close(fd)
+                stack.pop()
+                continue
+            name = names.pop()
+            try:
+                state = os.lstat(name, dir_fd=fd)
+            except OSError:
+                continue  # gone meanwhile
+            number += 1
+            size += state.st_blocks * 512
+            if stat.S_ISDIR(state.st_mode):
+                try:
+                    stack.append(_listed(_enter(fd, name, state.st_mode)))
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    return size, most + 1
+        return size, number
+    finally:
+        for fd, _ in stack:
+            os.close(fd)
+
+
+def _listed(fd: int) -> tuple[int, list[str]]:
+    try:
+        return fd, os.listdir(fd)
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def _enter(parent: int, name: str, mode: int) -> int:
+    if mode & 0o500 == 0o500:
+        return os.open(name, _FOLDER, dir_fd=parent)
+    os.chmod(name, 0o700, dir_fd=parent)
+    fd = os.open(name, _FOLDER, dir_fd=parent)
+    os.fchmod(fd, stat.S_IMODE(mode))
+    return fd

@@ -1,0 +1,1 @@
+"""Sandboxes in Docker containers: connection, ownership, hardening, the stream to the agent inside, images."""

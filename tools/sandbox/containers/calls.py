@@ -1,0 +1,226 @@
+"""One program run in a container by `docker exec`: bounded output, a deadline that kills, nothing left behind.
+
+Docker has no way to end what it began by exec, and closing the connection ends nothing. So everything of the
+sandbox's user is killed from inside, by that user; what holds the container itself belongs to another user.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.sandbox.containers.daemon import Daemon, told
+from agentgym.tools.sandbox.containers.endpoint import raw_socket
+from agentgym.tools.sandbox.containers.removal import remove
+from agentgym.tools.sandbox.containers.stream import Demultiplexer
+
+_KILL = ("sh", "-c", "kill -9 -1")
+_POLL_S = 0.1
+_GRACE_S = 5.0
+_FLOOD = 64
+"""Times the output that is kept: more than that, and the run is ended."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What to run in a container."""
+
+    argv: Sequence[str]
+    user: str
+    cwd: str
+    wall_s: float
+    stdin: bytes = b""
+    env: Mapping[str, str] = field(default_factory=dict)
+    output_bytes: int = 64_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it. `exit_code` is as a shell would tell it: 128 and more for a signal."""
+
+    stdout: bytes
+    stderr: bytes
+    cut: tuple[int, int]
+    exit_code: int
+    duration_s: float
+    timed_out: bool = False
+    flooded: bool = False
+    lost: bool = False
+    """Whether its processes could only be ended together with the container."""
+
+
+class Kept:
+    """The beginning and the end of a stream."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = max(1, limit // 2)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        """Take in the next piece."""
+        self.total += len(data)
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room > 0 else data
+        if len(self._tail) > 8 * self._half:
+            del self._tail[: -self._half]
+
+    @property
+    def cut(self) -> int:
+        """How many bytes are left out."""
+        return max(0, self.total - len(self._head) - self._half)
+
+    def bytes(self) -> bytes:
+        """Return what is kept, with a note where something is missing."""
+        if not self.cut:
+            return bytes(self._head + self._tail)
+        return bytes(self._head) + b"\n[... %d bytes cut ...]\n" % self.cut + bytes(self._tail[-self._half :])
+
+
+def run_call(daemon: Daemon, container: str, call: Call) -> Outcome:
+    """Run a program in the container to its end, or to its deadline; then end all else that runs there."""
+    begun = time.monotonic()
+    with told(f"cannot run a program in container {container[:12]}"):
+        exec_id = daemon.api.exec_create(
+            container,
+            list(call.argv),
+            stdin=True,
+            environment=dict(call.env),
+            workdir=call.cwd,
+            user=call.user,
+        )["Id"]
+        connection = raw_socket(daemon.api.exec_start(exec_id, socket=True))
+    with connection:
+        end = _Exchange(daemon, exec_id, connection, call).run()
+        duration_s = time.monotonic() - begun
+        exit_code = _end_all(daemon, container, exec_id, call.user, end)
+    return Outcome(
+        stdout=end.kept[0].bytes(),
+        stderr=end.kept[1].bytes(),
+        cut=(end.kept[0].cut, end.kept[1].cut),
+        exit_code=137 if exit_code is None else exit_code,
+        duration_s=duration_s,
+        timed_out=end.timed_out,
+        flooded=end.flooded,
+        lost=exit_code is None,
+    )
+
+
+def _end_all(daemon: Daemon, container: str, exec_id: str, user: str, end: _Exchange) -> int | None:
+    """Kill all of the user's processes; return the program's exit code, or nothing if the container had to go."""
+    try:
+        with told(f"cannot end what runs in container {container[:12]}"):
+            kill = _begin_to_kill(daemon, container, user)
+            # The daemon begins nothing more for a container whose output is stuck: it must be read to the end first.
+            end.drain()
+            _exit_code(daemon, kill)
+            return _exit_code(daemon, exec_id)
+    except InfrastructureError:
+        # Such as no process being left for the one that kills.
+        remove(daemon, container)
+        return None
+
+
+def _begin_to_kill(daemon: Daemon, container: str, user: str) -> str:
+    """Begin to kill all of the user's processes in the container; return the id of what does it."""
+    exec_id = daemon.api.exec_create(container, list(_KILL), user=user)["Id"]
+    daemon.api.exec_start(exec_id, detach=True)
+    return exec_id
+
+
+def _exit_code(daemon: Daemon, exec_id: str) -> int:
+    deadline = time.monotonic() + _GRACE_S
+    while time.monotonic() < deadline:
+        state = daemon.api.exec_inspect(exec_id)
+        if not state["Running"] and state["ExitCode"] is not None:
+            return state["ExitCode"]
+        time.sleep(0.02)
+    raise InfrastructureError("a program in a container does not end although it was killed")
+
+
+class _Exchange:
+    """What passes through the connection to a program: stdin goes in and both outputs come out at the same time."""
+
+    def __init__(self, daemon: Daemon, exec_id: str, connection: socket.socket, call: Call) -> None:
+        self._daemon = daemon
+        self._exec_id = exec_id
+        self._socket = connection
+        self._socket.setblocking(False)
+        self._stdin = memoryview(call.stdin)
+        self._deadline = time.monotonic() + call.wall_s
+        self._bound = call.output_bytes * _FLOOD
+        self.kept = (Kept(call.output_bytes), Kept(call.output_bytes))
+        self._pieces = Demultiplexer(self._take)
+        self._open = True
+        self.timed_out = False
+        self.flooded = False
+
+    def run(self) -> _Exchange:
+        """Exchange until the program has ended or must be ended."""
+        self._half_close()
+        while self._open:
+            left = self._deadline - time.monotonic()
+            self.timed_out = left <= 0
+            self.flooded = any(each.total > self._bound for each in self.kept)
+            if self.timed_out or self.flooded:
+                break
+            # A child that was left in the background keeps the outputs open; the program's own end counts.
+            if not self._step(min(left, _POLL_S)) and not self._daemon.api.exec_inspect(self._exec_id)["Running"]:
+                break
+        return self
+
+    def drain(self) -> None:
+        """Take what is still on its way after everything was killed."""
+        end = time.monotonic() + _GRACE_S
+        self._stdin = memoryview(b"")
+        while self._open and time.monotonic() < end:
+            self._step(_POLL_S)
+
+    def _step(self, timeout_s: float) -> bool:
+        """Wait for something to pass; return whether anything did."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._stdin else 0))
+        events = sum(event for _, event in poll.poll(timeout_s * 1000))
+        if events & select.POLLOUT:
+            self._send()
+        if events & ~select.POLLOUT:
+            self._receive()
+        return bool(events)
+
+    def _send(self) -> None:
+        try:
+            self._stdin = self._stdin[self._socket.send(self._stdin[:65536]) :]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            # It does not read its input, which is its own affair.
+            self._stdin = memoryview(b"")
+        self._half_close()
+
+    def _half_close(self) -> None:
+        if not self._stdin:
+            try:
+                self._socket.shutdown(socket.SHUT_WR)
+            except OSError:
+                return
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(65536)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._pieces.feed(data)
+        else:
+            self._open = False
+
+    def _take(self, stream: int, data: bytes) -> None:
+        self.kept[0 if stream == 1 else 1].add(data)

@@ -1,0 +1,132 @@
+"""One container from its making to its removal, and the connection to the only program in it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.sandbox.bundle import agent_source
+from agentgym.tools.sandbox.containers.daemon import Daemon, told
+from agentgym.tools.sandbox.containers.endpoint import Attached, attach
+from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
+from agentgym.tools.sandbox.containers.owner import labels
+from agentgym.tools.sandbox.containers.removal import remove
+from agentgym.tools.sandbox.spec import SandboxSpec
+
+_READY = b"agentgym"
+_READY_S = 30.0
+# The program is longer than an argument may be, so the argument only reads it.
+_FIRST = """
+import os, sys
+if sys.version_info < (3, 9):
+    sys.exit("python3 is older than 3.9")
+os.write(1, {ready!r})
+program = b""
+while len(program) < {size}:
+    piece = os.read(0, {size} - len(program))
+    if not piece:
+        os._exit(0)
+    program += piece
+exec(compile(program, "<agent>", "exec"))
+"""
+_ENTRY = "from agentgym.tools.sandbox.agent.contained import main\nmain(0, 1)\n"
+
+
+@dataclass
+class Wanted:
+    """What a container is made of."""
+
+    daemon: Daemon
+    image: str
+    spec: SandboxSpec
+    hardening: Hardening
+
+
+class Container:
+    """A running container. When this process ends, its input ends; with it the program in it, and the container."""
+
+    def __init__(self, container: str, endpoint: Attached) -> None:
+        self.id = container
+        self.endpoint = endpoint
+
+    @classmethod
+    def with_python(cls, wanted: Wanted, settings: bytes) -> Self | None:
+        """Start an agent and give it its settings; returns nothing if the image has no python to run it."""
+        program = f"{agent_source()}\n{_ENTRY}".encode()
+        first = _FIRST.format(ready=_READY, size=len(program))
+        made = cls._make(wanted, ["python3", "-I", "-c", first], wanted.hardening.user)
+        try:
+            if made._starts_with(_READY):
+                made.endpoint.settimeout(_READY_S)
+                made.endpoint.sendall(program + settings)
+                return made
+        except OSError as error:
+            made._give_up(wanted.daemon)
+            raise InfrastructureError(f"the agent did not start: {error}; {made.endpoint.stderr}") from error
+        made._give_up(wanted.daemon)
+        return None
+
+    @classmethod
+    def without_python(cls, wanted: Wanted) -> Self:
+        """Start a program that does nothing but wait, as a user of its own that programs of the sandbox cannot kill."""
+        user, _, group = wanted.hardening.user.partition(":")
+        made = cls._make(wanted, ["cat"], f"{int(user) + 1}:{int(group) + 1}")
+        try:
+            made.endpoint.sendall(_READY)
+            if made._starts_with(_READY):
+                return made
+        except OSError:
+            pass
+        made._give_up(wanted.daemon)
+        said = made.endpoint.stderr.strip()
+        raise InfrastructureError(f"the image has neither python3 nor cat, or does not run on this machine: {said}")
+
+    def _give_up(self, daemon: Daemon) -> None:
+        self.endpoint.close()
+        with contextlib.suppress(InfrastructureError):
+            remove(daemon, self.id)
+
+    @classmethod
+    def _make(cls, wanted: Wanted, command: Sequence[str], user: str) -> Self:
+        daemon, spec = wanted.daemon, wanted.spec
+        config = host_config(wanted.hardening, spec)
+        with daemon.creating:
+            with told("cannot make a container"):
+                maker = daemon.maker
+                container = maker.create_container(
+                    wanted.image,
+                    list(command),
+                    entrypoint=[],
+                    user=user,
+                    stdin_open=True,
+                    working_dir=spec.workdir,
+                    hostname="sandbox",
+                    labels=labels(),
+                    host_config=maker.create_host_config(**config),
+                )["Id"]
+            try:
+                endpoint = attach(daemon, container)
+                with told("cannot start a container"):
+                    maker.start(container)
+            except BaseException:
+                with contextlib.suppress(InfrastructureError):
+                    remove(daemon, container)
+                raise
+        return cls(container, endpoint)
+
+    def _starts_with(self, sign: bytes) -> bool:
+        """Return whether the first that comes is this; false if the container ends instead."""
+        got = b""
+        deadline = time.monotonic() + _READY_S
+        while len(got) < len(sign):
+            self.endpoint.settimeout(max(0.01, deadline - time.monotonic()))
+            piece = self.endpoint.recv(len(sign) - len(got))
+            if not piece:
+                return False
+            got += piece
+        self.endpoint.settimeout(None)
+        return got == sign

@@ -1,0 +1,83 @@
+"""The driver's end of the connection to what runs in a container: a socket that gives its stdout and takes its stdin."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.sandbox.containers.daemon import Daemon, told
+from agentgym.tools.sandbox.containers.stream import HEADER, STDOUT
+
+_KEPT_OF_STDERR = 4000
+
+
+class Attached(socket.socket):
+    """A socket of which Docker's headers and what comes on stderr have been taken out, for blocking or asyncio use."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Take over a connection; the object that was given is of no more use."""
+        super().__init__(connection.family, connection.type, connection.proto, connection.detach())
+        self._header = bytearray()
+        self._stream = 0
+        self._left = 0
+        self._stderr = bytearray()
+
+    @property
+    def stderr(self) -> str:
+        """The end of what came on stderr, as far as it was received."""
+        return self._stderr.decode("utf-8", "replace")
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        """Receive stdout, as `socket.recv` does."""
+        buffer = bytearray(bufsize)
+        return bytes(buffer[: self.recv_into(buffer)])
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0, /) -> int:
+        """Receive stdout, as `socket.recv_into` does."""
+        view = memoryview(buffer)
+        view = view[:nbytes] if nbytes else view
+        while True:
+            if self._left == 0 and not self._next_piece():
+                return 0
+            if self._left == 0:
+                continue
+            if self._stream == STDOUT:
+                got = super().recv_into(view[: self._left])
+                self._left -= got
+                return got
+            data = super().recv(min(self._left, 4096))
+            if not data:
+                return 0
+            self._left -= len(data)
+            self._stderr += data
+            del self._stderr[:-_KEPT_OF_STDERR]
+
+    def _next_piece(self) -> bool:
+        """Receive the header of the next piece; false at the end of the connection."""
+        while len(self._header) < HEADER:
+            data = super().recv(HEADER - len(self._header))
+            if not data:
+                return False
+            self._header += data
+        self._stream, self._left = self._header[0], int.from_bytes(self._header[4:], "big")
+        self._header.clear()
+        return True
+
+
+def attach(daemon: Daemon, container: str) -> Attached:
+    """Connect to a container that has not been started yet, so that nothing is missed."""
+    with told(f"cannot attach to container {container[:12]}"):
+        found = daemon.maker.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        return Attached(raw_socket(found))
+
+
+def raw_socket(found: Any) -> socket.socket:
+    """Return the socket behind what Docker's SDK gives for a connection, taken from it."""
+    connection = getattr(found, "_sock", found)
+    if type(connection) is not socket.socket:
+        raise InfrastructureError(
+            "containers can be used over unix:// and plain tcp:// connections only; for a daemon on another machine, "
+            "run there: agentgym serve sandbox --backend docker"
+        )
+    return socket.socket(connection.family, connection.type, connection.proto, connection.detach())

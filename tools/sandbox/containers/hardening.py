@@ -1,0 +1,92 @@
+"""How a container is walled in: the options it is made with, from the limits of a sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from agentgym.errors import UsageError
+from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.spec import SandboxSpec
+
+_MB = 1 << 20
+_AGENTS_PROCESSES = 8
+"""Of init, of the agent and of what it forks to watch over a run."""
+_AGENTS_FILES = 64
+
+
+@dataclass(frozen=True)
+class Hardening:
+    """What is the same for all containers of a backend. The defaults take away all that code rarely needs."""
+
+    user: str = "1000:1000"
+    """Numbers of user and group."""
+    cpus: float = 1.0
+    network: str = "none"
+    writable_root: bool = False
+    """Whether the image's own files may be changed, for images that hold the work themselves. Without a quota."""
+    runtime: str | None = None
+    """Another runtime the daemon knows, such as `runsc`."""
+
+    def __post_init__(self) -> None:
+        user, _, group = self.user.partition(":")
+        if not (user.isdigit() and group.isdigit()):
+            raise UsageError(f"user must be two numbers such as '1000:1000', not {self.user!r}")
+
+
+def host_config(hardening: Hardening, spec: SandboxSpec) -> dict[str, Any]:
+    """Return the arguments of `create_host_config`."""
+    limits = spec.limits
+    memory = limits.total_memory_mb * _MB
+    return {
+        "network_mode": hardening.network,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "pids_limit": limits.processes + _AGENTS_PROCESSES,
+        "mem_limit": memory,
+        # Memory and swap together: the same number means no swap.
+        "memswap_limit": memory,
+        "nano_cpus": round(hardening.cpus * 1e9),
+        "read_only": not hardening.writable_root,
+        "tmpfs": _folders_in_memory(hardening, limits, spec.workdir),
+        "binds": [f"{folder}:{folder}:ro" for folder in map(_host_folder, spec.readable)],
+        "ipc_mode": "private",
+        "shm_size": 16 * _MB,
+        "init": True,
+        "log_config": {"Type": "none", "Config": {}},
+        "ulimits": [_ulimit("nofile", limits.open_files + _AGENTS_FILES), _ulimit("core", 0)],
+        "auto_remove": True,
+        "runtime": hardening.runtime,
+    }
+
+
+def _host_folder(folder: Path) -> str:
+    if not folder.is_absolute() or ":" in str(folder) or not folder.is_dir():
+        raise UsageError(f"readable: {str(folder)!r} must be the absolute path of a folder, without a colon in it")
+    return str(folder)
+
+
+def _folders_in_memory(hardening: Hardening, limits: Limits, workdir: str) -> dict[str, str]:
+    """Return the folders that can be written to, with the quota shared out between them."""
+    place = PurePosixPath(workdir)
+    if not place.is_absolute() or len(place.parts) < 2:
+        raise UsageError(f"workdir must be an absolute path below the root, not {workdir!r}")
+    if hardening.writable_root:
+        return {}
+    if place == PurePosixPath("/tmp"):
+        return {"/tmp": _tmpfs(hardening.user, limits.disk_mb, limits.files)}
+    spare_mb, spare_files = max(1, limits.disk_mb // 4), max(1, limits.files // 4)
+    return {
+        str(place): _tmpfs(hardening.user, max(1, limits.disk_mb - spare_mb), max(1, limits.files - spare_files)),
+        "/tmp": _tmpfs(hardening.user, spare_mb, spare_files),
+    }
+
+
+def _tmpfs(user: str, size_mb: int, files: int) -> str:
+    uid, _, gid = user.partition(":")
+    return f"rw,exec,nosuid,nodev,size={size_mb}m,nr_inodes={files},uid={uid},gid={gid},mode=0700"
+
+
+def _ulimit(name: str, bound: int) -> dict[str, Any]:
+    return {"Name": name, "Soft": bound, "Hard": bound}

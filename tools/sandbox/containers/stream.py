@@ -1,0 +1,38 @@
+"""Taking apart the stream of a container: Docker puts eight bytes before each piece of stdout and of stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+HEADER = 8
+STDOUT = 1
+
+
+class Demultiplexer:
+    """Give it what arrives, cut anywhere; it hands on the pieces with the number of their stream."""
+
+    def __init__(self, take: Callable[[int, bytes], None]) -> None:
+        self._take = take
+        self._header = bytearray()
+        self._stream = 0
+        self._left = 0
+
+    def feed(self, data: bytes) -> None:
+        """Hand on all that is in `data`."""
+        view = memoryview(data)
+        while view:
+            if self._left == 0:
+                view = self._take_header(view)
+                continue
+            piece, view = view[: self._left], view[self._left :]
+            self._left -= len(piece)
+            self._take(self._stream, bytes(piece))
+
+    def _take_header(self, view: memoryview) -> memoryview:
+        missing = HEADER - len(self._header)
+        self._header += view[:missing]
+        if len(self._header) == HEADER:
+            self._stream = self._header[0]
+            self._left = int.from_bytes(self._header[4:], "big")
+            self._header.clear()
+        return view[missing:]

@@ -1,0 +1,75 @@
+"""Tar files, which images without python understand, from and to the archives of the agent. Nothing touches a disk."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import tarfile
+
+from agentgym.tools.sandbox.agent import archive
+
+_KINDS = {"file": tarfile.REGTYPE, "dir": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
+
+
+def from_archive(data: bytes) -> bytes:
+    """Return a tar file of the items of an archive."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for item in archive.split(data):
+            entry = tarfile.TarInfo(item.path)
+            entry.type = _KINDS[item.kind]
+            entry.mode = item.mode
+            if item.kind == "link":
+                entry.linkname = item.data.decode("utf-8", "surrogateescape")
+            else:
+                entry.size = len(item.data)
+            tar.addfile(entry, io.BytesIO(item.data) if item.kind == "file" else None)
+    return packed.getvalue()
+
+
+def to_archive(packed: bytes, max_bytes: int) -> bytes:
+    """Return an archive of the folders, regular files and links in a tar file.
+
+    Raises:
+        ValueError: If they hold more than `max_bytes`, or it is no tar file: what made it is not trusted.
+    """
+    items: list[archive.Item] = []
+    room = max_bytes
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
+            for entry in tar:
+                path = posixpath.normpath(entry.name)
+                kind = _kind(entry)
+                if path == "." or kind is None:
+                    continue
+                data = _content(tar, entry, kind, room)
+                room -= len(data) + len(path)
+                if room < 0:
+                    raise _TooMuch(f"it holds more than {max_bytes} bytes")
+                items.append(archive.Item(path, kind, entry.mode & 0o777, data))
+    except _TooMuch:
+        raise
+    except Exception as error:
+        raise ValueError(f"it cannot be packed: {error}") from None
+    return archive.join(items)
+
+
+class _TooMuch(ValueError):
+    pass
+
+
+def _kind(entry: tarfile.TarInfo) -> str | None:
+    """Return the kind; of two names for one file, the second is a file too, although tar only refers to the first."""
+    if entry.isdir():
+        return "dir"
+    if entry.issym():
+        return "link"
+    return "file" if entry.isfile() or entry.islnk() else None
+
+
+def _content(tar: tarfile.TarFile, entry: tarfile.TarInfo, kind: str, room: int) -> bytes:
+    if kind == "link":
+        return entry.linkname.encode("utf-8", "surrogateescape")
+    found = tar.extractfile(entry) if kind == "file" else None
+    # A sparse file can be far larger than the tar file that it is in.
+    return found.read(max(0, room) + 1) if found else b""

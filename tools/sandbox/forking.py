@@ -1,0 +1,101 @@
+"""What the two tiers have in common whose agents are forked by a zygote: one zygote for each kind of spec."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from agentgym.errors import UsageError
+from agentgym.tools.sandbox import interpreter, trial, users
+from agentgym.tools.sandbox.backend import Launched, Probe
+from agentgym.tools.sandbox.protection import Protection, Threat
+from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.view import view
+from agentgym.tools.sandbox.zygote import Zygote
+
+_MAX_ZYGOTES = 8
+
+
+class ForkingBackend:
+    """Keeps zygotes, by what their sandboxes have in common; the least recently used one without sandboxes goes."""
+
+    tier: ClassVar[Tier]
+    protections: ClassVar[Mapping[Threat, Protection]]
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._zygotes: OrderedDict[tuple[object, ...], Zygote] = OrderedDict()
+        self._closed = False
+
+    def probe(self) -> Probe:
+        """Make a sandbox and try in it what it must hold."""
+        return trial.probe(self)
+
+    def start(self, spec: SandboxSpec) -> Launched:
+        """Fork an agent."""
+        if spec.image is not None:
+            raise UsageError(f"the {self.tier} backend has no images; spec.image={spec.image!r} needs backend='docker'")
+        template = None if spec.template is None else os.path.realpath(spec.template)
+        if template is not None and not os.path.isdir(template):
+            raise UsageError(f"template={str(spec.template)!r} is no folder")
+        request = {"limits": spec.limits.to_dict(), "template": template, **self.request(spec)}
+        workdir = self.workdir(spec, request)
+        endpoint, running = self._zygote(spec).start(request)
+        return Launched(endpoint, running.kill, workdir, self.settings(spec, workdir))
+
+    def close(self) -> None:
+        """End all zygotes, and with them all sandboxes."""
+        with self._lock:
+            self._closed = True
+            zygotes = list(self._zygotes.values())
+            self._zygotes.clear()
+        for zygote in zygotes:
+            zygote.close()
+
+    def request(self, spec: SandboxSpec) -> dict[str, Any]:
+        """Return what a new sandbox has for itself."""
+        return {}
+
+    def workdir(self, spec: SandboxSpec, request: Mapping[str, Any]) -> str:
+        """Return where a new sandbox's workspace will be."""
+        return spec.workdir
+
+    def settings(self, spec: SandboxSpec, workdir: str) -> Mapping[str, Any]:
+        """Return an agent's settings."""
+        raise NotImplementedError
+
+    def program(self) -> str:
+        """Return the interpreter of the zygotes."""
+        return interpreter.executable()
+
+    def _zygote(self, spec: SandboxSpec) -> Zygote:
+        key = (spec.preload, spec.readable, spec.workdir)
+        with self._lock:
+            if self._closed:
+                raise UsageError(f"the {self.tier} backend is closed")
+            zygote = self._zygotes.get(key)
+            if zygote is not None and not zygote.alive:
+                zygote.close()
+                zygote = None
+            if zygote is None:
+                zygote = self._zygotes[key] = Zygote(self.zygote_settings(spec), self.program())
+            self._zygotes.move_to_end(key)
+            return zygote
+
+    def zygote_settings(self, spec: SandboxSpec) -> dict[str, Any]:
+        """Return the settings of a zygote whose sandboxes suit a spec."""
+        seen = view(spec.preload, spec.readable, self.program())
+        return {
+            "tier": str(self.tier),
+            "uid": users.fresh_user(),
+            "program": self.program(),
+            "workdir": spec.workdir,
+            "preload": list(spec.preload),
+            "paths": list(seen.import_paths),
+            "shown": list(seen.shown),
+            "hidden": list(seen.hidden),
+            "late": list(seen.late),
+        }

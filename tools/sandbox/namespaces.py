@@ -1,0 +1,42 @@
+"""The strongest tier without a daemon: namespaces, an own file system, Landlock, seccomp, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentgym.tools.sandbox import interpreter
+from agentgym.tools.sandbox.forking import ForkingBackend
+from agentgym.tools.sandbox.protection import Protection, Threat, held, partly
+from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+
+_PROTECTIONS: Mapping[Threat, Protection] = {
+    Threat.FILES: held("a file system of its own; of the host only programs and libraries, read-only; Landlock"),
+    Threat.NETWORK: held("a network namespace without interfaces; sockets are refused by seccomp"),
+    Threat.PROCESSES: held("a process namespace of its own"),
+    Threat.ENVIRONMENT: held("started by exec with a clean environment; the host's processes are not visible"),
+    Threat.PRIVILEGE: held("an ordinary user without capabilities in a user namespace; no_new_privs"),
+    Threat.KERNEL: held("seccomp refuses mounts, namespaces, tracing, keys, io_uring, bpf and their like"),
+    Threat.MEMORY: held("limit on address space"),
+    Threat.TOTAL_MEMORY: partly("looked at ten times a second"),
+    Threat.CPU: held("limits on processor and wall time, ended by SIGKILL"),
+    Threat.FORKS: held("limit on processes, counted for each sandbox"),
+    Threat.DISK: held("the workspace is a tmpfs of limited size"),
+    Threat.INODES: held("the workspace is a tmpfs with a limited number of files"),
+    Threat.DAEMONS: held("all processes of the namespace are killed after each run"),
+    Threat.NEIGHBOURS: held("no namespace is shared with another sandbox"),
+}
+
+
+class NamespacesBackend(ForkingBackend):
+    """Starts sandboxes of Linux namespaces."""
+
+    tier = Tier.NAMESPACES
+    protections = _PROTECTIONS
+
+    def settings(self, spec: SandboxSpec, workdir: str) -> Mapping[str, object]:
+        """Return an agent's settings."""
+        return {
+            "workdir": workdir,
+            "environment": interpreter.environment(home="/tmp", tmp="/tmp", links="/run/bin"),
+            "limits": spec.limits.to_dict(),
+        }

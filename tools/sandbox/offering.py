@@ -1,0 +1,77 @@
+"""The sandboxes that a server offers: those of this process's own pool, reached by whole frames."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.sandbox import registry
+from agentgym.tools.sandbox.agent import wire
+from agentgym.tools.sandbox.backend import Backend, Launched
+from agentgym.tools.sandbox.channel import BlockingChannel, ChannelBroken
+from agentgym.tools.sandbox.pool import default_pool
+from agentgym.tools.sandbox.pump import decode
+from agentgym.tools.sandbox.serve import Offer
+from agentgym.tools.sandbox.spec import SandboxSpec
+
+_GRACE_S = 30.0
+_MAX_ANSWER_BYTES = 1 << 29
+
+
+def offer_of(backend: str) -> Offer:
+    """Return what a server with this backend offers.
+
+    Raises:
+        InfrastructureError: If it does not work on this machine.
+    """
+    chosen = registry.choose(backend, SandboxSpec(), False)
+    return Offer(
+        tier=chosen.tier,
+        notes=registry.notes(chosen),
+        protections=chosen.protections,
+        make=lambda spec: _tunnel(registry.choose(backend, spec, False), spec),
+    )
+
+
+def _tunnel(chosen: Backend, spec: SandboxSpec) -> _Tunnel:
+    launched = default_pool()._take(chosen, spec)
+    notes = registry.notes(chosen)
+    return _Tunnel(launched, f"{notes}; {launched.notes}" if launched.notes else notes)
+
+
+class _Tunnel:
+    """One sandbox whose driver is elsewhere."""
+
+    def __init__(self, launched: Launched, notes: str) -> None:
+        self.workdir = launched.workdir
+        self.notes = notes
+        self._busy = threading.Lock()
+        self._launched = launched
+        self._channel = BlockingChannel(launched.endpoint)
+
+    def exchange(self, frame: bytes) -> bytes:
+        """Pass a request on and return the answer; an agent that stays silent is given up.
+
+        Raises:
+            InfrastructureError: If the sandbox has ended.
+        """
+        try:
+            header, _ = decode(frame)
+            limits = header.get("limits")
+            wall_s = float(limits["wall_s"]) if isinstance(limits, dict) else 0.0
+            with self._busy:
+                return wire.encode(*self._channel.exchange(frame, wall_s + _GRACE_S, _MAX_ANSWER_BYTES))
+        except ChannelBroken as error:
+            raise InfrastructureError(str(error)) from error
+        except (wire.BadFrame, ValueError, LookupError, TypeError) as error:
+            return wire.encode({"error": "invalid", "message": f"not a request: {error}"})
+
+    def close(self) -> None:
+        """End the sandbox; a request that is under way fails."""
+        with contextlib.suppress(OSError):
+            self._launched.endpoint.shutdown(socket.SHUT_RDWR)
+        self._launched.kill()
+        with self._busy:
+            self._launched.endpoint.close()

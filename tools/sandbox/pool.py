@@ -1,0 +1,252 @@
+"""Opening sandboxes: taken from those made ahead in the background, so that nobody waits for one to start."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+import threading
+import weakref
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.sandbox import registry
+from agentgym.tools.sandbox.backend import START_TIMEOUT_S, Backend, Launched, SandboxStartFailed
+from agentgym.tools.sandbox.channel import ChannelBroken, greet
+from agentgym.tools.sandbox.sandbox import AsyncSandbox, Sandbox, connect, connect_async
+from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+
+SPARE = 4
+"""Sandboxes made ahead of each kind that was asked for more than once."""
+_AT_MOST = {Tier.DOCKER: 2, Tier.REMOTE: 0}
+"""Tiers of which an idle sandbox is dear."""
+_KINDS = 4
+"""Kinds of sandboxes that are kept ready; the least recently used gives way."""
+
+
+@dataclass
+class _Kind:
+    backend: Backend
+    spec: SandboxSpec
+    ready: deque[Launched] = field(default_factory=deque)
+    starting: int = 0
+    taken: int = 0
+
+
+class SandboxPool:
+    """Hands out fresh sandboxes and makes new ones ahead. A used sandbox is never handed out again.
+
+    Args:
+        spare: Sandboxes of each kind kept ready; 0 makes every one when it is asked for.
+        makers: Threads that make them.
+    """
+
+    def __init__(self, spare: int = SPARE, makers: int = 2):
+        if spare < 0 or makers < 1:
+            raise UsageError(f"spare={spare!r} must not be negative, makers={makers!r} at least 1")
+        self._spare = spare
+        self._makers = makers
+        self._reset()
+        _pools.add(self)
+
+    def open(self, spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False) -> Sandbox:
+        """Return a fresh sandbox."""
+        spec = spec or SandboxSpec()
+        chosen = registry.choose(backend, spec, allow_weak)
+        launched = self._take(chosen, spec)
+        sandbox = connect(launched, spec, chosen.tier, registry.notes(chosen, launched.notes))
+        self._given.add(sandbox.core)
+        return sandbox
+
+    async def open_async(
+        self, spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
+    ) -> AsyncSandbox:
+        """Return a fresh sandbox whose methods are coroutines for the running loop."""
+        spec = spec or SandboxSpec()
+        chosen = await asyncio.to_thread(registry.choose, backend, spec, allow_weak)
+        launched = await asyncio.to_thread(self._take, chosen, spec)
+        sandbox = connect_async(launched, spec, chosen.tier, registry.notes(chosen, launched.notes))
+        self._given.add(sandbox)
+        return sandbox
+
+    def close(self) -> None:
+        """End every sandbox made by this pool. Safe to call twice."""
+        with self._change:
+            self._closed = True
+            idle = [launched for kind in self._kinds.values() for launched in kind.ready]
+            self._kinds.clear()
+            self._change.notify_all()
+            threads = list(self._threads)
+        for launched in idle:
+            _end(launched)
+        for core in list(self._given):
+            core.end("the pool was closed")
+        for thread in threads:
+            thread.join(START_TIMEOUT_S)
+
+    def _take(self, backend: Backend, spec: SandboxSpec) -> Launched:
+        kind = self._kind(backend, spec)
+        while True:
+            with self._change:
+                launched = kind.ready.popleft() if kind.ready else None
+                self._change.notify()
+            if launched is None:
+                return _start(backend, spec)
+            if _alive(launched):
+                return launched
+            _end(launched)
+
+    def _kind(self, backend: Backend, spec: SandboxSpec) -> _Kind:
+        key = _key(backend, spec)
+        with self._change:
+            if self._closed:
+                raise UsageError("this pool of sandboxes is closed")
+            kind = self._kinds.setdefault(key, _Kind(backend, spec))
+            kind.taken += 1
+            self._kinds.move_to_end(key)
+            old = self._kinds.popitem(last=False)[1] if len(self._kinds) > _KINDS else None
+            if kind.taken > 1 and self._wanted(kind):
+                self._start_makers()
+        for launched in old.ready if old is not None else ():
+            _end(launched)
+        return kind
+
+    def _start_makers(self) -> None:
+        while len(self._threads) < self._makers:
+            thread = threading.Thread(target=self._make, name="agentgym-sandboxes", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _make(self) -> None:
+        """Start sandboxes where some are missing, until the pool is closed."""
+        while True:
+            with self._change:
+                kind = self._missing()
+                while kind is None:
+                    if self._closed:
+                        return
+                    self._change.wait()
+                    kind = self._missing()
+                kind.starting += 1
+            try:
+                launched = _start(kind.backend, kind.spec)
+            except Exception:  # whoever opens the next one meets the same error in its own thread
+                launched = None
+            with self._change:
+                kind.starting -= 1
+                wanted = not self._closed and kind in self._kinds.values()
+                if launched is None:
+                    kind.taken = 0
+                elif wanted:
+                    kind.ready.append(launched)
+            if launched is not None and not wanted:
+                _end(launched)
+
+    def _missing(self) -> _Kind | None:
+        for kind in reversed(self._kinds.values()):
+            if kind.taken > 1 and len(kind.ready) + kind.starting < self._wanted(kind) and not self._closed:
+                return kind
+        return None
+
+    def _wanted(self, kind: _Kind) -> int:
+        return min(self._spare, _AT_MOST.get(kind.backend.tier, self._spare))
+
+    def _reset(self) -> None:
+        self._change = threading.Condition()
+        self._kinds: OrderedDict[str, _Kind] = OrderedDict()
+        self._given: weakref.WeakSet[AsyncSandbox] = weakref.WeakSet()
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+
+
+def _key(backend: Backend, spec: SandboxSpec) -> str:
+    """Return what two sandboxes must have in common to stand in for each other; each run brings its own limits."""
+    limits = spec.limits
+    totals = (limits.total_memory_mb, limits.disk_mb, limits.files, limits.processes, limits.file_mb)
+    parts = (totals, spec.template, spec.image, spec.workdir, spec.preload, spec.readable)
+    return f"{id(backend)}|" + json.dumps(parts, default=str)
+
+
+def _start(backend: Backend, spec: SandboxSpec) -> Launched:
+    launched = backend.start(spec)
+    try:
+        hello = greet(launched.endpoint, launched.settings, START_TIMEOUT_S)
+        launched.notes = "; ".join(str(note) for note in (launched.notes, hello.get("notes")) if note)
+    except ChannelBroken as error:
+        _end(launched)
+        raise SandboxStartFailed(f"the {backend.tier} sandbox did not start: {error}") from error
+    except BaseException:
+        _end(launched)
+        raise
+    return launched
+
+
+def _alive(launched: Launched) -> bool:
+    """Whether an idle agent still holds its end of the connection (it says nothing unasked)."""
+    try:
+        launched.endpoint.setblocking(False)
+        launched.endpoint.recv(1)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _end(launched: Launched) -> None:
+    launched.endpoint.close()
+    try:
+        launched.kill()
+    except InfrastructureError:
+        pass
+
+
+_pools: weakref.WeakSet[SandboxPool] = weakref.WeakSet()
+_default_lock = threading.Lock()
+_default: SandboxPool | None = None
+
+
+def default_pool() -> SandboxPool:
+    """Return the pool of this process."""
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = SandboxPool()
+        return _default
+
+
+def open_sandbox(spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False) -> Sandbox:
+    """Open a fresh sandbox from the pool of this process.
+
+    Args:
+        spec: What it starts from.
+        backend: A tier's name, `"auto"` for the best that works on this machine, or a backend of your own making.
+        allow_weak: Whether the tier that does not hold malicious code may be used.
+    """
+    return default_pool().open(spec, backend=backend, allow_weak=allow_weak)
+
+
+async def open_sandbox_async(
+    spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
+) -> AsyncSandbox:
+    """Open a fresh sandbox whose methods are coroutines; see `open_sandbox`."""
+    return await default_pool().open_async(spec, backend=backend, allow_weak=allow_weak)
+
+
+def _after_fork_in_child() -> None:
+    global _default_lock
+    _default_lock = threading.Lock()
+    for pool in _pools:
+        pool._reset()
+
+
+def _at_exit() -> None:
+    for pool in list(_pools):
+        pool.close()
+    registry.close_backends()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_at_exit)

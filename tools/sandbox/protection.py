@@ -1,0 +1,70 @@
+"""What a sandbox protects from, and how well: the rows of every backend's table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Threat(StrEnum):
+    """What model-written code may try, or do by mistake."""
+
+    FILES = "files"
+    """Reading or changing files of the host."""
+    NETWORK = "network"
+    """Reaching anything over a socket."""
+    PROCESSES = "processes"
+    """Seeing, signalling or tracing processes that are not its own."""
+    ENVIRONMENT = "environment"
+    """Reading the host's environment variables or the driver's memory."""
+    PRIVILEGE = "privilege"
+    """Becoming root, or using what only root may."""
+    KERNEL = "kernel"
+    """Reaching rarely used, risky system calls."""
+    MEMORY = "memory"
+    """One process that takes much memory."""
+    TOTAL_MEMORY = "total_memory"
+    """Many processes that take much memory together."""
+    CPU = "cpu"
+    """Never ending."""
+    FORKS = "forks"
+    """Processes without number."""
+    DISK = "disk"
+    """Filling the disk."""
+    INODES = "inodes"
+    """Files without number."""
+    DAEMONS = "daemons"
+    """Processes that outlive the run."""
+    NEIGHBOURS = "neighbours"
+    """Reaching another sandbox."""
+
+
+class Held(StrEnum):
+    """How well a threat is held."""
+
+    HELD = "held"
+    PARTLY = "partly"
+    OPEN = "not held"
+
+
+@dataclass(frozen=True)
+class Protection:
+    """One row of a table: how well a threat is held, and by what (or why not)."""
+
+    held: Held
+    how: str
+
+
+def held(how: str) -> Protection:
+    """Return a row for a threat that is held."""
+    return Protection(Held.HELD, how)
+
+
+def partly(how: str) -> Protection:
+    """Return a row for a threat that is held with exceptions."""
+    return Protection(Held.PARTLY, how)
+
+
+def not_held(how: str) -> Protection:
+    """Return a row for a threat that is not held."""
+    return Protection(Held.OPEN, how)

@@ -1,0 +1,164 @@
+"""The connection to a machine that runs `agentgym serve sandbox`: frames of the agent's protocol over HTTP."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.tools.sandbox.pump import SandboxGone, decode
+from agentgym.tools.sandbox.spec import SandboxSpec
+
+if TYPE_CHECKING:
+    import httpx
+
+_CONNECT_S = 10.0
+_CALL_S = 30.0
+_CREATE_S = 180.0
+_GRACE_S = 60.0
+"""Above a run's own limit: the server ends the run itself."""
+
+
+class Remote:
+    """A server and the sandboxes opened there. Tells it from time to time that they are still wanted."""
+
+    def __init__(self, url: str, token: str) -> None:
+        require("httpx", "serve")
+        import httpx
+
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"the server must be given as http://host:port, not {url!r}")
+        self.url = url.rstrip("/")
+        self._client = httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(_CALL_S, connect=_CONNECT_S),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            trust_env=False,
+        )
+        self._open: set[str] = set()
+        self._lock = threading.Lock()
+        self._calls = threading.Condition()
+        self._under_way = 0
+        self._closed = False
+        self._renewing: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._about: dict[str, Any] | None = None
+
+    def about(self) -> dict[str, Any]:
+        """Return what the server says of itself: tier, notes, limits."""
+        if self._about is None:
+            self._about = self._call("GET", "/").json()
+        return self._about
+
+    def open(self, spec: SandboxSpec) -> dict[str, str]:
+        """Open a sandbox there; return its `id`, `workdir` and `notes`. Files are not part of this."""
+        wanted = {
+            "limits": spec.limits.to_dict(),
+            "image": spec.image,
+            "workdir": spec.workdir,
+            "preload": list(spec.preload),
+            "environment": dict(spec.environment),
+        }
+        self.about()
+        opened = self._call("POST", "/sandboxes", json=wanted, timeout=_CREATE_S).json()
+        with self._lock:
+            self._open.add(opened["id"])
+            if self._renewing is None:
+                self._renewing = threading.Thread(
+                    target=_renew_always, args=(weakref.ref(self), self._stop), name="agentgym-renew", daemon=True
+                )
+                self._renewing.start()
+        return opened
+
+    def exchange(self, name: str, frame: bytes) -> bytes:
+        """Send a request to a sandbox and return the answer.
+
+        Raises:
+            SandboxGone: If the run ended its own sandbox.
+            InfrastructureError: If the server is not there, or closed the sandbox.
+        """
+        header, _ = decode(frame)
+        wall_s = header.get("limits", {}).get("wall_s", 0)
+        answer = self._call("POST", f"/sandboxes/{name}/frames", content=frame, timeout=wall_s + _GRACE_S)
+        return answer.content
+
+    def close_sandbox(self, name: str) -> None:
+        """Close a sandbox; if the server cannot be reached, it closes it by itself after a while."""
+        with self._lock:
+            self._open.discard(name)
+        try:
+            self._call("DELETE", f"/sandboxes/{name}")
+        except (InfrastructureError, SandboxGone):
+            return
+
+    def close(self) -> None:
+        """Close all that is open and the connection."""
+        self._stop.set()
+        for name in list(self._open):
+            self.close_sandbox(name)
+        with self._calls:
+            self._closed = True
+            self._calls.wait_for(lambda: self._under_way == 0, _CALL_S)
+        self._client.close()
+
+    def renew(self) -> float:
+        """Tell the server that the open sandboxes are still wanted; return after how long to do it again."""
+        with self._lock:
+            names = list(self._open)
+        try:
+            if names:
+                self._call("POST", "/renew", json={"ids": names})
+            return self.about()["silent_s"] / 4
+        except (InfrastructureError, UsageError):
+            # The next request will tell whoever uses the sandboxes.
+            return 1.0
+
+    def _call(self, method: str, path: str, *, timeout: float = _CALL_S, **content: Any) -> httpx.Response:
+        with self._calls:
+            if self._closed:
+                raise InfrastructureError(f"the connection to {self.url} was closed")
+            self._under_way += 1
+        try:
+            answer = self._asked(method, path, timeout, content)
+        finally:
+            with self._calls:
+                self._under_way -= 1
+                self._calls.notify_all()
+        if answer.is_success:
+            return answer
+        problem = f"{self.url} says: {_detail(answer)}"
+        if answer.status_code == 410:
+            raise SandboxGone(problem)
+        if answer.status_code in (400, 401, 413):
+            raise UsageError(problem)
+        raise InfrastructureError(problem)
+
+    def _asked(self, method: str, path: str, timeout_s: float, content: dict[str, Any]) -> httpx.Response:
+        import httpx
+
+        patience = httpx.Timeout(timeout_s, connect=_CONNECT_S)
+        try:
+            return self._client.request(method, path, timeout=patience, **content)
+        except httpx.HTTPError as error:
+            raise InfrastructureError(f"{method} {self.url}{path}: {type(error).__name__}: {error}") from error
+
+
+def _renew_always(remote: weakref.ref[Remote], stop: threading.Event) -> None:
+    """Renew until the backend is closed or forgotten."""
+    pause_s = 1.0
+    while not stop.wait(pause_s):
+        alive = remote()
+        if alive is None:
+            return
+        pause_s = alive.renew()
+        del alive
+
+
+def _detail(answer: httpx.Response) -> str:
+    try:
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = answer.text[:300]
+    return f"{detail} ({answer.status_code})"

@@ -1,0 +1,141 @@
+"""The weakest tier: an ordinary process with resource limits. For code that is trusted not to be malicious."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentgym.tools.sandbox import bundle, interpreter, users
+from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
+from agentgym.tools.sandbox.protection import Protection, Threat, held, not_held, partly
+from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+
+_PROTECTIONS: Mapping[Threat, Protection] = {
+    Threat.FILES: not_held("runs have the rights of the user that runs this process"),
+    Threat.NETWORK: not_held("runs can open sockets"),
+    Threat.PROCESSES: not_held("runs see and can signal this user's other processes"),
+    Threat.ENVIRONMENT: partly("runs start with a clean environment, but can read that of this user's processes"),
+    Threat.PRIVILEGE: not_held("runs have the rights of the user that runs this process"),
+    Threat.KERNEL: not_held("no system call is refused"),
+    Threat.MEMORY: held("limit on address space"),
+    Threat.TOTAL_MEMORY: partly("looked at ten times a second"),
+    Threat.CPU: held("limits on processor and wall time, ended by SIGKILL"),
+    Threat.FORKS: partly("looked at ten times a second"),
+    Threat.DISK: partly("limit on the size of a file; the workspace as a whole is looked at ten times a second"),
+    Threat.INODES: partly("looked at ten times a second"),
+    Threat.DAEMONS: partly("orphans come back to the agent, which ends them after each run"),
+    Threat.NEIGHBOURS: not_held("all sandboxes run as the same user"),
+}
+
+
+class RlimitsBackend:
+    """Starts one agent process per sandbox."""
+
+    tier = Tier.RLIMITS
+    protections = _PROTECTIONS
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[int, _Running] = {}
+
+    def probe(self) -> Probe:
+        """Say that it works: an ordinary process can always be started."""
+        return Probe(self.tier, True, "ordinary processes with resource limits", self.protections)
+
+    def start(self, spec: SandboxSpec) -> Launched:
+        """Start an agent in a temporary folder."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                running = _Running(spec, theirs)
+            except OSError as error:
+                ours.close()
+                raise SandboxStartFailed(f"cannot start an agent: {error}") from error
+        with self._lock:
+            self._running[id(running)] = running
+        settings = {
+            "workdir": running.workdir,
+            "environment": interpreter.environment(home=running.tmp, tmp=running.tmp, links=running.links),
+            "limits": spec.limits.to_dict(),
+            "preload": list(spec.preload),
+            "watched": [running.workdir, running.tmp],
+            "process_limit": running.uid is not None,
+            "uid": running.uid,
+        }
+        return Launched(ours, lambda: self._end(running), running.workdir, settings)
+
+    def close(self) -> None:
+        """End every agent."""
+        with self._lock:
+            running = list(self._running.values())
+        for each in running:
+            self._end(each)
+
+    def _end(self, running: _Running) -> None:
+        running.kill()
+        with self._lock:
+            self._running.pop(id(running), None)
+
+
+class _Running:
+    """One agent process and its folders."""
+
+    def __init__(self, spec: SandboxSpec, control: socket.socket):
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._top = Path(tempfile.mkdtemp(prefix="agentgym-sandbox-"))
+        self.workdir, self.tmp = str(self._top / "work"), str(self._top / "tmp")
+        self.uid = users.fresh_user() if os.geteuid() == 0 else None
+        self._program = interpreter.executable() if self.uid is None else interpreter.for_everybody()
+        self.links = interpreter.make_links(str(self._top / "bin"), self._program)
+        os.mkdir(self.tmp)
+        if spec.template is None:
+            os.mkdir(self.workdir)
+        else:
+            shutil.copytree(spec.template, self.workdir, symlinks=True)
+        if self.uid is not None:
+            self._give_to(self.uid)
+        self._process: subprocess.Popen[bytes] | None = self._spawn(control)
+
+    def _give_to(self, uid: int) -> None:
+        self._top.chmod(0o711)
+        for folder, names, files in os.walk(self._top):
+            for path in (folder, *(os.path.join(folder, name) for name in (*names, *files))):
+                os.chown(path, uid, uid, follow_symlinks=False)
+
+    def _spawn(self, control: socket.socket) -> subprocess.Popen[bytes]:
+        """Start the interpreter; its program comes on stdin, as it is too long for an argument."""
+        program = bundle.agent_program(control.fileno(), control.fileno()).encode()
+        process = subprocess.Popen(
+            [self._program, "-I", "-S", "-c", "import sys; exec(sys.stdin.buffer.read())"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(control.fileno(),),
+            cwd=self._top,
+            env=interpreter.environment(home=self.tmp, tmp=self.tmp, links=self.links),
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        with process.stdin as stdin:
+            stdin.write(program)
+        return process
+
+    def kill(self) -> None:
+        """End the agent (which ends what it started when its connection closes) and remove the folders."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None or os.getpid() != self._owner:
+            return
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        subprocess.run(["rm", "-rf", "--", str(self._top)], stderr=subprocess.DEVNULL, check=False)

@@ -1,0 +1,175 @@
+"""The driver's end of a zygote: start it, hand it connections of new sandboxes, end them, end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from agentgym.tools.sandbox import bundle, interpreter
+from agentgym.tools.sandbox.agent.zygote import MAX_MESSAGE
+from agentgym.tools.sandbox.backend import SandboxStartFailed
+
+_READY_S = 60.0
+_END_S = 10.0
+
+
+class Zygote:
+    """A running fork server. Safe to use from several threads.
+
+    Args:
+        settings: What `agent/zygote.py` and its walls want to know.
+        program: The interpreter that it runs.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], program: str):
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._numbers = count(1)
+        self._process, self._socket = _start(settings, program)
+        try:
+            self.notes = self._await_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the process that was started."""
+        return self._process.pid
+
+    def start(self, request: Mapping[str, Any]) -> tuple[socket.socket, Running]:
+        """Start an agent; return the driver's end of its connection and what ends it."""
+        ours, theirs = socket.socketpair()
+        read, write = os.pipe()
+        running = Running(self, next(self._numbers), read)
+        message = json.dumps({"op": "start", "id": running.number, **request}).encode()
+        try:
+            if len(message) > MAX_MESSAGE:
+                raise SandboxStartFailed(f"the description of the sandbox has {len(message)} bytes, too many to send")
+            with self._lock:
+                socket.send_fds(self._socket, [message], [theirs.fileno(), write])
+        except OSError as error:
+            ours.close()
+            running.forget()
+            raise SandboxStartFailed(f"the zygote is gone: {error}") from error
+        finally:
+            theirs.close()
+            os.close(write)
+        return ours, running
+
+    def end(self, number: int) -> None:
+        """Ask for the end of a sandbox."""
+        if os.getpid() != self._owner:
+            return
+        try:
+            with self._lock:
+                self._socket.send(json.dumps({"op": "end", "id": number}).encode())
+        except OSError:
+            return  # the zygote is gone, and its sandboxes with it
+
+    def close(self) -> None:
+        """End it and all its sandboxes."""
+        if os.getpid() != self._owner:
+            return
+        with self._lock:
+            self._socket.close()
+        try:
+            self._process.wait(timeout=_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _await_ready(self) -> str:
+        self._socket.settimeout(_READY_S)
+        try:
+            answer = json.loads(self._socket.recv(MAX_MESSAGE) or b"{}")
+        except TimeoutError:
+            raise SandboxStartFailed(f"the zygote was not ready within {_READY_S:g} s") from None
+        except (OSError, ValueError) as error:
+            raise SandboxStartFailed(f"the zygote did not start: {error}") from error
+        self._socket.settimeout(None)
+        if "ready" not in answer:
+            raise SandboxStartFailed(str(answer.get("error", "the zygote ended while it started")))
+        return str(answer["notes"])
+
+
+class Running:
+    """A sandbox of a zygote, to be ended."""
+
+    def __init__(self, zygote: Zygote, number: int, done: int):
+        self.number = number
+        self._zygote = zygote
+        self._lock = threading.Lock()
+        self._done: int | None = done
+
+    def kill(self) -> None:
+        """End the sandbox, and wait until nothing of it is left."""
+        with self._lock:
+            done, self._done = self._done, None
+        if done is None:
+            return
+        self._zygote.end(self.number)
+        poll = select.poll()
+        poll.register(done, 0)  # the zygote's end of this pipe is closed once everything is gone
+        until = time.monotonic() + _END_S
+        while not poll.poll(100) and time.monotonic() < until:
+            pass
+        os.close(done)
+
+    def forget(self) -> None:
+        """Give up the descriptor of a sandbox that was never started."""
+        with self._lock:
+            done, self._done = self._done, None
+        if done is not None:
+            os.close(done)
+
+
+def _start(settings: Mapping[str, Any], program: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    alive = os.pidfd_open(os.getpid())
+    source = (
+        f"{bundle.agent_source()}\nfrom agentgym.tools.sandbox.agent.zygote import main\n"
+        f"main({theirs.fileno()}, {alive}, {dict(settings)!r})\n"
+    )
+    try:
+        process = subprocess.Popen(
+            [program, "-I", "-S", "-c", "import sys; exec(sys.stdin.buffer.read())"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), alive, *settings.get("held", ())),
+            cwd="/",
+            env=_environment(program),
+            start_new_session=True,
+        )
+    except OSError as error:
+        ours.close()
+        raise SandboxStartFailed(f"cannot start {program!r}: {error}") from error
+    finally:
+        theirs.close()
+        os.close(alive)
+    assert process.stdin is not None
+    try:
+        with process.stdin as stdin:
+            stdin.write(source.encode())
+    except BrokenPipeError:
+        pass  # it ended; what it did not say is missed next
+    return process, ours
+
+
+def _environment(program: str) -> dict[str, str]:
+    environment = interpreter.environment(home="/tmp", tmp="/tmp", links=os.path.dirname(program))
+    return {name: value for name, value in environment.items() if name != "PYTHONUNBUFFERED"}
