@@ -10,7 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from agentgym.doctor_command import doctor
 from agentgym.errors import AgentGymError, UsageError, require
+from agentgym.serve_command import serve_app
+from agentgym.tasks_command import tasks_app
 
 
 class _Commands(TyperGroup):
@@ -122,35 +125,6 @@ def check(
 
 
 @app.command()
-def tasks(
-    env: EnvName,
-    split: Annotated[str, typer.Option(help="The split to take them from.")] = "test",
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many.")] = 20,
-    out: Annotated[Path | None, typer.Option(help="Write a manifest that pins these tasks exactly.")] = None,
-    settings: Settings = None,
-) -> None:
-    """Show the tasks of an environment, or write them to a manifest."""
-    from rich.console import Console
-
-    from agentgym.listing import tasks_table
-    from agentgym.options import choose_tasks, make_env, parse_settings
-    from agentgym.task import write_manifest
-
-    made = make_env(env, parse_settings(settings or []))
-    try:
-        chosen = choose_tasks(made, split, number)
-    finally:
-        made.close()
-    if out is None:
-        Console().print(tasks_table(chosen))
-        return
-    if not out.parent.is_dir():
-        raise UsageError(f"there is no folder {str(out.parent)!r} to write {out.name!r} to")
-    write_manifest(out, chosen)
-    typer.echo(f"Wrote {len(chosen)} tasks to {out}")
-
-
-@app.command()
 def play(
     env: EnvName,
     settings: Settings = None,
@@ -259,3 +233,8 @@ def replay(
 
     if not replay_file(file, tasks):
         raise typer.Exit(1)
+
+
+app.command()(doctor)
+app.add_typer(serve_app, name="serve")
+app.add_typer(tasks_app, name="tasks")

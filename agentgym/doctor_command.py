@@ -82,17 +82,9 @@ def doctor(
 def examine() -> Report:
     """Look at this machine; every sandbox is tried for real."""
     from agentgym.tools.sandbox import backends
-    from agentgym.tools.sandbox.registry import AUTOMATIC, WEAK
+    from agentgym.tools.sandbox.registry import WEAK, automatic
 
-    probes = backends()
-    working = [probe.tier for probe in probes if probe.works]
-    return Report(
-        facts=facts(),
-        missing=missing_extras(),
-        probes=probes,
-        chosen=next((tier for tier in AUTOMATIC if tier in working), None),
-        weak=WEAK,
-    )
+    return Report(facts=facts(), missing=missing_extras(), probes=backends(), chosen=automatic(), weak=WEAK)
 
 
 def clean_up() -> list[str]:

@@ -67,9 +67,10 @@ def verdict(env: CodeEnv, task: Task, source: str) -> tuple[str, str]:
 
 def plainly(task: Task, source: str) -> str:
     """Return the verdict of the check itself, in one process with the program; honest programs only."""
-    check = task.gold["check"]
-    # What the task brings along comes last: a program does not change what it is tested with.
-    program = f"{source}\n{task.data.get('prelude', '')}\n{check}\ncheck({task.data['entry_point']})\n"
+    check, prelude, name = task.gold["check"], task.data.get("prelude", ""), task.data["entry_point"]
+    # In one process, but not in one namespace: a program does not change the helpers that it is tested with.
+    program = f"mine, theirs = {{}}, {{}}\nexec({prelude + source!r}, mine)\nexec({prelude!r}, theirs)\n"
+    program += f"theirs[{name!r}] = mine[{name!r}]\nexec({check!r}, theirs)\ntheirs['check'](mine[{name!r}])\n"
     with open_sandbox() as sandbox:
         return "passes" if sandbox.exec(code=program).ok else "fails"
 

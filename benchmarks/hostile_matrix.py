@@ -37,12 +37,12 @@ def attempt(tier: Tier, host: Host) -> list[dict[str, Any]]:
     """Carry out every attack on a backend; one row for each."""
     if reason := why_not(tier):
         return [_row(tier, attack, "n.a.", why=reason) for attack in ATTACKS]
-    where, rows = Place(tier), []
+    where, rows = Place(tier, host), []
     for attack in ATTACKS:
         if declared := where.declared(attack):
             rows.append(_row(tier, attack, "not held (declared)", why=declared))
             continue
-        verdict = where.strike(attack, host)
+        verdict = where.strike(attack)
         outcome = "not held" if verdict.problems else "held"
         why = "; ".join(verdict.problems).replace(str(host.folder), "CANARIES").replace("/tmp/", "")
         rows.append(_row(tier, attack, outcome, why=why[:500], ended=verdict.ended, seconds=verdict.seconds))

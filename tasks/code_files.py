@@ -118,7 +118,7 @@ def _quixbugs_folder(folder: Path) -> Iterator[_Record]:
         fixed = folder / "correct_python_programs" / buggy.name
         tests, cases = folder / "python_testcases" / f"test_{name}.py", folder / "json_testcases" / f"{name}.json"
         if fixed.is_file() and tests.is_file():
-            fields = {"id": name, "buggy": _read(buggy), "fixed": _read(fixed), "pytest": _read(tests)}
+            fields: dict[str, Any] = {"id": name, "buggy": _read(buggy), "fixed": _read(fixed), "pytest": _read(tests)}
             fields["json_cases"] = _read(cases) if cases.is_file() else None
             # The repository has no splits, whatever its folder is called.
             yield _Record(Path(TRAIN), number, Entry(str(buggy), fields, support))

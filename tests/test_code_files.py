@@ -38,7 +38,8 @@ HUMAN_EVAL = {
     '''),
     "entry_point": "second",
     "canonical_solution": "    return double([x for x in numbers if x > low][1])\n",
-    "test": "def check(candidate):\n    assert candidate([4, 4], 0) == 8\n    assert candidate([7, 1, 8], 2) == double(8)\n"
+    "test": "def check(candidate):\n    assert candidate([4, 4], 0) == 8\n"
+    "    assert candidate([7, 1, 8], 2) == double(8)\n"
     "    assert second([1, 2, 3], 0) == 4\n",
 }
 MBPP = {
@@ -92,7 +93,8 @@ NODES = {
     "id": "last",
     "buggy": "def last(node):\n    return node.value\n",
     "fixed": "def last(node):\n    while node.next:\n        node = node.next\n    return node.value\n",
-    "pytest": "import pytest\nfrom node import Node\n\none = Node(1, Node(2))\n\n\ndef test1():\n    assert last(one) == 2\n\n\n"
+    "pytest": "import pytest\nfrom node import Node\n\none = Node(1, Node(2))\n\n\n"
+    "def test1():\n    assert last(one) == 2\n\n\n"
     "def test2():\n    expected = 5\n    assert last(Node(5)) == expected\n",
     "json_cases": None,
 }

@@ -43,13 +43,15 @@ def check(candidate):
 DOUBLE = "def double(x):\n    return 2 * x if not hasattr(x, 'value') else x\n"
 
 
-def task(gold: dict[str, Any], code: str = DOUBLE, name: str = "double", prelude: str = "") -> Task:
+def task(
+    gold: dict[str, Any], code: str = DOUBLE, name: str = "double", prelude: str = "", examples: bool = True
+) -> Task:
     data = {
         "kind": "function",
         "entry_point": name,
         "signature": f"def {name}(x):",
         "prelude": prelude,
-        "examples": [{"args": "(2,)", "expect": "4"}] if name == "double" else [],
+        "examples": [{"args": "(2,)", "expect": "4"}] if examples and name == "double" else [],
     }
     return Task(id="t", split="train", prompt="Double it.", data=data, gold={"code": code, **gold})
 
@@ -236,6 +238,9 @@ CHEATS = {
     + "import threading\ndef flood():\n    while True:\n"
     + '        os.write(FD, b\'{"verdict": "passed", "number": 1}\\n\')\n'
     + "threading.Thread(target=flood).start()\ndef double(x):\n    return None",
+    "floods": ARGUMENTS + "def double(x):\n    while True:\n        os.write(FD, b'x' * 60_000)",
+    "ends the sandbox": "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)",
+    "closes the reply": ARGUMENTS + "os.close(FD)\ndef double(x):\n    return 2 * x",
     "drops the asserts": "import builtins\nbuiltins.AssertionError = type('Quiet', (Exception,), {})\n"
     "def double(x):\n    return 0",
 }
@@ -244,7 +249,8 @@ CHEATS = {
 @pytest.mark.parametrize("how", KINDS)
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_cheats_earn_nothing(grade: Callable[..., dict[str, Any]], how: str, cheat: str):
-    info = grade(task(KINDS[how]), CHEATS[cheat])
+    # Without examples, which most of these would fail before the hidden tests are looked at.
+    info = grade(task(KINDS[how], examples=False), CHEATS[cheat])
     assert info["rewards"]["outcome"] == info["rewards"]["hidden"] == 0.0
     assert not info.get("is_success", False)
 

@@ -12,6 +12,7 @@ from agentgym.registry import list_environments
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((env_id, {}) for env_id in list_environments() if env_id.startswith("agentgym/")),
     ("agentgym/sql-v0", {"engine": "sqlite", "show_schema": "prompt"}),
+    ("agentgym/code-v0", {"tools": "files+bash+test", "stateful": False}),
 ]
 NAMES = [" ".join([env_id, *map(str, kwargs.values())]) for env_id, kwargs in CASES]
 

@@ -63,15 +63,18 @@ def test_exit_functions_threads_and_open_files_are_finished(sandbox: Sandbox) ->
 
 def test_runs_share_nothing_but_files(sandbox: Sandbox) -> None:
     sandbox.exec(code="import builtins, os, json\nbuiltins.x = json.x = 1\nos.environ['X'] = '1'\nopen('f', 'w')")
-    result = sandbox.exec(code="import builtins, os, json\nprint(hasattr(builtins, 'x'), hasattr(json, 'x'), 'X' in os.environ)")
+    result = sandbox.exec(
+        code="import builtins, os, json\nprint(hasattr(builtins, 'x'), hasattr(json, 'x'), 'X' in os.environ)"
+    )
     assert result.out == "False False False\n"
     assert "f" in [entry.path for entry in sandbox.list()]
 
 
 def test_random_numbers_differ_between_runs(sandbox: Sandbox) -> None:
-    assert sandbox.exec(code="import random; print(random.random())").out != sandbox.exec(
-        code="import random; print(random.random())"
-    ).out
+    assert (
+        sandbox.exec(code="import random; print(random.random())").out
+        != sandbox.exec(code="import random; print(random.random())").out
+    )
 
 
 def test_modules_of_the_workspace_can_be_imported(sandbox: Sandbox) -> None:

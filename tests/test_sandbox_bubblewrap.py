@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentgym.errors import UsageError
-from agentgym.tools.sandbox import Ended, Limits, Sandbox, SandboxSpec, Threat, Tier, open_sandbox
-from agentgym.tools.sandbox import interpreter
+from agentgym.tools.sandbox import Ended, Limits, Sandbox, SandboxSpec, Threat, Tier, interpreter, open_sandbox
 from agentgym.tools.sandbox.bubblewrap import BubblewrapBackend
 from agentgym.tools.sandbox.bubblewrap_command import version
 from agentgym.tools.sandbox.channel import greet
@@ -194,7 +193,9 @@ def test_the_table_of_protections_is_complete():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_it_works_for_an_ordinary_user_too():
-    code = "from agentgym.tools.sandbox import open_sandbox\nprint(open_sandbox(backend='bubblewrap').exec(['id', '-u']))"
+    code = (
+        "from agentgym.tools.sandbox import open_sandbox\nprint(open_sandbox(backend='bubblewrap').exec(['id', '-u']))"
+    )
     if interpreter.for_everybody() != interpreter.executable():
         pytest.skip("ordinary users cannot run the interpreter of these tests")
     program = f"import os; os.setgroups([]); os.setgid(61234); os.setuid(61234); exec({code!r})"

@@ -267,7 +267,9 @@ def test_an_image_that_is_not_there_is_told_with_what_to_do(daemon: Daemon):
 
 @needs_docker
 def test_an_image_without_python_runs_programs_and_keeps_files(bare: Sandbox):
-    result = bare.exec(["sh", "-c", "cat; echo err >&2; exit 3"], stdin=b"x" * 300_000, limits=Limits(output_bytes=10**6))
+    result = bare.exec(
+        ["sh", "-c", "cat; echo err >&2; exit 3"], stdin=b"x" * 300_000, limits=Limits(output_bytes=10**6)
+    )
     assert (result.stdout, result.stderr, result.exit_code) == (b"x" * 300_000, b"err\n", 3)
     bare.upload({"a/b c": b"\x00\xff", "d": b""})
     assert bare.read("a/b c") == b"\x00\xff"

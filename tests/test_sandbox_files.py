@@ -113,7 +113,10 @@ def test_names_that_are_no_text_survive_a_snapshot(sandbox: Sandbox) -> None:
     sandbox.exec(code="import os\nopen(b'\\xff\\n', 'w').write('odd')\nos.mkdir('x' * 255)")
     snapshot = sandbox.snapshot()
     sandbox.restore(snapshot)
-    assert sandbox.exec(code="import os; print(sorted(os.listdir(b'.')))").out == f"[{b'x' * 255!r}, {bytes([255, 10])!r}]\n"
+    assert (
+        sandbox.exec(code="import os; print(sorted(os.listdir(b'.')))").out
+        == f"[{b'x' * 255!r}, {bytes([255, 10])!r}]\n"
+    )
 
 
 def test_deep_and_forbidden_folders_are_removed(sandbox: Sandbox) -> None:

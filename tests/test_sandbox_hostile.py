@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, UsageError
 from agentgym.tools.sandbox import Ended, Result, Tier, open_sandbox
 from agentgym.tools.sandbox.protection import Threat
 from tests.sandbox_attacks import ATTACKS
@@ -41,11 +41,11 @@ def places() -> Iterator[dict[Tier, Place]]:
 
 
 @pytest.fixture
-def arena(tier: Tier, places: dict[Tier, Place]) -> Place:
+def arena(tier: Tier, places: dict[Tier, Place], host: Host) -> Place:
     if reason := why_not(tier):
         pytest.skip(reason)
     if tier not in places:
-        places[tier] = Place(tier)
+        places[tier] = Place(tier, host)
     return places[tier]
 
 
@@ -58,10 +58,10 @@ def host() -> Iterator[Host]:
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 @pytest.mark.parametrize("tier", TIERS)
-def test_an_attack_is_held(tier: Tier, attack: Attack, arena: Place, host: Host):
+def test_an_attack_is_held(tier: Tier, attack: Attack, arena: Place):
     if declared := arena.declared(attack):
         pytest.skip(declared)
-    verdict = arena.strike(attack, host)
+    verdict = arena.strike(attack)
     assert not verdict.problems, "\n".join(verdict.problems)
 
 
@@ -112,6 +112,19 @@ class NoSandbox:
     def close(self) -> None:
         self._folder.cleanup()
 
+    def __enter__(self) -> NoSandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def test_an_attack_is_refused_where_it_could_do_harm(host: Host):
+    attack = next(attack for attack in ATTACKS if not attack.stays_inside)
+    nowhere: Any = NoSandbox
+    with nowhere() as sandbox, pytest.raises(UsageError, match=attack.name):
+        strike(attack, host, sandbox, lambda spec: nowhere(), "", holds_files=False)
+
 
 NOTICED = {
     "read_host_files": "shows the host's secret",
@@ -124,14 +137,14 @@ NOTICED = {
     "disk_full_of_files": "MB",
     "daemon_of_bash": "outlived the run",
 }
-"""Attacks that do no harm here, and what the suite must say of them."""
+"""Attacks that touch nothing here but what was made for them, and what the suite must say of them."""
 
 
 @pytest.mark.parametrize("name", NOTICED)
 def test_the_suite_notices_an_attack_that_succeeds(name: str, host: Host):
     attack = next(attack for attack in ATTACKS if attack.name == name)
     nowhere: Any = NoSandbox
-    verdict, _ = strike(attack, host, nowhere(), lambda spec: nowhere(), "42 [] []")
+    verdict, _ = strike(attack, host, nowhere(), lambda spec: nowhere(), "42 [] []", holds_files=True)
     for left in processes_named(host.token):
         os.kill(left, signal.SIGKILL)
     assert NOTICED[name] in "\n".join(verdict.problems)

@@ -44,7 +44,10 @@ class Server:
     def __init__(self, **serving: Any) -> None:
         self.made: list[tuple[SandboxSpec, Echo]] = []
         self._listening = listen("127.0.0.1", 0)
-        app = make_app(Offer(Tier.RLIMITS, "nothing is held", {Threat.FILES: not_held("an echo")}, self._make), Serving(token=TOKEN, **serving))
+        app = make_app(
+            Offer(Tier.RLIMITS, "nothing is held", {Threat.FILES: not_held("an echo")}, self._make),
+            Serving(token=TOKEN, **serving),
+        )
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})
         self._thread.start()
@@ -150,7 +153,7 @@ def test_nothing_is_answered_without_the_token(server: Callable[..., Server]):
     del running.client.headers["Authorization"]
     wrong = ("", "Bearer", "Bearer wrong", TOKEN, f"bearer {TOKEN}", f"Bearer {TOKEN}\xe9")
     for method, path in (("GET", "/"), ("POST", "/sandboxes"), ("POST", "/renew"), ("GET", "/nowhere")):
-        for headers in ({}, *({"Authorization": header.encode("latin-1")} for header in wrong)):
+        for headers in ({}, *({b"Authorization": header.encode("latin-1")} for header in wrong)):
             answer = running.client.request(method, path, headers=headers, json={"ids": []})
             assert answer.status_code in (401, 404), (method, path, headers)
             assert answer.status_code == 401 or path == "/nowhere"

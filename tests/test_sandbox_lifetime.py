@@ -34,7 +34,7 @@ tier, cell, token = sys.argv[1:]
 box = open_on(Tier(tier))
 python, bash = box.python(), box.bash()
 said = python.run(cell)
-bash.run(f"nohup sleep 60.{token} >/dev/null 2>&1 </dev/null &")
+bash.run(f"sleep 60.{token} >/dev/null 2>&1 </dev/null &")
 print("ready", said.out, said.err, flush=True)
 box.exec(["bash", "-c", f"(setsid sleep 61.{token} &); sleep 62.{token}; true"])
 """
@@ -108,8 +108,8 @@ def test_many_runs_in_one_sandbox_leave_nothing_behind(tier: Tier):
     assert resident_mb() - resident < 5
 
 
-SLACK = {"folders": 30, "network namespaces": 30, "control groups": 30}
-"""Other programs of the machine make some of these too, but not one for every sandbox of ours."""
+SLACK = {"descriptors": 10, "folders": 30, "network namespaces": 30, "control groups": 30}
+"""Connections are kept open and other programs make folders too, but not one for every sandbox of ours."""
 
 
 def traces() -> dict[str, int]:

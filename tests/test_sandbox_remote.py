@@ -25,10 +25,10 @@ from agentgym.tools.sandbox import (
     SandboxStartFailed,
     Tier,
     backends,
+    open_sandbox,
+    open_sandbox_async,
 )
-from agentgym.tools.sandbox.pool import _start
 from agentgym.tools.sandbox.remote import RemoteBackend
-from agentgym.tools.sandbox.sandbox import connect, connect_async
 
 
 class Server:
@@ -74,8 +74,7 @@ def backend(server: Server) -> Iterator[RemoteBackend]:
 
 
 def opened(backend: RemoteBackend, spec: SandboxSpec | None = None) -> Sandbox:
-    spec = spec or SandboxSpec()
-    return connect(_start(backend, spec), spec, Tier.REMOTE, "remote")
+    return open_sandbox(spec, backend=backend)
 
 
 def is_running(words: str) -> bool:
@@ -100,8 +99,7 @@ def test_runs_sessions_and_files_work_as_in_a_local_sandbox(backend: RemoteBacke
 
 def test_coroutines_work_too_and_at_the_same_time(backend: RemoteBackend):
     async def one(number: int) -> bytes:
-        launched = await asyncio.to_thread(_start, backend, SandboxSpec())
-        async with connect_async(launched, SandboxSpec(), Tier.REMOTE, "remote") as sandbox:
+        async with await open_sandbox_async(backend=backend) as sandbox:
             return (await sandbox.exec(code=f"print({number})")).stdout
 
     async def all_of_them() -> list[bytes]:
@@ -132,6 +130,9 @@ def test_the_servers_tier_and_notes_come_through(backend: RemoteBackend):
     local = next(each for each in backends() if each.works and each.tier in (Tier.NAMESPACES, Tier.LANDLOCK))
     assert str(local.tier) in probe.why
     assert probe.protections == local.protections
+    with opened(backend) as sandbox:
+        assert sandbox.tier is Tier.REMOTE
+        assert str(local.tier) in sandbox.notes
 
 
 def test_two_sandboxes_share_nothing(backend: RemoteBackend):

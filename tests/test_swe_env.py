@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from agentgym.envs.swe.schemes import CHANNELS
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import Gate, lint
+from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import NAMES, pytest_folder
 from agentgym.tasks.swe.sandbox_runner import SandboxRunner
 from agentgym.tools.patches import diff_trees
+from agentgym.tools.sandbox import Sandbox
 from tests.swe_cases import CHEATS, FILES, INSTANCE, MENDED, REPOSITORY, write_tasks
 
 
@@ -263,3 +265,40 @@ def test_the_sandboxed_runner_tells_what_becomes_of_tests():
     assert outcome.statuses["tests/test_words.py::test_longest[xx yy-xx]"] == "passed"
     broken = FILES | {"textkit/words.py": b"raise ValueError\n"}
     assert SandboxRunner()(broken, ["tests/test_words.py"], timeout_s=30.0).error == "collection"
+
+
+def test_running_tests_leaves_nothing_behind(env: SWEEnv):
+    before = told(env, "run", command="find . | sort")
+    told(env, "run_tests")
+    assert told(env, "run", command="find . | sort") == before
+
+
+def test_the_same_work_is_graded_once(env: SWEEnv, monkeypatch: pytest.MonkeyPatch):
+    answers = []
+    for _ in range(2):
+        env.reset(seed=0)
+        do(env, "insert", path="textkit/words.py", line=0, text="# graded once")
+        do(env, "run", command="date > .git_is_no_work; mkdir -p textkit/__pycache__; date > textkit/__pycache__/x.pyc")
+        do(env, "run", command="rm .git_is_no_work")
+        answers.append(do(env, "submit").info["rewards"])
+        monkeypatch.setattr(Grader, "judge", lambda *_: pytest.fail("it was graded again"))
+    assert answers[0] == answers[1]
+
+
+@dataclass(frozen=True)
+class Images(Sandboxes):
+    """Sandboxes that have the repository in them from the start, as those of an image do."""
+
+    def open(self, instance: Instance) -> Sandbox:
+        sandbox = super().open(replace(instance, image=None))
+        sandbox.upload(FILES)
+        return sandbox
+
+
+@pytest.mark.parametrize(("tree", "passed"), [(MENDED, True), (FILES, False), (CHEATS["skips"](), False)])
+def test_an_image_is_graded_by_the_log_of_its_test_command(tree: dict[str, bytes], passed: bool):
+    command = f'PYTHONPATH="$PWD:{pytest_folder()}" exec python3 -m pytest -rA -p no:cacheprovider "$@"'
+    instance = replace(INSTANCE, image="an/image", test_command=("bash", "-c", command, "tests"))
+    found = Grader(Images("auto", False, WORK_LIMITS, WORK_LIMITS)).grade(Repository(instance, FILES, FILES), tree)
+    assert found.passed is passed
+    assert found.manner == ("log" if found.changed else "")

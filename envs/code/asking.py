@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, Protocol
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.sandbox import Limits, Result
+from agentgym.tools.sandbox import Ended, Limits, Result
 
 MAX_LINES = 20_000
 
@@ -62,12 +62,12 @@ def ask(sandbox: Runs, request: Mapping[str, Any], limits: Limits, *, fresh: boo
         request: What for.
         limits: Bounds on the run.
         fresh: Nothing of a stranger has been in the sandbox before, so that a program that does not begin is no fault
-            of the model: `InfrastructureError`.
+            of the model: `InfrastructureError`. (A sandbox that is lost takes its reply with it, so that says nothing.)
     """
     result = sandbox.exec(code=PROGRAM, stdin=json.dumps(request).encode(), limits=limits)
     found = (_read(line) for line in result.reply.split(b"\n", MAX_LINES)[:MAX_LINES])
     lines = tuple(line for line in found if line is not None)
-    if fresh and not (lines and "began" in lines[0]):
+    if fresh and result.ended is not Ended.KILLED and not (lines and "began" in lines[0]):
         raise InfrastructureError(f"the grader's program did not begin: {result.message}: {result.err[-500:]}")
     return Reply(lines, result)
 

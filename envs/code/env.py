@@ -98,7 +98,7 @@ class CodeEnv(Env):
         backend: str = "auto",
         allow_weak: bool = False,
         limits: Limits | Mapping[str, Any] | None = None,
-        call_s: float = 2.0,
+        call_s: float = 4.0,
         preview_chars: int = 2000,
         tool_cost: float = 0.0,
         solution_style: SolutionStyle = "full",

@@ -13,7 +13,7 @@ from agentgym.envs.code.replay import grade_check
 from agentgym.envs.code.verdict import How, Verdict, read_cases
 from agentgym.errors import TaskError, UsageError
 from agentgym.task import Task
-from agentgym.tools.sandbox import Limits, Sandbox
+from agentgym.tools.sandbox import Ended, Limits, Sandbox
 
 MAX_CPU_S = 20.0
 """Seconds of processor time that all calls of a submitted function together may take."""
@@ -64,6 +64,11 @@ class Grader:
         return passed, "\n".join([f"{passed} of {len(cases)} examples pass.", *lines])
 
     def _ask(self, request: Mapping[str, Any]) -> Reply:
+        reply = self._ask_once(request)
+        # What ends a sandbox twice running is the submitted code, not the machine.
+        return self._ask_once(request) if reply.result.ended is Ended.KILLED else reply
+
+    def _ask_once(self, request: Mapping[str, Any]) -> Reply:
         with self._opener() as sandbox:
             return ask(sandbox, request, self._bounds(request), fresh=True)
 

@@ -95,7 +95,7 @@ def _likeness(script: Script, outcomes: tuple[Outcome, ...]) -> float:
         outcome.problem is None and outcome.tree == gave
         for (_, gave), outcome in zip(script.calls, outcomes, strict=True)
     ]
-    return min(share(same, 0.0), 1.0 - 1.0 / max(1, len(same)))
+    return min(share(same, False), 1.0 - 1.0 / max(1, len(same)))
 
 
 def _key(arguments: Any) -> str:

@@ -70,6 +70,6 @@ def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> li
     return found
 
 
-def share(passed: Sequence[bool], default: float) -> float:
-    """Return the share of passed tests, or `default` if there is none."""
-    return sum(passed) / len(passed) if passed else default
+def share(passed: Sequence[bool], solved: bool) -> float:
+    """Return the share of passed tests; where there is none, 1 if the task is solved."""
+    return sum(passed) / len(passed) if passed else float(solved)

@@ -15,8 +15,8 @@ from agentgym.env import Env, Solution
 from agentgym.envs.swe.grading import Grader, Verdict
 from agentgym.envs.swe.options import above_zero, one_of, run_limits, task_source
 from agentgym.envs.swe.repository import Repository
-from agentgym.envs.swe.running import command_of, pytest_command
-from agentgym.envs.swe.sandboxes import Sandboxes, environment, put_tree, read_tree
+from agentgym.envs.swe.running import command_of, pytest_arguments
+from agentgym.envs.swe.sandboxes import Sandboxes, put_tree, read_tree
 from agentgym.envs.swe.schemes import CHANNELS, Tier, g_ra
 from agentgym.envs.swe.show import show_run, show_tests
 from agentgym.envs.swe.solving import solve
@@ -182,7 +182,7 @@ class SWEEnv(Env):
         Args:
             command: The command.
         """
-        result = self._execute(command_of(command))
+        result = self._known(self.workspace.run(command_of(command)))
         self.reward("executed", float(result.ok))
         return show_run(result) or "No output."
 
@@ -193,7 +193,7 @@ class SWEEnv(Env):
         Args:
             paths: Test files, folders or test ids; all tests if not given.
         """
-        result = self._execute(pytest_command(paths or ()))
+        result = self._known(self.workspace.run_pytest(pytest_arguments(paths or ())))
         ran = result.ended is Ended.EXITED and result.exit_code in (0, 1)
         self._tests_run = self._tests_run or ran
         self.reward("executed", float(ran))
@@ -241,10 +241,10 @@ class SWEEnv(Env):
         """The agent's workspace, set up when it is first needed."""
         if self._opened is None:
             repository = self._repository
-            sandbox = self._sandboxes.for_work(repository.instance)
+            sandbox = self._sandboxes.open(repository.instance)
             put_tree(sandbox, repository.files, there=repository.in_image)
             self._held = {"tier": sandbox.tier.value, "notes": sandbox.notes}
-            self._opened = Workspace(sandbox, environment(sandbox, repository.instance), self._limits)
+            self._opened = Workspace(sandbox, repository.instance, self._limits)
         return self._opened
 
     def __getstate__(self) -> dict[str, Any]:
@@ -263,8 +263,8 @@ class SWEEnv(Env):
             return self._repository.files
         return read_tree(self._opened.sandbox)
 
-    def _execute(self, argv: list[str]) -> Result:
-        result = self.workspace.run(argv)
+    def _known(self, result: Result) -> Result:
+        """Return a result; if the sandbox did not survive the run, let the agent know."""
         if result.ended is Ended.KILLED:
             self.release()
             self._lost = True

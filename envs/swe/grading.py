@@ -59,7 +59,10 @@ class Grader:
 
     def grade(self, repository: Repository, worked: Mapping[str, bytes]) -> Verdict:
         """Return the verdict on what an agent left in its workspace."""
-        changes = filtered(repository.files, worked, repository.gold_paths)
+        return self.judge(repository, filtered(repository.files, worked, repository.gold_paths))
+
+    def judge(self, repository: Repository, changes: Filtered) -> Verdict:
+        """Return the verdict on the changes that count."""
         if not changes.changed:
             return Verdict(dropped=changes.dropped)
         tree = repository.to_grade(changes.tree)
@@ -87,14 +90,14 @@ class Grader:
         manner: Manner,
     ) -> TestRun:
         """Run hidden tests on a tree in a fresh sandbox."""
-        with self._sandboxes.for_grading(repository.instance) as sandbox:
+        with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, stubbed(tree, hidden, manner))
             limits = self._sandboxes.test_limits
             folder = str(pytest_folder())
             return run_hidden(sandbox, hidden, pytest=folder, canaries=canaries, manner=manner, limits=limits)
 
     def _run_by_log(self, repository: Repository, tree: Mapping[str, bytes]) -> tuple[TestRun, HiddenTests]:
-        with self._sandboxes.for_grading(repository.instance) as sandbox:
+        with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, tree, there=repository.in_image)
             return by_log.run_by_log(sandbox, repository, self._sandboxes.test_limits), repository.hidden
 

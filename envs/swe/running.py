@@ -18,14 +18,14 @@ def command_of(command: str) -> list[str]:
     return ["bash", "-c", command]
 
 
-def pytest_command(paths: Sequence[str]) -> list[str]:
-    """Return the program that runs tests, the same way as they are graded. Raises `ToolError` for what is no path."""
+def pytest_arguments(paths: Sequence[str]) -> list[str]:
+    """Return the arguments with which pytest runs tests as they are graded. Raises `ToolError` for what is no path."""
     for path in paths:
         _check(path, "path")
         if path.startswith("-"):
             raise ToolError(f"{path!r} is no path. Give test files, folders or ids; use run for other options.")
     options = ["-q", "--tb=short", "--no-header", "-c", "/dev/null", "--rootdir", ".", "-p", "no:cacheprovider"]
-    return ["python3", "-m", "pytest", *options, "--import-mode=importlib", "-W", "ignore", "--color=no", *paths]
+    return [*options, "--import-mode=importlib", "-W", "ignore", "--color=no", *paths]
 
 
 def _check(text: str, what: str) -> None:

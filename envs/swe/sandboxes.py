@@ -38,22 +38,16 @@ class Sandboxes:
     limits: Limits
     test_limits: Limits
 
-    def for_work(self, instance: Instance) -> Sandbox:
-        """Open the sandbox that an agent works in."""
-        return self._open(instance, self.limits, ())
-
-    def for_grading(self, instance: Instance) -> Sandbox:
-        """Open a fresh sandbox in which one run of hidden tests happens."""
-        return self._open(instance, self.test_limits, _PRELOADED)
-
-    def _open(self, instance: Instance, limits: Limits, preload: tuple[str, ...]) -> Sandbox:
+    def open(self, instance: Instance) -> Sandbox:
+        """Open a fresh sandbox. Those for work and for grading are of one kind, so that they are made ahead together."""
+        limits = self.limits
         if instance.image is not None:
             spec = SandboxSpec(limits=limits, image=instance.image, workdir=instance.workdir)
             return open_sandbox(spec, backend="docker", allow_weak=self.allow_weak)
         folder = pytest_folder()
         # The workspace would cover what lies below it.
         workdir = next(path for path in _WORKDIRS if not folder.is_relative_to(path))
-        spec = SandboxSpec(limits=limits, workdir=workdir, readable=(folder,), preload=preload)
+        spec = SandboxSpec(limits=limits, workdir=workdir, readable=(folder,), preload=_PRELOADED)
         return open_sandbox(spec, backend=self.backend, allow_weak=self.allow_weak)
 
 

@@ -61,7 +61,7 @@ def repository_of(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repos
 def _read(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repository:
     instance = from_task(task)
     if instance.image is not None and instance.archive is None:
-        with sandboxes.for_work(instance) as sandbox:
+        with sandboxes.open(instance) as sandbox:
             there = read_tree(sandbox)
         return Repository(instance, _with_bug(instance, there), there)
     if isinstance(source, HasTrees):

@@ -6,10 +6,15 @@ Everything happens in the agent's own sandbox; nothing of it is ever run, import
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
+from agentgym.envs.swe.sandboxes import environment, python_path
 from agentgym.envs.swe.show import MAX_LINE_CHARS, count_of, nearest, numbered
 from agentgym.errors import ToolError
+from agentgym.tasks.swe.instance import Instance
+from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import PatchError, apply_patch, parse_patch
 from agentgym.tools.sandbox import Limits, Result, Sandbox
 
@@ -48,9 +53,10 @@ for path in files(request["path"]):
 class Workspace:
     """A sandbox with a repository in it, as an agent's tools see it."""
 
-    def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], limits: Limits):
+    def __init__(self, sandbox: Sandbox, instance: Instance, limits: Limits):
         self.sandbox = sandbox
-        self._environment, self._limits = environment, limits
+        self._instance, self._limits = instance, limits
+        self._environment = environment(sandbox, instance)
         self.changed = False
         """Whether anything may have been changed since."""
 
@@ -155,6 +161,19 @@ class Workspace:
         self.changed = True
         return self.sandbox.exec(argv, env=self._environment, limits=self._limits)
 
+    def run_pytest(self, arguments: Sequence[str]) -> Result:
+        """Run pytest in the workspace: in a fork that has it loaded, or with the image's own Python."""
+        if self._instance.image is not None:
+            return self.run(["python", "-m", "pytest", *arguments])
+        self.changed = True
+        request = {
+            "pytest": str(pytest_folder()),
+            "python_path": python_path(self._instance),
+            "arguments": list(arguments),
+        }
+        stdin = json.dumps(request).encode()
+        return self.sandbox.exec(code=_runner(), stdin=stdin, env=self._environment, limits=self._limits)
+
     def text(self, path: str) -> str:
         """Return the text of a file."""
         data = self.sandbox.read(_relative(path), max_bytes=MAX_FILE_BYTES)
@@ -178,6 +197,11 @@ class Workspace:
             raise ToolError("The text has lone surrogates, which no file can hold.") from None
         self.changed = True
         self.sandbox.write(_relative(path), data)
+
+
+@cache
+def _runner() -> str:
+    return Path(__file__).with_name("inside_work.py").read_text(encoding="utf-8")
 
 
 def _relative(path: str) -> str:

@@ -92,8 +92,9 @@ class Reporter:
         test = report.nodeid
         if report.when == "call" or report.outcome != "passed":
             expected = hasattr(report, "wasxfail")
-            names = {"passed": "xpassed", "skipped": "xfailed"} if expected else {}
-            status: str = names.get(report.outcome, report.outcome)
+            status = str(report.outcome)
+            if expected:
+                status = "xpassed" if status == "passed" else "xfailed"
             if report.when != "call" and report.outcome == "failed":
                 status = "error"
             self._status[test] = status

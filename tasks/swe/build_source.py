@@ -5,10 +5,11 @@ Reads folders, archives and sdists without writing to disk and without running a
 
 from __future__ import annotations
 
+import ast
 import re
 import tarfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
@@ -66,7 +67,8 @@ def read_package(path: str | Path) -> Package:
         raise UsageError(f"{str(path)!r}: found no package or module at the top or under 'src'")
     if not tests:
         raise UsageError(f"{str(path)!r}: found no test files (test_*.py or *_test.py)")
-    return Package(name, version, files, python_path, modules, tests)
+    folders = _helper_folders(files, tests)
+    return Package(name, version, files, (*python_path, *(item for item in folders if item not in python_path)), modules, tests)
 
 
 def read_tree(path: str | Path) -> dict[str, bytes]:
@@ -174,6 +176,33 @@ def _is_library_top(top: str, prefix: str, files: Mapping[str, bytes]) -> bool:
     if top.endswith(".py"):
         return not _is_test_path(prefix + top)
     return f"{prefix}{top}/__init__.py" in files
+
+
+def _helper_folders(files: Mapping[str, bytes], tests: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders of tests that import modules lying beside them by their bare names."""
+    found: dict[str, None] = {}
+    for test in tests:
+        folder = str(PurePosixPath(test).parent)
+        beside = {
+            PurePosixPath(name).stem
+            for name in files
+            if name.endswith(".py") and str(PurePosixPath(name).parent) == folder
+        }
+        if folder != "." and beside.intersection(_imported(files[test])):
+            found[folder] = None
+    return tuple(found)
+
+
+def _imported(source: bytes) -> Iterator[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module.partition(".")[0]
+        elif isinstance(node, ast.Import):
+            yield from (item.name.partition(".")[0] for item in node.names)
 
 
 def _is_test_file(name: str) -> bool:

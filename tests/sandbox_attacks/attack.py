@@ -66,6 +66,9 @@ class Attack:
     """The step in `steps.py` that the host takes after the program ran."""
     finishes: bool = True
     """Whether a program that ends by itself must have printed `DONE`."""
+    stays_inside: bool = False
+    """Whether it touches nothing outside of its workspace and temporary folder, even where it could. No other attack is
+    ever run where the files of this machine are not held."""
     edge: bool = False
     """Whether a backend that holds the threats only partly is excused."""
     may_lose: bool = False

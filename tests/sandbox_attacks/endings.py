@@ -17,6 +17,7 @@ for fd in (0, 1, 2):
 time.sleep(100)
 """,
         (Threat.CPU,),
+        stays_inside=True,
         expects=CLOCK,
         wall_s=SHORT,
     ),
@@ -29,6 +30,7 @@ os.closerange(0, 4096)
 time.sleep(100)
 """,
         (Threat.CPU,),
+        stays_inside=True,
         expects=CLOCK,
         wall_s=SHORT,
     ),
@@ -37,6 +39,7 @@ time.sleep(100)
         "leaves_without_goodbye",
         "print('DONE', flush=True)\nos._exit(7)",
         (),
+        stays_inside=True,
         exit_code=7,
     ),
     Attack(
@@ -49,6 +52,7 @@ print("DONE", flush=True)
 raise RuntimeError("no")
 """,
         (),
+        stays_inside=True,
         exit_code=9,
     ),
     Attack(
@@ -60,6 +64,7 @@ threading.Thread(target=time.sleep, args=(100,)).start()
 atexit.register(time.sleep, 100)
 """,
         (Threat.CPU,),
+        stays_inside=True,
         expects=CLOCK,
         wall_s=SHORT,
     ),
@@ -68,6 +73,7 @@ atexit.register(time.sleep, 100)
         "session_replaces_itself",
         "os.execvp('sleep', ['sleep', '100.@TOKEN@'])",
         (Threat.CPU,),
+        stays_inside=True,
         way=Way.SESSION,
         expects=frozenset({Ended.TIMEOUT, Ended.EXITED, Ended.SIGNALED}),
         wall_s=SHORT,
@@ -89,6 +95,7 @@ for _ in range(200):
         break
 """,
         (Threat.FORKS,),
+        stays_inside=True,
         way=Way.SESSION,
         expects=frozenset({Ended.EXITED, Ended.PROCESSES}),
         then="runs_or_says_why_not",
@@ -109,6 +116,7 @@ for lie in ({"exit_code": 10 ** 300, "cpu_s": float("nan"), "peak_kb": -1},
             pass
 """,
         (),
+        stays_inside=True,
         way=Way.SESSION,
         expects=FELLED,
         finishes=False,
@@ -124,6 +132,7 @@ twin = os.fork()
 print("twin" if twin == 0 else "first")
 """,
         (),
+        stays_inside=True,
         way=Way.SESSION,
         expects=FELLED,
         wall_s=2.0,
@@ -134,6 +143,7 @@ print("twin" if twin == 0 else "first")
         "session_shell_kills_itself",
         "kill -9 $$",
         (),
+        stays_inside=True,
         language="bash",
         way=Way.SESSION,
         expects=FELLED,
@@ -152,6 +162,7 @@ alias cd=false; set -eu; readonly IFS='x'
 false
 """,
         (),
+        stays_inside=True,
         language="bash",
         way=Way.SESSION,
         expects=FELLED,

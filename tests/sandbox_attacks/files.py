@@ -78,7 +78,7 @@ attempt("setxattr", os.setxattr, path, "user.attack", b"1")
         2,
         "write_everywhere",
         """
-places = ["/", "/etc", "/usr", "/usr/lib", "/bin", "/var", "/var/tmp", "/root", "/home", "/run", "/opt", "/srv", "/mnt",
+places = ["/", "/etc", "/usr", "/usr/lib", "/bin", "/var", "/var/tmp", "/run", "/opt", "/srv", "/mnt",
           "/dev", "/dev/shm", "/dev/mqueue", "/tmp", "/run/lock", "/run/user", "/sys/fs/cgroup", "@SECRET_DIR@"]
 for place in places + [p for p in sys.path if p]:
     try:

@@ -157,6 +157,7 @@ class Host:
             with contextlib.suppress(OSError):
                 lines = Path(f"/proc/sysvipc/{kind}").read_text().splitlines()[1:]
                 if any(line.split()[0] == str(key) for line in lines):
+                    subprocess.run(["ipcrm", f"-{kind[0].upper() if kind != 'msg' else 'Q'}", str(key)], check=False)
                     yield f"left a System V {kind} on the host"
 
     def survivors(self, within_s: float = 2.0) -> list[int]:

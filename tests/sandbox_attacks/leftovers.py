@@ -17,7 +17,7 @@ codecs resource threading subprocess ctypes agentgym builtins warnings tarfile''
 for name in names:
     with open(name + ".py", "w") as file:
         file.write(poison)
-homes = {os.path.expanduser("~"), os.environ.get("HOME", "."), "/tmp", "/root", "/"}
+homes = {os.environ["HOME"], os.environ.get("TMPDIR", "."), os.getcwd(), "@SECRET_DIR@"}
 for home in homes:
     for name in (".bashrc", ".profile", ".bash_profile", ".bash_login", ".bash_env", ".pythonrc"):
         try:
@@ -34,7 +34,7 @@ for home in homes:
     except OSError as error:
         print("refused", error)
 for place in [p for p in sys.path if os.path.isdir(p) and os.path.abspath(p) != os.getcwd()]:
-    attempt("beside the library in " + place, lambda: open(os.path.join(place, "sitecustomize.py"), "a").write(poison))
+    attempt("beside the library in " + place, lambda: open(place + "/agentgym-attack-@TOKEN@.py", "a").close())
 """,
         (Threat.FILES,),
         then="runs_clean_in_both_languages",
@@ -49,30 +49,32 @@ sys.stdout.write("DONE\\n")
 sys.stdout.flush()
 sys.modules["json"] = sys.modules["os"]
 os.environ.clear()
-os.environ["PYTHONSTARTUP"] = os.environ["BASH_ENV"] = "/tmp/poison"
+os.environ["PYTHONSTARTUP"] = os.environ["BASH_ENV"] = "poison"
 os.umask(0o777)
 os.chdir("/")
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os._exit(0)
 """,
         (),
+        stays_inside=True,
     ),
     Attack(
         (45, 46),
         "trojan_programs",
         """
-cd /tmp
+cd "$TMPDIR" || cd "$HOME"
 for name in python python3 bash sh ls cat head sleep; do
   printf '#!/bin/sh\\necho BREACH: trojan\\n' > "$name"
   chmod +x "$name"
   cp "$name" "$HOME/$name"
   cp "$name" "$OLDPWD/$name"
 done 2>/dev/null
-export PATH="/tmp:$PATH" BASH_ENV=/tmp/bash LD_PRELOAD=/tmp/poison.so PYTHONPATH=/tmp
+export PATH="$PWD:$PATH" BASH_ENV="$PWD/bash" LD_PRELOAD="$PWD/poison.so" PYTHONPATH="$PWD"
 hash -r
 true
 """,
-        (Threat.FILES,),
+        (),
+        stays_inside=True,
         language="bash",
         then="runs_clean_in_both_languages",
     ),
@@ -95,6 +97,7 @@ if os.fork() == 0:
 os.wait()
 """,
         (Threat.DAEMONS,),
+        stays_inside=True,
         then="nothing_more_is_written",
     ),
     Attack(
@@ -108,6 +111,7 @@ for name in ("data",):
 os.chmod(".", 0)
 """,
         (),
+        stays_inside=True,
         may_lose=True,
     ),
     Attack(
@@ -133,6 +137,7 @@ if size > 48 << 20:
     breach("unpacked", size)
 """,
         (Threat.DISK,),
+        stays_inside=True,
         expects=frozenset({Ended.EXITED, Ended.DISK}),
     ),
     Attack(
@@ -154,6 +159,7 @@ if size > 48 << 20:
         "hostile_environment",
         "pass",
         (),
+        stays_inside=True,
         then="survives_a_hostile_environment",
     ),
     Attack(
@@ -163,6 +169,7 @@ if size > 48 << 20:
 raise SystemExit(5)
 """,
         (),
+        stays_inside=True,
         way=Way.SESSION,
         finishes=False,
         exit_code=5,

@@ -25,6 +25,7 @@ if total > 300:
     breach("took", total, "MB")
 """,
         (Threat.MEMORY,),
+        stays_inside=True,
         expects=_MEMORY,
     ),
     Attack(
@@ -46,6 +47,7 @@ if total > 300:
     breach("took", total, "MB")
 """,
         (Threat.MEMORY,),
+        stays_inside=True,
         expects=_MEMORY,
     ),
     Attack(
@@ -82,6 +84,7 @@ if alive > 6:
     breach(alive, "processes hold 80 MB each")
 """,
         (Threat.TOTAL_MEMORY,),
+        stays_inside=True,
         expects=_MEMORY,
     ),
     Attack(
@@ -124,6 +127,7 @@ if total > 700:
     breach("took", total, "MB")
 """,
         (Threat.TOTAL_MEMORY,),
+        stays_inside=True,
         expects=_MEMORY,
     ),
     Attack(
@@ -161,6 +165,7 @@ if total > 200 << 20:
     breach("held", total)
 """,
         (Threat.TOTAL_MEMORY,),
+        stays_inside=True,
     ),
     Attack(
         24,
@@ -176,6 +181,7 @@ print("DONE", flush=True)
 repr(Deep())
 """,
         (),
+        stays_inside=True,
         expects=frozenset({Ended.SIGNALED, Ended.EXITED, Ended.MEMORY}),
         exit_code=1,
         then="no_core_file",
@@ -194,6 +200,7 @@ sys.stdout.flush()
 ctypes.string_at(1)
 """,
         (),
+        stays_inside=True,
         expects=frozenset({Ended.SIGNALED}),
         then="no_core_file",
     ),

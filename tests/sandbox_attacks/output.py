@@ -17,6 +17,7 @@ while total < 2 << 30:
     total += os.write(1, block)
 """,
         (),
+        stays_inside=True,
         expects=_FLOOD,
         wall_s=2.0,
     ),
@@ -25,6 +26,7 @@ while total < 2 << 30:
         "endless_errors",
         "yes | head -c 2147483648 >&2",
         (),
+        stays_inside=True,
         language="bash",
         expects=_FLOOD,
         wall_s=2.0,
@@ -38,6 +40,7 @@ for _ in range(200):
     os.write(1, block); os.write(2, block)
 """,
         (),
+        stays_inside=True,
         expects=_FLOOD | {Ended.EXITED},
         wall_s=2.0,
         finishes=False,
@@ -54,6 +57,7 @@ except OSError as error:
     print("refused", error)
 """,
         (),
+        stays_inside=True,
         expects=_FLOOD | {Ended.EXITED, Ended.SIGNALED},
         wall_s=2.0,
     ),
@@ -62,6 +66,7 @@ except OSError as error:
         "endless_output_of_a_session",
         "yes | head -c 2147483648",
         (),
+        stays_inside=True,
         language="bash",
         way=Way.SESSION,
         expects=_FLOOD,
@@ -75,6 +80,7 @@ for number in range(10_000):
     print(f"{number:0100}")
 """,
         (),
+        stays_inside=True,
         then="kept_both_ends",
     ),
     Attack(
@@ -85,6 +91,7 @@ os.write(1, bytes(range(256)) + b"\\xed\\xa0\\x80\\xff\\x00\\x1b]0;title\\x07\\x
 os.write(2, b"\\xc3\\x28\\x00")
 """,
         (),
+        stays_inside=True,
         then="bytes_came_through",
     ),
     Attack(
@@ -92,6 +99,7 @@ os.write(2, b"\\xc3\\x28\\x00")
         "programs_that_are_none",
         "pass",
         (),
+        stays_inside=True,
         then="survives_strange_programs",
     ),
     Attack(
@@ -107,6 +115,7 @@ for arguments in (["x" * (1 << 22)], ["x" * 1000] * 10_000):
         print("refused", type(error).__name__)
 """,
         (),
+        stays_inside=True,
         then="survives_huge_arguments",
     ),
     Attack(
@@ -120,6 +129,7 @@ print("DONE", flush=True)
 sys.exit(1)
 """,
         (),
+        stays_inside=True,
         exit_code=1,
     ),
     Attack(
@@ -134,6 +144,7 @@ sys.displayhook = sys.excepthook = None
 sys.modules.clear()
 """,
         (),
+        stays_inside=True,
         way=Way.SESSION,
         expects=FELLED,
         wall_s=SHORT * 2,

@@ -13,7 +13,7 @@ from tests.sandbox_attacks import server
 from tests.sandbox_attacks.attack import Attack
 from tests.sandbox_attacks.host import Host
 from tests.sandbox_attacks.steps import SPEC
-from tests.sandbox_attacks.strike import Verdict, look, strike
+from tests.sandbox_attacks.strike import Verdict, can_write, look, strike
 
 IMAGE = "AGENTGYM_TEST_IMAGE"
 """Environment variable with the Docker image of the tests: one that has Python and bash."""
@@ -22,28 +22,33 @@ IMAGE = "AGENTGYM_TEST_IMAGE"
 class Place:
     """One backend that works here."""
 
-    def __init__(self, tier: Tier):
+    def __init__(self, tier: Tier, host: Host):
         self.tier = tier
+        self._host = host
         self.protections: Mapping[Threat, Protection] = probe(tier).protections
         self._ready: Sandbox | None = open_on(tier)
         self.fresh = look(self._ready)
         """What a program sees in a fresh sandbox."""
+        self._holds_files = self.protections[Threat.FILES].held is not Held.OPEN and not can_write(self._ready, host)
 
     def open(self, spec: SandboxSpec = SPEC) -> Sandbox:
         """Open a sandbox."""
         return open_on(self.tier, spec)
 
-    def strike(self, attack: Attack, host: Host) -> Verdict:
+    def strike(self, attack: Attack) -> Verdict:
         """Carry out an attack. The sandbox that was opened to see that it is clean serves for the next one."""
         sandbox, self._ready = self._ready or self.open(), None
-        verdict, self._ready = strike(attack, host, sandbox, self.open, self.fresh)
+        verdict, self._ready = strike(attack, self._host, sandbox, self.open, self.fresh, holds_files=self._holds_files)
         return verdict
 
     def declared(self, attack: Attack) -> str:
         """Return what the backend says about why it does not hold this attack; nothing if it says that it does."""
-        for threat in attack.threats:
+        threats = attack.threats if attack.stays_inside else (*attack.threats, Threat.FILES)
+        for threat in dict.fromkeys(threats):
             protection = self.protections[threat]
-            if protection.held is Held.OPEN or (protection.held is Held.PARTLY and attack.edge):
+            if protection.held is Held.OPEN or (
+                protection.held is Held.PARTLY and attack.edge and threat in attack.threats
+            ):
                 return f"{self.tier}: {threat} is {protection.held}: {protection.how}"
         return ""
 

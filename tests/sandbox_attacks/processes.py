@@ -30,6 +30,7 @@ if children > 60:
     breach("forked", children)
 """,
         (Threat.FORKS,),
+        stays_inside=True,
         expects=_BOMB,
     ),
     Attack(
@@ -48,6 +49,7 @@ for _ in range(10):
 time.sleep(max(0, end - time.monotonic()))
 """,
         (Threat.FORKS,),
+        stays_inside=True,
         expects=_BOMB,
     ),
     Attack(
@@ -58,6 +60,7 @@ bomb() { [ "$1" -gt 0 ] && { bomb $(($1 - 1)) & bomb $(($1 - 1)) & wait; }; }
 bomb 9 2>/dev/null
 """,
         (Threat.FORKS,),
+        stays_inside=True,
         language="bash",
         expects=_BOMB,
         wall_s=2.0,
@@ -80,6 +83,7 @@ if started > 60:
     breach("started", started)
 """,
         (Threat.FORKS,),
+        stays_inside=True,
         edge=True,
         expects=_BOMB,
     ),
@@ -107,6 +111,7 @@ if _ > 0:
     os._exit(0)
 """,
         (Threat.DAEMONS,),
+        stays_inside=True,
     ),
     Attack(
         19,
@@ -124,6 +129,7 @@ if os.fork() == 0:
 os.wait()
 """,
         (Threat.DAEMONS,),
+        stays_inside=True,
     ),
     Attack(
         19,
@@ -134,6 +140,7 @@ nohup sleep 31.@TOKEN@ >/dev/null 2>&1 </dev/null &
 disown -a
 """,
         (Threat.DAEMONS,),
+        stays_inside=True,
         language="bash",
     ),
     Attack(
@@ -144,6 +151,7 @@ sleep 30.@TOKEN@ &
 sleep 30.@TOKEN@ >&2 &
 """,
         (Threat.DAEMONS,),
+        stays_inside=True,
         language="bash",
         then="was_quick",
     ),
@@ -162,6 +170,7 @@ while True:
     pass
 """,
         (Threat.CPU,),
+        stays_inside=True,
         expects=CLOCK,
         wall_s=SHORT,
     ),
@@ -175,9 +184,10 @@ while True:
     pass
 """,
         (Threat.CPU,),
+        stays_inside=True,
         expects=frozenset({Ended.CPU}),
         cpu_s=1.0,
-        wall_s=6.0,
+        wall_s=60.0,
     ),
     Attack(
         21,
@@ -187,6 +197,7 @@ trap '' TERM INT HUP QUIT
 while :; do sleep 100.@TOKEN@; done
 """,
         (Threat.CPU,),
+        stays_inside=True,
         language="bash",
         expects=CLOCK,
         wall_s=SHORT,
@@ -202,6 +213,7 @@ import time
 time.sleep(100)
 """,
         (Threat.CPU,),
+        stays_inside=True,
         expects=CLOCK,
         wall_s=SHORT,
     ),
@@ -210,6 +222,7 @@ time.sleep(100)
         "endless_arithmetic",
         "print(len(str(3 ** (10 ** 8))) if sys.set_int_max_str_digits(0) is None else 0)",
         (Threat.CPU,),
+        stays_inside=True,
         expects=CLOCK,
         wall_s=SHORT,
     ),
@@ -218,6 +231,7 @@ time.sleep(100)
         "endless_regular_expression",
         "import re; re.match('(a+)+$', 'a' * 40 + 'b')",
         (Threat.CPU,),
+        stays_inside=True,
         expects=CLOCK,
         wall_s=SHORT,
     ),

@@ -28,7 +28,8 @@ except OSError as error:
 if total > 48:
     breach("wrote", total, "MB")
 """,
-        (Threat.DISK, Threat.FILES),
+        (Threat.DISK,),
+        stays_inside=True,
         expects=_QUOTA,
     ),
     Attack(
@@ -53,6 +54,7 @@ if total > 60:
     breach("held", total, "MB")
 """,
         (Threat.DISK,),
+        stays_inside=True,
         edge=True,
         expects=_QUOTA,
     ),
@@ -76,6 +78,7 @@ if total > 60:
     breach("hid", total, "MB")
 """,
         (Threat.DISK,),
+        stays_inside=True,
         edge=True,
         expects=_QUOTA,
     ),
@@ -100,6 +103,7 @@ if total > 60:
     breach("hid", total, "MB")
 """,
         (Threat.DISK,),
+        stays_inside=True,
         edge=True,
         expects=_QUOTA,
     ),
@@ -121,6 +125,7 @@ if total > 20 << 20:
 attempt("allocate", lambda: os.posix_fallocate(os.open("more", os.O_CREAT | os.O_RDWR), 0, 128 << 20))
 """,
         (Threat.DISK,),
+        stays_inside=True,
         expects=frozenset({Ended.EXITED, Ended.DISK, Ended.FILE_SIZE}),
     ),
     Attack(
@@ -133,6 +138,7 @@ size=$(wc -c < large)
 true
 """,
         (Threat.DISK,),
+        stays_inside=True,
         language="bash",
         expects=frozenset({Ended.EXITED, Ended.DISK, Ended.FILE_SIZE}),
     ),
@@ -158,6 +164,7 @@ if made > 2500:
     breach("made", made)
 """,
         (Threat.INODES,),
+        stays_inside=True,
         expects=_COUNT,
     ),
     Attack(
@@ -180,7 +187,8 @@ except OSError as error:
 if made > 20_000:
     breach("made", made)
 """,
-        (Threat.INODES, Threat.FILES),
+        (Threat.INODES,),
+        stays_inside=True,
         expects=frozenset({Ended.EXITED, Ended.FILES, Ended.DISK}),
     ),
     Attack(
@@ -198,6 +206,7 @@ for number in range(20):
         print("refused", error)
 """,
         (Threat.DISK,),
+        stays_inside=True,
         then="downloads_within_bounds",
         expects=frozenset({Ended.EXITED, Ended.DISK}),
     ),
@@ -218,6 +227,7 @@ os.chmod("shut/inner", 0)
 os.chmod("shut", 0)
 """,
         (),
+        stays_inside=True,
         then="lists_and_downloads",
     ),
     Attack(
@@ -234,6 +244,7 @@ os.mkdir("shut/in")
 os.chmod("shut", 0o500)
 """,
         (),
+        stays_inside=True,
         then="removes_everything",
     ),
     Attack(
@@ -250,6 +261,7 @@ except OSError as error:
 print(depth)
 """,
         (),
+        stays_inside=True,
         then="lists_and_downloads",
     ),
     Attack(
@@ -266,6 +278,7 @@ except OSError as error:
 fcntl.flock(held, fcntl.LOCK_EX)
 """,
         (),
+        stays_inside=True,
         way=Way.SESSION,
         then="lists_and_downloads",
     ),
@@ -283,6 +296,7 @@ except OSError as error:
 print(depth)
 """,
         (),
+        stays_inside=True,
         then="lists_and_downloads",
     ),
     Attack(
@@ -293,9 +307,10 @@ import shutil
 here = os.getcwd()
 for name in os.listdir(here):
     shutil.rmtree(name, ignore_errors=True) if os.path.isdir(name) else os.unlink(name)
-for path in ("/bin/sh", "/bin/bash", "/usr/bin/env", "/bin", "/lib", "@WRITABLE_FILE@"):
-    attempt("unlink " + path, os.unlink, path)
-    attempt("rename " + path, os.rename, path, path + "x")
+attempt("unlink", os.unlink, "@WRITABLE_FILE@")
+attempt("rename", os.rename, "@WRITABLE_FILE@", "@WRITABLE_FILE@x")
+for place in ("/bin", "/usr/bin", "/lib", "/usr/lib"):
+    attempt("change " + place, os.mkdir, place + "/agentgym-attack-@TOKEN@")
 os.chmod(here, 0) if os.stat(here).st_uid == os.getuid() else None
 for call in (os.rmdir, lambda path: os.rename(path, path + "-moved")):
     try:
@@ -318,6 +333,7 @@ except OSError as error:
     print("refused", error)
 """,
         (Threat.DISK,),
+        stays_inside=True,
         expects=_QUOTA,
         may_lose=True,
     ),

@@ -25,6 +25,7 @@ for pid in sorted(pids)[:3000]:
             pass
 """,
         (Threat.ENVIRONMENT,),
+        edge=True,
     ),
     Attack(
         13,
@@ -97,6 +98,7 @@ for line in maps:
         place = block.find(needle, place + 1)
 """,
         (Threat.ENVIRONMENT,),
+        stays_inside=True,
     ),
     Attack(
         15,
@@ -123,7 +125,8 @@ for fd in range(3, 4096):
     except OSError:
         pass
 """,
-        (Threat.ENVIRONMENT, Threat.FILES),
+        (Threat.ENVIRONMENT,),
+        stays_inside=True,
     ),
     Attack(
         (29, 15),
@@ -143,6 +146,7 @@ print("DONE", flush=True)
 os._exit(3)
 """,
         (),
+        stays_inside=True,
         exit_code=3,
     ),
     Attack(
@@ -186,6 +190,7 @@ print("DONE", flush=True)
 raise SystemExit(3)
 """,
         (),
+        stays_inside=True,
         expects=FELLED,
         exit_code=3,
         then="still_answers",

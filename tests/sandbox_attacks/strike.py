@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agentgym.errors import InfrastructureError, ToolError
+from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.sandbox import Ended, Result, Sandbox
 from tests.sandbox_attacks.abuse import ABUSES
 from tests.sandbox_attacks.attack import ENDS, Attack, Way
@@ -16,7 +16,7 @@ from tests.sandbox_attacks.steps import SPEC, STEPS, Opener, Scene
 
 GRACE_S = 3.0
 """How much longer than its limit an attack may take."""
-RSS_MB = 40.0
+RSS_MB = 100.0
 """How much the driver's memory may grow during one attack."""
 _FRESH = "import os; print(6 * 7, sorted(os.listdir('.')), sorted(os.listdir(os.environ.get('TMPDIR', '/tmp'))))"
 
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def strike(
-    attack: Attack, host: Host, sandbox: Sandbox, open_spec: Opener, fresh: str
+    attack: Attack, host: Host, sandbox: Sandbox, open_spec: Opener, fresh: str, *, holds_files: bool
 ) -> tuple[Verdict, Sandbox | None]:
     """Carry out an attack; return what came of it, and a fresh sandbox for the next attack.
 
@@ -42,7 +42,13 @@ def strike(
         sandbox: Where to run it. Closed at the end.
         open_spec: Opens a sandbox.
         fresh: What `look` saw in a sandbox before any attack.
+        holds_files: Whether the files of this machine are out of reach.
+
+    Raises:
+        UsageError: If the attack could harm this machine.
     """
+    if not (holds_files or attack.stays_inside):
+        raise UsageError(f"{attack.name} is not run where the files of this machine are within its reach")
     host.renew()
     rss, started = resident_mb(), time.monotonic()
     problems: list[str] = []
@@ -59,6 +65,12 @@ def strike(
         problems.append(f"a fresh sandbox differs: {seen!r}, not {fresh!r}")
     seconds = round(time.monotonic() - started, 2)
     return Verdict(attack.name, ended, seconds, tuple(problems)), None if seen != fresh else following
+
+
+def can_write(sandbox: Sandbox, host: Host) -> bool:
+    """Whether a program can open a file of this machine for writing: one that was made for it, and it writes nothing."""
+    result = sandbox.exec(code=f"import os\nos.close(os.open({str(host.writable)!r}, os.O_WRONLY))")
+    return result.ok
 
 
 def look(sandbox: Sandbox) -> str:
@@ -140,5 +152,8 @@ def _next_run(attack: Attack, scene: Scene) -> Iterator[str]:
         return
     if result.ok and result.stdout == b"42\n" and not result.stderr:
         return
+    still_full = scene.result is not None and result.ended is scene.result.ended
+    if result.ended in (Ended.DISK, Ended.FILES) and still_full:
+        return  # where a workspace is watched and not held by a quota, it stays too full until something is removed
     if not (may_lose and (result.ended is Ended.KILLED or not scene.sandbox.health())):
         yield f"the next run gave {result.ended} {result.stdout[-200:]!r} {result.stderr[-300:]!r}"

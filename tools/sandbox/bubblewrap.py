@@ -125,7 +125,7 @@ class _Running:
         self._owner = os.getpid()
         self._lock = threading.Lock()
         with user.description() as described:
-            self._process: subprocess.Popen[bytes] = subprocess.Popen(
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(  # pyright: ignore[reportAttributeAccessIssue]
                 [*command(spec, seen, python, described.fileno()), python, "-I", "-c", _READ_PROGRAM],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

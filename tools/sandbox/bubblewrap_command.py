@@ -86,12 +86,13 @@ def command(spec: SandboxSpec, seen: View, python: str, passwd_fd: int) -> list[
         *("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"),
         *(("--disable-userns",) if newer else ()),
         *("--cap-drop", "ALL", "--hostname", "sandbox"),
-        *_read_only(seen, python),
-        *("--ro-bind-data", str(passwd_fd), "/etc/passwd"),
-        *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
-        *_in_memory("/dev/shm", _SHARED_MEMORY_MB),
         *_in_memory("/tmp", spare),
         *_in_memory(spec.workdir, max(1, limits.disk_mb - spare)),
+        # After the folders in memory, for some of what is seen may be below them.
+        *_read_only(seen, python),
+        *("--ro-bind-data", str(passwd_fd), "/etc/passwd"),
+        *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
+        *_in_memory("/dev/shm", _SHARED_MEMORY_MB),
         *("--remount-ro", "/", "--chdir", spec.workdir, "--"),
     ]
 

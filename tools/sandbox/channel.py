@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,13 @@ def greet(endpoint: socket.socket, settings: Mapping[str, Any] | None, timeout_s
     return answer
 
 
+def shut(endpoint: socket.socket) -> None:
+    """End a connection for both sides, also while another thread reads from it."""
+    with contextlib.suppress(OSError):
+        endpoint.shutdown(socket.SHUT_RDWR)
+    endpoint.close()
+
+
 class BlockingChannel:
     """A channel whose coroutine never waits for a loop: for synchronous callers, by `agentgym.drive.run_now`."""
 
@@ -71,8 +79,8 @@ class BlockingChannel:
             raise ChannelBroken(str(error)) from error
 
     def close(self) -> None:
-        """Close the connection."""
-        self._socket.close()
+        """Close the connection; whoever waits on it in another thread is woken."""
+        shut(self._socket)
 
     def _exactly(self, size: int, deadline: float) -> bytes:
         data = bytearray(size)
@@ -115,8 +123,8 @@ class AsyncChannel:
             raise ChannelBroken(str(error)) from error
 
     def close(self) -> None:
-        """Close the connection."""
-        self._socket.close()
+        """Close the connection; whoever waits on it in another thread is woken."""
+        shut(self._socket)
 
     async def _exactly(self, loop: asyncio.AbstractEventLoop, size: int) -> bytes:
         data = bytearray(size)

@@ -22,8 +22,8 @@ _ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False
 
 _OF_ROOT: Mapping[Threat, Protection] = {
     Threat.FILES: partly(
-        "Landlock allows programs, libraries and the workspace only; of other files names, sizes and times can be seen, "
-        "and the times (and of its own user the permissions) changed where the owner's rights allow it"
+        "Landlock allows programs, libraries and the workspace only; of other files names, sizes and times can be "
+        "seen, and the times (and of its own user the permissions) changed where the owner's rights allow it"
     ),
     Threat.NETWORK: held("sockets are refused by seccomp"),
     Threat.PROCESSES: held("each sandbox has a user id of its own; /proc is not readable"),

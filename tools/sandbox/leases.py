@@ -67,20 +67,20 @@ class Leases:
             if self._closed or len(self) >= self.at_most:
                 raise Full(f"the server allows {self.at_most} sandboxes at one time and all are taken; try again later")
             self._opening += 1
-        held: Held | None = None
         try:
             held = make()
-        finally:
+        except BaseException:
             with self._lock:
                 self._opening -= 1
-                closed = self._closed
-                name = secrets.token_hex(16)
-                if held is not None and not closed:
-                    self._leases[name] = _Lease(held, time.monotonic())
-        if closed:
-            held.close()
-            raise Full("the server is stopping")
-        return name, held
+            raise
+        name = secrets.token_hex(16)
+        with self._lock:
+            self._opening -= 1
+            if not self._closed:
+                self._leases[name] = _Lease(held, time.monotonic())
+                return name, held
+        held.close()
+        raise Full("the server is stopping")
 
     def exchange(self, name: str, frame: bytes) -> bytes:
         """Pass one request on to a sandbox. One at a time is served; others wait."""

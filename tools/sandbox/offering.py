@@ -29,7 +29,7 @@ def offer_of(backend: str) -> Offer:
     chosen = registry.choose(backend, SandboxSpec(), False)
     return Offer(
         tier=chosen.tier,
-        notes=registry.notes(chosen),
+        notes=registry.notes(chosen, ""),
         protections=chosen.protections,
         make=lambda spec: _tunnel(registry.choose(backend, spec, False), spec),
     )
@@ -37,8 +37,7 @@ def offer_of(backend: str) -> Offer:
 
 def _tunnel(chosen: Backend, spec: SandboxSpec) -> _Tunnel:
     launched = default_pool()._take(chosen, spec)
-    notes = registry.notes(chosen)
-    return _Tunnel(launched, f"{notes}; {launched.notes}" if launched.notes else notes)
+    return _Tunnel(launched, registry.notes(chosen, launched.notes))
 
 
 class _Tunnel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import json
 import os
 import threading
@@ -51,7 +52,9 @@ class SandboxPool:
         self._reset()
         _pools.add(self)
 
-    def open(self, spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False) -> Sandbox:
+    def open(
+        self, spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
+    ) -> Sandbox:
         """Return a fresh sandbox."""
         spec = spec or SandboxSpec()
         chosen = registry.choose(backend, spec, allow_weak)
@@ -197,10 +200,8 @@ def _alive(launched: Launched) -> bool:
 
 def _end(launched: Launched) -> None:
     launched.endpoint.close()
-    try:
+    with contextlib.suppress(InfrastructureError):
         launched.kill()
-    except InfrastructureError:
-        pass
 
 
 _pools: weakref.WeakSet[SandboxPool] = weakref.WeakSet()
@@ -217,7 +218,9 @@ def default_pool() -> SandboxPool:
         return _default
 
 
-def open_sandbox(spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False) -> Sandbox:
+def open_sandbox(
+    spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
+) -> Sandbox:
     """Open a fresh sandbox from the pool of this process.
 
     Args:

@@ -92,7 +92,7 @@ def _named(name: str, allow_weak: bool) -> Backend:
     return backend(tier)
 
 
-def notes(chosen: Backend, more: str) -> str:
+def notes(chosen: Backend, more: str = "") -> str:
     """Return one line about a sandbox: its tier, what that does not wholly protect from, what else there is to say."""
     gaps = [threat for threat, row in chosen.protections.items() if row.held is not Held.HELD]
     line = f"{chosen.tier}: " + (f"not wholly held: {', '.join(gaps)}" if gaps else "every threat is held")

@@ -49,7 +49,9 @@ class RemoteBackend:
     def probe(self) -> Probe:
         """Ask the server what it offers."""
         if not self._url:
-            return Probe(self.tier, False, f"no server is named: set {URL} and {TOKEN}, or use RemoteBackend(url, token)")
+            return Probe(
+                self.tier, False, f"no server is named: set {URL} and {TOKEN}, or use RemoteBackend(url, token)"
+            )
         try:
             about = self._connected().about()
             return Probe(self.tier, True, f"{self._url} offers {about['notes']}", self.protections)

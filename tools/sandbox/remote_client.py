@@ -29,12 +29,15 @@ class Remote:
 
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"the server must be given as http://host:port, not {url!r}")
+        if not token.isascii() or not token.isprintable():
+            raise UsageError("the server's token has characters that no token has")
         self.url = url.rstrip("/")
         self._client = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(_CALL_S, connect=_CONNECT_S),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            # Idle connections are given up long before the server would close them under a request.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=15),
             trust_env=False,
         )
         self._open: set[str] = set()
@@ -48,9 +51,10 @@ class Remote:
 
     def about(self) -> dict[str, Any]:
         """Return what the server says of itself: tier, notes, limits."""
-        if self._about is None:
-            self._about = self._call("GET", "/").json()
-        return self._about
+        about = self._about
+        if about is None:
+            about = self._about = dict(self._call("GET", "/").json())
+        return about
 
     def open(self, spec: SandboxSpec) -> dict[str, str]:
         """Open a sandbox there; return its `id`, `workdir` and `notes`. Files are not part of this."""

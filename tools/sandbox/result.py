@@ -29,7 +29,7 @@ _MESSAGES = {
     Ended.CPU: "it used up its processor time and was stopped; look for an endless loop or a faster way",
     Ended.MEMORY: "it used more memory than allowed and was stopped; work on smaller pieces",
     Ended.PROCESSES: "it started more processes than allowed and was stopped; start fewer at a time",
-    Ended.OUTPUT: "it wrote far too much output and was stopped; print less, or write to a file and look at parts of it",
+    Ended.OUTPUT: "it wrote far too much output and was stopped; print less, or write to a file and look at parts",
     Ended.FILE_SIZE: "a file became larger than allowed and it was stopped; write less into one file",
     Ended.DISK: "it used up the disk space and was stopped; remove files or write less",
     Ended.FILES: "it made more files than allowed and was stopped; make fewer files",

@@ -16,13 +16,15 @@ from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
 from agentgym.tools.sandbox.protection import Protection, Threat, held, not_held, partly
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 
-_PROTECTIONS: Mapping[Threat, Protection] = {
+_PATIENCE_S = 10.0
+
+_OF_OTHERS: Mapping[Threat, Protection] = {
     Threat.FILES: not_held("runs have the rights of the user that runs this process"),
-    Threat.NETWORK: not_held("runs can open sockets"),
+    Threat.NETWORK: partly("sockets are refused by seccomp, where the kernel and the machine have it"),
     Threat.PROCESSES: not_held("runs see and can signal this user's other processes"),
-    Threat.ENVIRONMENT: partly("runs start with a clean environment, but can read that of this user's processes"),
-    Threat.PRIVILEGE: not_held("runs have the rights of the user that runs this process"),
-    Threat.KERNEL: not_held("no system call is refused"),
+    Threat.ENVIRONMENT: not_held("runs start with a clean environment, but can read that of this user's processes"),
+    Threat.PRIVILEGE: held("no capabilities; no_new_privs"),
+    Threat.KERNEL: partly("seccomp refuses risky system calls, where the kernel and the machine have it"),
     Threat.MEMORY: held("limit on address space"),
     Threat.TOTAL_MEMORY: partly("looked at ten times a second"),
     Threat.CPU: held("limits on processor and wall time, ended by SIGKILL"),
@@ -32,13 +34,22 @@ _PROTECTIONS: Mapping[Threat, Protection] = {
     Threat.DAEMONS: partly("orphans come back to the agent, which ends them after each run"),
     Threat.NEIGHBOURS: not_held("all sandboxes run as the same user"),
 }
+_OF_ROOT: Mapping[Threat, Protection] = {
+    **_OF_OTHERS,
+    Threat.FILES: not_held("runs have the rights of an ordinary user"),
+    Threat.PROCESSES: partly("runs see the machine's processes, but as a user of their own can signal none"),
+    Threat.ENVIRONMENT: partly("runs start with a clean environment and cannot read that of other users' processes"),
+    Threat.FORKS: held("limit on processes of the sandbox's user"),
+    Threat.DAEMONS: held("all processes of the sandbox's user are killed after each run"),
+    Threat.NEIGHBOURS: partly("each sandbox has a user of its own; files that everybody may read are readable"),
+}
 
 
 class RlimitsBackend:
     """Starts one agent process per sandbox."""
 
     tier = Tier.RLIMITS
-    protections = _PROTECTIONS
+    protections = _OF_ROOT if os.geteuid() == 0 else _OF_OTHERS
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -67,6 +78,7 @@ class RlimitsBackend:
             "watched": [running.workdir, running.tmp],
             "process_limit": running.uid is not None,
             "uid": running.uid,
+            "folder": running.folder,
         }
         return Launched(ours, lambda: self._end(running), running.workdir, settings)
 
@@ -90,6 +102,7 @@ class _Running:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._top = Path(tempfile.mkdtemp(prefix="agentgym-sandbox-"))
+        self.folder = str(self._top)
         self.workdir, self.tmp = str(self._top / "work"), str(self._top / "tmp")
         self.uid = users.fresh_user() if os.geteuid() == 0 else None
         self._program = interpreter.executable() if self.uid is None else interpreter.for_everybody()
@@ -134,8 +147,16 @@ class _Running:
         if process is None or os.getpid() != self._owner:
             return
         try:
-            process.wait(timeout=5)
+            process.wait(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        subprocess.run(["rm", "-rf", "--", str(self._top)], stderr=subprocess.DEVNULL, check=False)
+        if process.returncode != 0 and self.uid is not None:
+            self._kill_strays(self.uid)
+        if self._top.exists():
+            subprocess.run(["rm", "-rf", "--", str(self._top)], stderr=subprocess.DEVNULL, check=False)
+
+    def _kill_strays(self, uid: int) -> None:
+        """Kill what the agent did not live to end: everything that the sandbox's user runs."""
+        program = f"import os; os.setgroups([]); os.setresuid({uid}, {uid}, {uid}); os.kill(-1, 9)"
+        subprocess.run([self._program, "-I", "-S", "-c", program], stderr=subprocess.DEVNULL, check=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 import weakref
@@ -48,6 +49,7 @@ class AsyncSandbox:
         self._turn = asyncio.Lock()
         self._lost = ""
         self._lost_at = 0.0
+        self._owner = os.getpid()
         self._ended = weakref.finalize(self, launched.kill)
 
     async def exec(
@@ -170,9 +172,7 @@ class AsyncSandbox:
     async def _run(self, header: Header, blobs: Sequence[bytes], limits: Limits | None) -> Result:
         return (await self._run_answer(header, blobs, limits))[0]
 
-    async def _run_answer(
-        self, header: Header, blobs: Sequence[bytes], limits: Limits | None
-    ) -> tuple[Result, bool]:
+    async def _run_answer(self, header: Header, blobs: Sequence[bytes], limits: Limits | None) -> tuple[Result, bool]:
         """Return the result of a run and whether what it ran in lives on."""
         limits = limits or self.spec.limits
         header["limits"] = limits.to_dict()
@@ -208,8 +208,9 @@ class AsyncSandbox:
         """End everything in the sandbox at once; what is asked of it later fails with `why`."""
         if not self._lost:
             self._lost, self._lost_at = why, time.monotonic()
-            self._channel.close()
-            self._ended()
+            if os.getpid() == self._owner:  # a forked child shares the connection and must leave it as it is
+                self._channel.close()
+                self._ended()
 
 
 class AsyncSession:

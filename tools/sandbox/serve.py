@@ -173,7 +173,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def run_server(app: FastAPI, listening: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM; then end all sandboxes."""
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, server_header=False)
+    config = uvicorn.Config(
+        app, log_level="warning", timeout_graceful_shutdown=2, timeout_keep_alive=60, server_header=False
+    )
     _Server(config).run(sockets=[listening])
 
 

@@ -101,4 +101,3 @@ def _add(name: str, paths: set[str]) -> list[str]:
             paths.add(str(base / top))
     required = [_REQUIREMENT.match(line) for line in distribution.requires or ()]
     return [match[1] for match in required if match and "extra" not in (match[3] or "")]
-

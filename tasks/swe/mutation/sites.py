@@ -38,10 +38,8 @@ def _at(view: SourceView, node: ast.AST, operator: Operator) -> Iterator[Mutatio
 
 
 def _changes_meaning(view: SourceView, mutation: Mutation, original: dict[tuple[int, int], str]) -> bool:
-    """Whether the outermost statement around the edits still parses and has another tree. Cheaper than the module."""
-    start, end = view.top_level(mutation.edits[0].start)
-    if mutation.edits[-1].end > end:
-        start, end = 0, len(view.source)
+    """Whether the function around the edits still parses and has another tree. Cheaper than the module."""
+    start, end = view.unit(mutation.edits[0].start, mutation.edits[-1].end)
     pieces, reached = [], start
     for edit in mutation.edits:
         if edit.start < reached:
@@ -49,9 +47,13 @@ def _changes_meaning(view: SourceView, mutation: Mutation, original: dict[tuple[
         pieces += (view.source[reached : edit.start], edit.text)
         reached = edit.end
     try:
-        after = ast.dump(ast.parse("".join((*pieces, view.source[reached:end]))))
+        after = _tree("".join((*pieces, view.source[reached:end])))
     except (SyntaxError, ValueError):
         return False
     if (start, end) not in original:
-        original[start, end] = ast.dump(ast.parse(view.source[start:end]))
+        original[start, end] = _tree(view.source[start:end])
     return after != original[start, end]
+
+
+def _tree(text: str) -> str:
+    return ast.dump(ast.parse(f"if 1:\n{text}" if text[:1] in (" ", "\t") else text))

@@ -148,15 +148,27 @@ class SourceView:
                 marked.add(token.start[0])
         return frozenset(marked)
 
-    def top_level(self, position: int) -> tuple[int, int]:
-        """Return where the outermost statement around a position begins and ends, in whole lines."""
-        for statement in self.tree.body:
-            first = min([statement, *getattr(statement, "decorator_list", [])], key=lambda node: node.lineno)
-            start = self._line_starts[first.lineno - 1]
-            end = min(self._line_starts[statement.end_lineno or statement.lineno], len(self.source))
-            if start <= position < end:
-                return start, end
-        return 0, len(self.source)
+    @cached_property
+    def _units(self) -> list[tuple[int, int]]:
+        """Where the smallest parts that parse alone begin and end, in whole lines: functions, or else statements."""
+        found: list[tuple[int, int]] = []
+        waiting: list[ast.stmt] = list(reversed(self.tree.body))
+        while waiting:
+            statement = waiting.pop()
+            # The lines of a class before, between and after its methods do not parse alone, so it follows them.
+            if isinstance(statement, ast.ClassDef):
+                waiting += reversed([item for item in statement.body if isinstance(item, FunctionNode | ast.ClassDef)])
+            found.append(self._whole_lines(statement))
+        return sorted(found, key=lambda span: span[1] - span[0])
+
+    def _whole_lines(self, statement: ast.stmt) -> tuple[int, int]:
+        first = min([statement.lineno, *(item.lineno for item in getattr(statement, "decorator_list", []))])
+        end = self._line_starts[statement.end_lineno or statement.lineno]
+        return self._line_starts[first - 1], min(end, len(self.source))
+
+    def unit(self, start: int, end: int) -> tuple[int, int]:
+        """Return the smallest part around two positions that parses alone (after `if 1:` where it is indented)."""
+        return next((span for span in self._units if span[0] <= start and end <= span[1]), (0, len(self.source)))
 
 
 def dotted(node: ast.AST) -> str:

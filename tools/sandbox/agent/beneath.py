@@ -12,7 +12,7 @@ import os
 import platform
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _OPENAT2 = 437  # the same on every architecture
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
@@ -51,7 +51,8 @@ class Workspace:
     def usable(self) -> bool:
         """Whether the workspace is still there and can be entered."""
         try:
-            return os.path.samestat(os.stat(self.path), os.fstat(self._root)) and os.access(self.path, os.W_OK | os.X_OK)
+            same = os.path.samestat(os.stat(self.path), os.fstat(self._root))
+            return same and os.access(self.path, os.W_OK | os.X_OK)
         except OSError:
             return False
 
@@ -95,10 +96,8 @@ class Workspace:
         fd = os.dup(self._root)
         try:
             for part in self.parts(path)[:-1]:
-                try:
+                with suppress(FileExistsError):
                     os.mkdir(part, 0o755, dir_fd=fd)
-                except FileExistsError:
-                    pass
                 below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | _SAFE, dir_fd=fd)
                 os.close(fd)
                 fd = below
@@ -111,9 +110,7 @@ class Workspace:
         if self._libc is not None:
             how = _How(flags, mode if flags & os.O_CREAT else 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
             for _ in range(100):
-                fd = self._libc.syscall(
-                    _OPENAT2, self._root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)
-                )
+                fd = self._libc.syscall(_OPENAT2, self._root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
                 if fd >= 0:
                     return fd
                 number = ctypes.get_errno()
@@ -146,6 +143,33 @@ def regular(fd: int, path: str) -> os.stat_result:
     return state
 
 
+def open_own(parent: int, name: str, mode: int) -> int:
+    """Open a regular file of this user for reading, also if its mode says that he may not."""
+    flags = os.O_RDONLY | _SAFE
+    if mode & 0o400:
+        return os.open(name, flags, dir_fd=parent)
+    os.chmod(name, 0o600, dir_fd=parent)
+    fd = os.open(name, flags, dir_fd=parent)
+    os.fchmod(fd, stat.S_IMODE(mode))
+    return fd
+
+
+def enter(parent: int, name: str, mode: int) -> tuple[int, int | None]:
+    """Open a folder of this user, also if its mode says that he may not; give the result to `leave`."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | _SAFE
+    if mode & 0o500 == 0o500:
+        return os.open(name, flags, dir_fd=parent), None
+    os.chmod(name, 0o700, dir_fd=parent)
+    return os.open(name, flags, dir_fd=parent), stat.S_IMODE(mode)
+
+
+def leave(fd: int, mode: int | None) -> None:
+    """Close a folder and give it back the mode that it had (as long as it is looked into, it must be open)."""
+    if mode is not None:
+        os.fchmod(fd, mode)
+    os.close(fd)
+
+
 _KINDS = {
     errno.ENOENT: ("not_found", "does not exist"),
     errno.EISDIR: ("is_directory", "is a directory"),
@@ -156,6 +180,7 @@ _KINDS = {
     errno.ENOSPC: ("no_space", "cannot be written: the disk quota is used up"),
     errno.EDQUOT: ("no_space", "cannot be written: the disk quota is used up"),
     errno.EFBIG: ("too_large", "would be larger than a file may be"),
+    errno.EMFILE: ("too_large", "is a tree of folders too deep to be walked"),
     errno.ENAMETOOLONG: ("invalid", "is too long"),
     errno.ENOTEMPTY: ("invalid", "is a directory that is not empty"),
     errno.EEXIST: ("invalid", "exists already"),

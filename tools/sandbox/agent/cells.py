@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import sys
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -30,11 +31,12 @@ def serve(folder: str) -> int:
         _allow_cpu(cell[0]["cpu_s"])
         before = resource.getrusage(resource.RUSAGE_SELF)
         path = f"<cell {number}>"
-        status = script.guarded(lambda cell=cell, path=path: _run(cell[1][0], path, main), path)
+        status = script.guarded(partial(_run, cell[1][0], path, main), path)
         script.flush()
         after = resource.getrusage(resource.RUSAGE_SELF)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        commands.sendall(wire.encode({"exit_code": status & 0xFF, "cpu_s": max(0.0, round(cpu, 6)), "peak_kb": after.ru_maxrss}))
+        answer = {"exit_code": status & 0xFF, "cpu_s": max(0.0, round(cpu, 6)), "peak_kb": after.ru_maxrss}
+        commands.sendall(wire.encode(answer))
 
 
 def _run(code: bytes, path: str, main: ModuleType) -> None:

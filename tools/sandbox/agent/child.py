@@ -30,7 +30,7 @@ QUIET = (
     signal.SIGTTIN,
     signal.SIGTTOU,
 )
-"""Signals that the agent ignores, since the model's code could send them."""
+"""Signals that the agent keeps blocked, since the model's code could send them."""
 
 _MB = 1 << 20
 _HIGH = 64
@@ -49,7 +49,7 @@ def spawn(
     Args:
         body: What it runs; returns the exit code, or never returns (execve).
         descriptors: Number in the new process → descriptor of this one. All others are closed.
-        environment: The whole environment of the new process.
+        environment: Variables that its environment has besides those of this process.
         folder: Its current directory.
         limits: Bounds of one process.
         wall: Walls the process in; done first, while it still has the agent's descriptors.
@@ -62,9 +62,9 @@ def spawn(
         os.setsid()
         wall()
         _take_descriptors(descriptors)
-        _reset_signals()
-        os.environ.clear()
-        os.environ.update(environment)
+        _open_to_signals()
+        for name, value in environment.items():
+            os.environ[name] = value
         os.chdir(folder)
         bound(limits)
         status = body()
@@ -72,6 +72,11 @@ def spawn(
         _complain(error)
     finally:
         os._exit(status)
+
+
+def deaf_to_signals() -> None:
+    """Let no signal that can be blocked interrupt this process."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, QUIET)
 
 
 def bound(limits: Mapping[str, Any]) -> None:
@@ -114,20 +119,17 @@ def close_others(kept: Sequence[int], end: int) -> None:
         first = fd + 1
 
 
-def _reset_signals() -> None:
-    """Give every signal the meaning it has in a newly started Python."""
-    for number in QUIET:
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _open_to_signals() -> None:
+    """Take back what `deaf_to_signals` did."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def execute(argv: list[str], environment: Mapping[str, str]) -> int:
+def execute(argv: list[str]) -> int:
     """Replace this process by a program; return the shell's exit code for why that failed."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvpe(argv[0], argv, dict(environment))
+        os.execvp(argv[0], argv)
     except FileNotFoundError:
         os.write(2, os.fsencode(f"{argv[0]}: command not found\n"))
         return 127

@@ -1,4 +1,4 @@
-"""An agent with a container or bubblewrap around it: nothing else lives there. Runs get the walls that need no rights."""
+"""An agent with a container or bubblewrap around it. Its runs get those of the walls that need no rights."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ class Kills:
         self._seen = self._count()
 
     def __call__(self) -> bool:
+        """Answer, and begin to count anew."""
         before, self._seen = self._seen, self._count()
         return self._seen > before
 

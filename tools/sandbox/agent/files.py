@@ -6,10 +6,11 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from agentgym.tools.sandbox.agent import archive
-from agentgym.tools.sandbox.agent.beneath import FileError, Workspace, described, regular
+from agentgym.tools.sandbox.agent.beneath import FileError, Workspace, described, enter, leave, open_own, regular
 from agentgym.tools.sandbox.agent.remove import remove_at
 
 _CHUNK = 1 << 20
@@ -81,11 +82,14 @@ def entries(workspace: Workspace, path: str, depth: int, max_entries: int) -> tu
     fd = workspace.open(path, os.O_RDONLY | os.O_DIRECTORY)
     found: list[list[Any]] = []
     limit, room = min(max_entries, _MAX_LISTED), _MAX_NAMES
-    for name, _, state in _walk(fd, "/".join(workspace.parts(path)), min(depth, _MAX_DEPTH)):
-        room -= len(name)
-        if len(found) == limit or room < 0:
-            return found, True
-        found.append([name, _kind(state.st_mode), state.st_size if stat.S_ISREG(state.st_mode) else 0])
+    try:
+        for name, _, state in _walk(fd, "/".join(workspace.parts(path)), min(depth, _MAX_DEPTH)):
+            room -= len(name)
+            if len(found) == limit or room < 0:
+                return found, True
+            found.append([name, _kind(state.st_mode), state.st_size if stat.S_ISREG(state.st_mode) else 0])
+    except OSError as error:
+        raise described(error, path) from None
     return found, False
 
 
@@ -99,23 +103,33 @@ def pack(workspace: Workspace, path: str, max_bytes: int) -> bytes:
     items: list[archive.Item] = []
     room = max_bytes
     top = workspace.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    for name, fd, state in _walk(top, "", _MAX_DEPTH):
-        base, mode = os.path.basename(name), stat.S_IMODE(state.st_mode)
-        data, kind = b"", _kind(state.st_mode)
-        try:
-            if kind == "file":
-                data = _content_at(fd, base, name, room)
-            elif kind == "link":
-                data = os.fsencode(os.readlink(base, dir_fd=fd))
-            elif kind != "dir":
-                continue
-        except OSError as error:
-            raise described(error, name) from None
-        room -= len(data) + len(name)
-        if room < 0:
-            raise FileError("too_large", f"{path!r} holds more than {max_bytes} bytes")
-        items.append(archive.Item(name, kind, mode, data))
+    try:
+        for name, fd, state in _walk(top, "", _MAX_DEPTH):
+            item = _item(name, fd, state, room)
+            if item is not None:
+                room -= len(item.data) + len(name)
+                items.append(item)
+            if room < 0:
+                raise FileError("too_large", f"{path!r} holds more than {max_bytes} bytes")
+    except OSError as error:
+        raise described(error, path) from None
     return archive.join(items)
+
+
+def _item(path: str, folder: int, state: os.stat_result, room: int) -> archive.Item | None:
+    name, kind = os.path.basename(path), _kind(state.st_mode)
+    data = b""
+    if kind == "file":
+        fd = open_own(folder, name, state.st_mode)
+        try:
+            data = _content(fd, path, room)
+        finally:
+            os.close(fd)
+    elif kind == "link":
+        data = os.fsencode(os.readlink(name, dir_fd=folder))
+    elif kind != "dir":
+        return None
+    return archive.Item(path, kind, stat.S_IMODE(state.st_mode), data)
 
 
 def unpack(workspace: Workspace, path: str, items: list[archive.Item]) -> None:
@@ -141,14 +155,12 @@ def unpack(workspace: Workspace, path: str, items: list[archive.Item]) -> None:
 def _link(workspace: Workspace, path: str, target: bytes) -> None:
     workspace.make_parents(path)
     with workspace.parent(path) as (fd, name):
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=fd)
-        except FileNotFoundError:
-            pass
         os.symlink(target, os.fsencode(name), dir_fd=fd)
 
 
-def _walk(fd: int, prefix: str, depth: int) -> Iterator[tuple[str, int, os.stat_result]]:
+def _walk(fd: int, prefix: str, depth: int, mode: int | None = None) -> Iterator[tuple[str, int, os.stat_result]]:
     """Yield path, descriptor of its folder and state of all below `fd` (which is closed), folders before contents."""
     try:
         names = sorted(os.listdir(fd))
@@ -160,15 +172,10 @@ def _walk(fd: int, prefix: str, depth: int) -> Iterator[tuple[str, int, os.stat_
             path = f"{prefix}/{name}" if prefix else name
             yield path, fd, state
             if stat.S_ISDIR(state.st_mode) and depth > 1:
-                try:
-                    below = os.open(
-                        name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd
-                    )
-                except OSError:
-                    continue
-                yield from _walk(below, path, depth - 1)
+                below, hidden = enter(fd, name, state.st_mode)
+                yield from _walk(below, path, depth - 1, hidden)
     finally:
-        os.close(fd)
+        leave(fd, mode)
 
 
 def _kind(mode: int) -> str:
@@ -176,14 +183,6 @@ def _kind(mode: int) -> str:
         if test(mode):
             return name
     return "other"
-
-
-def _content_at(folder: int, name: str, path: str, max_bytes: int) -> bytes:
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        return _content(fd, path, max_bytes)
-    finally:
-        os.close(fd)
 
 
 def _content(fd: int, path: str, max_bytes: int) -> bytes:

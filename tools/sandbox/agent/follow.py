@@ -146,7 +146,9 @@ def drain(streams: Sequence[Capture]) -> None:
                 stream.read()
 
 
-def outcome(broken: str, status: int, cpu_s: float, limits: Mapping[str, Any], out_of_memory: bool) -> Mapping[str, Any]:
+def outcome(
+    broken: str, status: int, cpu_s: float, limits: Mapping[str, Any], out_of_memory: bool
+) -> Mapping[str, Any]:
     """Return how a process ended, in the words of the protocol: `ended`, `exit_code`, `signal`."""
     if broken:
         return {"ended": broken, "exit_code": None, "signal": None}

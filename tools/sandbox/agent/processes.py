@@ -12,6 +12,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Set
+from contextlib import suppress
 
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUNDS = 400
@@ -92,10 +93,8 @@ def _belongs(pid: int, keep: Set[int]) -> bool:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with suppress(OSError):
         os.kill(pid, signal.SIGKILL)
-    except OSError:
-        pass
 
 
 def children(pid: int) -> list[int]:

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,6 @@ class Place:
 
     folder: str
     """The workspace."""
-    environment: dict[str, str]
     control: int
     processes: Processes
     watch: Watch
@@ -31,10 +31,6 @@ class Place:
     process_limit: bool
     out_of_memory: Callable[[], bool]
     """Whether the kernel has killed something of this sandbox for its memory since the last call."""
-
-    def variables(self, extra: dict[str, str]) -> dict[str, str]:
-        """Return the environment of a run."""
-        return {**self.environment, **extra, "AGENTGYM_REPLY_FD": str(child.REPLY_FD)}
 
     def at(self, cwd: str) -> str:
         """Return a run's current directory; a relative one is meant from the workspace."""
@@ -54,7 +50,7 @@ def pipes(number: int) -> tuple[list[int], list[int]]:
 def captures(fds: list[int], limits: dict[str, Any]) -> list[Capture]:
     """Return the streams stdout, stderr and reply."""
     kept = (limits["output_bytes"], limits["output_bytes"], limits["reply_bytes"])
-    return [Capture(fd, size, tail) for fd, size, tail in zip(fds, kept, (True, True, False))]
+    return [Capture(fd, kept[number], tail=number < 2) for number, fd in enumerate(fds)]
 
 
 def close_all(fds: list[int]) -> None:
@@ -63,15 +59,17 @@ def close_all(fds: list[int]) -> None:
         os.close(fd)
 
 
-def execute(place: Place, request: dict[str, Any], blobs: list[bytes], keep: set[int]) -> tuple[dict[str, Any], list[bytes]]:
+def execute(
+    place: Place, request: dict[str, Any], blobs: list[bytes], keep: set[int]
+) -> tuple[dict[str, Any], list[bytes]]:
     """Run a script or a program to its end, and end whatever it leaves behind; `keep` are the live sessions."""
     code, stdin = blobs
-    limits, environment = request["limits"], place.variables(request.get("env", {}))
+    limits, environment = request["limits"], request.get("env", {})
     folder = place.at(request.get("cwd", "."))
     if request["kind"] == "python":
         body: Callable[[], int] = lambda: script.run(code, folder)  # noqa: E731
     elif request["kind"] == "argv":
-        body = lambda: child.execute(request["argv"], environment)  # noqa: E731
+        body = lambda: child.execute(request["argv"])  # noqa: E731
     else:
         raise FileError("invalid", f"unknown kind of run {request['kind']!r}")
     read_ends, write_ends = pipes(3)
@@ -140,7 +138,5 @@ def report(
 def kill(pid: int) -> None:
     """Kill a child and its process group."""
     for target in (-pid, pid):
-        try:
+        with suppress(OSError):
             os.kill(target, signal.SIGKILL)
-        except OSError:
-            pass

@@ -6,7 +6,7 @@ import atexit
 import builtins
 import contextlib
 import gc
-import io
+import itertools
 import linecache
 import os
 import random
@@ -19,6 +19,9 @@ from typing import Any
 
 NAME = "script.py"
 
+_loaded = 0
+"""How many modules were loaded before any run."""
+
 
 def run(code: bytes, folder: str) -> int:
     """Run `code` as the main program and return its exit code; `folder` is where the script is said to be."""
@@ -28,14 +31,27 @@ def run(code: bytes, folder: str) -> int:
     return end(main, status, folder)
 
 
+def prepare() -> None:
+    """In the agent, once: make the standard streams and remember what is loaded, so that no run has to."""
+    global _loaded
+    saved = [os.dup(fd) for fd in range(3)]
+    read, write = os.pipe()
+    for fd, end in enumerate((read, write, write)):  # a stream asks when it is made whether it is a pipe
+        os.dup2(end, fd)
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", 1, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    streams = {"__stdin__": sys.stdin, "__stdout__": sys.stdout, "__stderr__": sys.stderr}
+    sys.__dict__.update(streams)
+    for fd, end in enumerate(saved):
+        os.dup2(end, fd)
+    for fd in (*saved, read, write):
+        os.close(fd)
+    _loaded = len(sys.modules)
+
+
 def begin(path: str, folder: str) -> types.ModuleType:
-    """Give this process what a new interpreter has: streams, `__main__`, arguments, hooks, fresh random state."""
-    sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8", errors="surrogateescape")
-    sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", line_buffering=True)
-    sys.stderr = io.TextIOWrapper(
-        open(2, "wb", closefd=False), encoding="utf-8", errors="backslashreplace", line_buffering=True
-    )
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # pyright: ignore[reportAttributeAccessIssue]
+    """Give this process what a new interpreter has: `__main__`, arguments, hooks, fresh random state."""
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __file__=path, __cached__=None)
     sys.modules["__main__"] = main
@@ -88,8 +104,10 @@ def end(main: types.ModuleType, status: int, folder: str) -> int:
 
 
 def _modules_in(folder: str) -> list[types.ModuleType]:
+    """Return the modules of the workspace; they are among those loaded last, and only these are looked at."""
     found = []
-    for module in list(sys.modules.values()):
+    for name in list(itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - _loaded))):
+        module = sys.modules[name]
         if isinstance(module, types.ModuleType) and str(module.__dict__.get("__file__")).startswith(folder + os.sep):
             found.append(module)
     return found
@@ -112,7 +130,7 @@ def _exit_code(error: SystemExit) -> int:
         return 0
     if isinstance(error.code, int):
         return error.code & 0xFF
-    print(error.code, file=sys.stderr)
+    sys.stderr.write(f"{error.code}\n")
     return 1
 
 
@@ -137,5 +155,5 @@ def _show(kind: type[BaseException], error: BaseException, trace: types.Tracebac
 def _show_of_thread(args: Any) -> None:
     if args.exc_type is not SystemExit:
         name = args.thread.name if args.thread is not None else threading.get_ident()
-        print(f"Exception in thread {name}:", file=sys.stderr)
+        sys.stderr.write(f"Exception in thread {name}:\n")
         traceback.print_exception(args.exc_type, args.exc_value, args.exc_traceback)

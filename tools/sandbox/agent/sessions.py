@@ -37,10 +37,10 @@ class Session:
         read_ends, write_ends = runs.pipes(3)
         null = os.open(os.devnull, os.O_RDONLY)
         descriptors = {0: null, 1: write_ends[0], 2: write_ends[1], child.REPLY_FD: write_ends[2]}
-        environment, folder = place.variables(request.get("env", {})), place.at(request.get("cwd", "."))
+        environment, folder = request.get("env", {}), place.at(request.get("cwd", "."))
         try:
             self.pid = child.spawn(
-                lambda: _body(kind, folder, environment),
+                lambda: _body(kind, folder),
                 {**descriptors, cells.COMMAND_FD: theirs.fileno()},
                 environment,
                 folder,
@@ -150,10 +150,10 @@ def _plausible(answer: dict[str, Any]) -> tuple[int, float, int] | None:
     return exit_code, cpu_s, peak_kb
 
 
-def _body(kind: str, folder: str, environment: dict[str, str]) -> int:
+def _body(kind: str, folder: str) -> int:
     if kind == "python":
         return cells.serve(folder)
-    return child.execute(["bash", "--noprofile", "--norc", "-c", _BASH_LOOP], environment)
+    return child.execute(["bash", "--noprofile", "--norc", "-c", _BASH_LOOP])
 
 
 class Sessions:

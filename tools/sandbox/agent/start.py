@@ -8,16 +8,16 @@ import importlib
 import os
 import platform
 import resource
-import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from agentgym.tools.sandbox.agent import child, wire
+from agentgym.tools.sandbox.agent import child, script, wire
 from agentgym.tools.sandbox.agent.control import Control, take_over
 from agentgym.tools.sandbox.agent.follow import DriverGone
 from agentgym.tools.sandbox.agent.main import Agent
 from agentgym.tools.sandbox.agent.processes import Processes, become_subreaper, descendants
+from agentgym.tools.sandbox.agent.remove import remove_at
 from agentgym.tools.sandbox.agent.runs import Place
 from agentgym.tools.sandbox.agent.watch import Watch
 
@@ -25,8 +25,8 @@ _MAX_FDS = 8192
 """Descriptors the agent may have at a time; it needs many only while it measures a deep tree of folders."""
 _EXPECTED = (
     *("bisect", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "encodings.idna", "encodings.latin_1"),
-    *("enum", "fractions", "functools", "heapq", "io", "itertools", "json", "math", "operator", "pathlib", "random"),
-    *("re", "shutil", "string", "subprocess", "tempfile", "threading", "time", "traceback", "typing", "unicodedata"),
+    *("enum", "fractions", "functools", "heapq", "itertools", "json", "math", "operator", "pathlib", "random", "re"),
+    *("shutil", "string", "subprocess", "tempfile", "threading", "time", "traceback", "typing", "unicodedata"),
 )
 """What programs mostly import. Loaded once, they cost a run nothing."""
 
@@ -40,11 +40,31 @@ def main(read_fd: int, write_fd: int) -> None:
         uid = settings.get("uid")
         give_up_rights(uid)
         become_subreaper()
-        serve(control, settings, alone=uid is not None)
+        try:
+            serve(control, settings, alone=uid is not None, wall=_bind_to_agent)
+        finally:
+            _remove(settings.get("folder"))
     except (DriverGone, wire.BadFrame):
         pass
     finally:
         os._exit(0)
+
+
+def _bind_to_agent() -> None:
+    """In a run's process: end with the agent, and unlike it be open to oneself."""
+    from agentgym.tools.sandbox.agent.lockdown import credentials
+
+    if sys.platform == "linux":
+        credentials.die_with_parent()
+        credentials.traceable()
+
+
+def _remove(folder: str | None) -> None:
+    """Remove the sandbox's own folder, which the driver may not be there to do."""
+    if folder is not None:
+        parent = os.open(os.path.dirname(folder), os.O_RDONLY | os.O_DIRECTORY)
+        with contextlib.suppress(OSError):
+            remove_at(parent, os.path.basename(folder))
 
 
 def give_up_rights(uid: int | None) -> None:
@@ -70,7 +90,7 @@ def load(preload: Any) -> None:
         try:
             importlib.import_module(name)
         except ImportError as error:
-            print(f"preload {name!r}: {error}", file=sys.stderr)
+            raise ImportError(f"cannot preload {name!r}: {error}") from error
 
 
 def serve(
@@ -87,14 +107,16 @@ def serve(
     Args:
         control: The connection to the driver.
         settings: `workdir`, `environment`, `limits` (the totals of the sandbox), `watched` (folders without a quota),
-            `uid` (whom root becomes), `process_limit` (whether the kernel's limit on processes counts this sandbox alone).
+            `uid` (whom root becomes), `folder` (to be removed at the end), `process_limit` (whether the kernel's limit
+            on processes counts this sandbox alone).
         alone: Whether `kill(-1)` reaches this sandbox and nothing else.
         members: Gives the processes of this sandbox; those below the agent if not given.
         wall: Walls in a process of a run.
         out_of_memory: Whether the kernel killed something for the sandbox's memory since the last call.
     """
-    for number in child.QUIET:
-        signal.signal(number, signal.SIG_IGN)
+    child.deaf_to_signals()
+    os.environ.clear()
+    os.environ.update(settings["environment"], AGENTGYM_REPLY_FD=str(child.REPLY_FD))
     ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(_MAX_FDS, ceiling), ceiling))
     folder = settings["workdir"]
@@ -109,7 +131,6 @@ def serve(
     )
     place = Place(
         folder=folder,
-        environment=settings["environment"],
         control=control.read_fd,
         processes=Processes(alone),
         watch=watch,
@@ -118,6 +139,7 @@ def serve(
         out_of_memory=out_of_memory,
     )
     agent = Agent(place, control)
+    script.prepare()
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentgym.tools.sandbox.agent import processes
-from agentgym.tools.sandbox.agent.beneath import FileError
+from agentgym.tools.sandbox.agent.beneath import FileError, enter, leave
 
 PERIOD_S = 0.1
 _SHARE = 20
@@ -89,13 +89,13 @@ def usage(folder: str, most: int) -> tuple[int, int]:
     owner can let himself in. One that cannot be entered at all counts as more files than allowed.
     """
     size = number = 0
-    stack = [_listed(os.open(folder, _FOLDER))]
+    stack = [_listed(os.open(folder, _FOLDER), None)]
     try:
         while stack and number <= most:
-            fd, names = stack[-1]
+            fd, names, mode = stack[-1]
             if not names:
-                os.close(fd)
                 stack.pop()
+                leave(fd, mode)
                 continue
             name = names.pop()
             try:
@@ -106,29 +106,20 @@ def usage(folder: str, most: int) -> tuple[int, int]:
             size += state.st_blocks * 512
             if stat.S_ISDIR(state.st_mode):
                 try:
-                    stack.append(_listed(_enter(fd, name, state.st_mode)))
+                    stack.append(_listed(*enter(fd, name, state.st_mode)))
                 except FileNotFoundError:
                     continue
                 except OSError:
                     return size, most + 1
         return size, number
     finally:
-        for fd, _ in stack:
-            os.close(fd)
+        for fd, _, mode in stack:
+            leave(fd, mode)
 
 
-def _listed(fd: int) -> tuple[int, list[str]]:
+def _listed(fd: int, mode: int | None) -> tuple[int, list[str], int | None]:
     try:
-        return fd, os.listdir(fd)
+        return fd, os.listdir(fd), mode
     except OSError:
-        os.close(fd)
+        leave(fd, mode)
         raise
-
-
-def _enter(parent: int, name: str, mode: int) -> int:
-    if mode & 0o500 == 0o500:
-        return os.open(name, _FOLDER, dir_fd=parent)
-    os.chmod(name, 0o700, dir_fd=parent)
-    fd = os.open(name, _FOLDER, dir_fd=parent)
-    os.fchmod(fd, stat.S_IMODE(mode))
-    return fd

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from agentgym.tools.sandbox.agent import child, control, start
@@ -154,10 +155,8 @@ class Zygote:
 
     def _kill(self, name: int) -> None:
         if name in self._agents:
-            try:
+            with suppress(OSError):
                 os.kill(self._agents[name].pid, signal.SIGKILL)
-            except OSError:
-                pass
 
     def _collect(self, name: int) -> None:
         """Take note of the end of an agent; what waits for it learns by the closing of `done`."""
@@ -183,10 +182,8 @@ class Zygote:
 
 
 def _wait(entry: Entry) -> None:
-    try:
+    with suppress(ChildProcessError):  # it may have been collected among the orphans
         os.waitpid(entry.pid, 0)
-    except ChildProcessError:
-        pass  # collected among the orphans
     os.close(entry.end)
 
 
@@ -204,8 +201,7 @@ def main(driver: int, alive: int, settings: dict[str, Any]) -> None:
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     child.close_others(sorted({0, 1, 2, driver, alive, *settings.get("held", ())}), 1 << 16)
-    for number in child.QUIET:
-        signal.signal(number, signal.SIG_IGN)
+    child.deaf_to_signals()
     connection = socket.socket(fileno=driver)
     connection.set_inheritable(False)
     sys.path += settings["paths"]

@@ -1,4 +1,4 @@
-"""The driver's end of the connection to what runs in a container: a socket that gives its stdout and takes its stdin."""
+"""The driver's end of the connection to a container's program: a socket that gives its stdout, takes its stdin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Attached(socket.socket):
         buffer = bytearray(bufsize)
         return bytes(buffer[: self.recv_into(buffer)])
 
-    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0, /) -> int:
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         """Receive stdout, as `socket.recv_into` does."""
         view = memoryview(buffer)
         view = view[:nbytes] if nbytes else view

@@ -13,7 +13,8 @@ from agentgym.tools.sandbox.spec import SandboxSpec
 _MB = 1 << 20
 _AGENTS_PROCESSES = 8
 """Of init, of the agent and of what it forks to watch over a run."""
-_AGENTS_FILES = 64
+_AGENTS_FILES = 1024
+"""Open at one time by the agent, which gives its runs the limit that is theirs."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def host_config(hardening: Hardening, spec: SandboxSpec) -> dict[str, Any]:
         "shm_size": 16 * _MB,
         "init": True,
         "log_config": {"Type": "none", "Config": {}},
-        "ulimits": [_ulimit("nofile", limits.open_files + _AGENTS_FILES), _ulimit("core", 0)],
+        "ulimits": [_ulimit("nofile", max(_AGENTS_FILES, limits.open_files)), _ulimit("core", 0)],
         "auto_remove": True,
         "runtime": hardening.runtime,
     }

@@ -22,7 +22,9 @@ def protections_of(hardening: Hardening) -> Mapping[Threat, Protection]:
         Threat.PRIVILEGE: held(f"user {hardening.user}, no capabilities, no new privileges")
         if not hardening.user.startswith("0:")
         else partly("root in the container, without capabilities and without new privileges"),
-        Threat.KERNEL: held("Docker's filter of system calls and, if the image has python3, a stricter one of the agent"),
+        Threat.KERNEL: held(
+            "Docker's filter of system calls and, if the image has python3, a stricter one of the agent"
+        ),
         Threat.MEMORY: held("a limit on each process, and the container's"),
         Threat.TOTAL_MEMORY: held("the container's limit, without swap; files of the workspace count too"),
         Threat.CPU: held(f"a limit on each process, wall time, {hardening.cpus:g} processors"),

@@ -135,9 +135,7 @@ class WithoutAgent:
         self._output(script, path, *arguments, stdin=bytes(stdin))
         return {}, []
 
-    def _output(
-        self, script: str, path: str, *arguments: str, stdin: bytes = b"", at_most: int = 64_000
-    ) -> bytes:
+    def _output(self, script: str, path: str, *arguments: str, stdin: bytes = b"", at_most: int = 64_000) -> bytes:
         """Run one of the scripts above on a path of the workspace and return what it prints."""
         argv = ["sh", "-c", script, "sh", self._path(path), *arguments]
         # What is kept of an output is its two halves.

@@ -20,11 +20,6 @@ _AF_UNIX = 1
 _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
-_CONDITIONAL = (
-    "clone clone3 socketpair prlimit64 sched_setscheduler sched_setparam sched_setattr sched_setaffinity setpriority "
-    "ioprio_set personality ioctl"
-).split()
-_ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
 _OWN_ONLY = {
     "prlimit64": 0,
     "sched_setscheduler": 0,
@@ -35,6 +30,8 @@ _OWN_ONLY = {
     "ioprio_set": 1,
 }
 """Calls that change a process, and which argument names it: only 0, the caller itself, is allowed."""
+_CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", *_OWN_ONLY}
+_ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
 
 
 def program(machine: str) -> bytes:
