@@ -85,7 +85,7 @@ def test_modules_of_the_workspace_can_be_imported(sandbox: Sandbox) -> None:
 def test_multiprocessing_works_within_the_limits(sandbox: Sandbox) -> None:
     if sandbox.tier is Tier.LANDLOCK:
         pytest.skip("semaphores live in /dev/shm, which is the host's in this tier")
-    code = "from multiprocessing import get_context\nwith get_context('fork').Pool(2) as pool: print(pool.map(abs, [-1, 2]))"
+    code = "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as p: print(p.map(abs, [-1, 2]))"
     assert sandbox.exec(code=code).out == "[1, 2]\n"
 
 
@@ -123,7 +123,8 @@ def test_a_signal_is_reported(sandbox: Sandbox) -> None:
 
 
 def test_what_takes_too_long_is_ended(sandbox: Sandbox) -> None:
-    code = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\nprint('before')\nwhile True: time.sleep(1)"
+    ignore = "import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
+    code = ignore + "print('before')\nwhile True: time.sleep(1)"
     began = time.monotonic()
     result = sandbox.exec(code=code, limits=LIMITS.but(wall_s=0.5))
     assert (result.ended, result.exit_code, result.out) == (Ended.TIMEOUT, None, "before\n")
@@ -190,7 +191,10 @@ def test_preloaded_modules_and_readable_folders_are_there(tmp_path_factory: pyte
         path.chmod(0o755)
     (folder / "note.txt").write_text("seen")
     with open_on(Tier.NAMESPACES, SandboxSpec(preload=("yaml",), readable=(folder,), limits=LIMITS)) as sandbox:
-        code = f"import sys; print('yaml' in sys.modules)\nimport yaml; print(yaml.safe_load('[1]'), open('{folder}/note.txt').read())"
+        code = (
+            "import sys; print('yaml' in sys.modules)\nimport yaml\n"
+            f"print(yaml.safe_load('[1]'), open('{folder}/note.txt').read())"
+        )
         result = sandbox.exec(code=code)
         assert (result.out, result.err) == ("True\n[1] seen\n", "")
         assert sandbox.exec(["bash", "-c", f"echo x > {folder}/note.txt"]).exit_code == 1

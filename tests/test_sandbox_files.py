@@ -119,12 +119,25 @@ def test_names_that_are_no_text_survive_a_snapshot(sandbox: Sandbox) -> None:
     )
 
 
+def test_what_was_made_unreadable_is_still_saved_and_listed(sandbox: Sandbox) -> None:
+    sandbox.exec(["bash", "-c", "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a"])
+    assert [entry.path for entry in sandbox.list(depth=3)] == ["a", "a/b", "a/b/c"]
+    assert sandbox.download() == {"a/b/c": b"x\n"}
+    assert "d---------" in sandbox.exec(["ls", "-l"]).out
+
+
+def test_a_workspace_locked_by_a_run_is_opened_again(sandbox: Sandbox) -> None:
+    sandbox.exec(["bash", "-c", "chmod 0 ."])
+    assert sandbox.health()
+    assert sandbox.exec(["bash", "-c", "echo 1 > f; cat f"]).out == "1\n"
+
+
 def test_deep_and_forbidden_folders_are_removed(sandbox: Sandbox) -> None:
     code = (
         "import os\n"
         "os.mkdir('top'); os.chdir('top')\n"
         "for _ in range(3000):\n    os.mkdir('d'); os.chdir('d')\n"
-        "os.chdir('/'); os.chdir(os.environ['W']); os.makedirs('no/inner'); open('no/inner/f', 'w'); os.chmod('no', 0)\n"
+        "os.chdir(os.environ['W']); os.makedirs('no/inner'); open('no/inner/f', 'w'); os.chmod('no', 0)\n"
     )
     assert sandbox.exec(code=code, env={"W": sandbox.workdir}).err == ""
     sandbox.remove("no")

@@ -198,6 +198,11 @@ def test_layout_is_found(tmp_path: Path, files: str, modules: str, tests: str, r
     assert [" ".join(each) for each in (found.modules, found.test_files, found.python_path)] == [modules, tests, roots]
 
 
+def test_folder_of_helpers_that_tests_import_is_on_the_path(tmp_path: Path) -> None:
+    files = {"a.py": "", "test/common.py": "", "test/test_a.py": "from common import x", "more/test_b.py": "import a"}
+    assert read_package(write(tmp_path, files)).python_path == (".", "test")
+
+
 def test_name_and_version_come_from_the_metadata(tmp_path: Path) -> None:
     files = {"PKG-INFO": "Name: some.thing\nVersion: 2.3\n", "a.py": "", "test_a.py": ""}
     found = read_package(write(tmp_path, files))

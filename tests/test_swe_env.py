@@ -255,8 +255,12 @@ def test_a_command_that_ends_the_sandbox_is_told_and_recorded(env: SWEEnv):
 
 
 def test_only_pytest_and_what_it_needs_is_in_its_folder():
-    names = {path.name for path in pytest_folder().iterdir()} - {"__pycache__", "py.py", "_pytest"}
-    assert names == set(NAMES)
+    names = {path.name.lower() for path in pytest_folder().iterdir() if path.suffix != ".dist-info"}
+    assert names == {*NAMES, "_pytest", "py.py", "__pycache__"}
+
+
+def test_pytest_can_be_run_as_a_command_too(env: SWEEnv):
+    assert "6 passed" in told(env, "run", command="python3 -m pytest -v")
 
 
 def test_the_sandboxed_runner_tells_what_becomes_of_tests():

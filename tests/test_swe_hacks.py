@@ -11,7 +11,7 @@ import pytest
 from agentgym.checks.play import assistant_call
 from agentgym.env import StepResult
 from agentgym.envs.swe import SWEEnv
-from agentgym.envs.swe.grading import Grader, Verdict
+from agentgym.envs.swe.grading import Grader, Verdict, signs
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.messages import ToolCall, text_of
@@ -37,6 +37,15 @@ def test_a_cheat_scores_nothing(name: str):
     if name in SIGNS:
         assert found.tampered, "only a canary or a contradiction can find this out"
         assert found.mended == 0.0
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_that_no_filter_stopped_is_stopped_by_the_runner(name: str):
+    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
+    decisive, calibration = REPOSITORY.instance.fail_to_pass, grader.calibrate(REPOSITORY)
+    tree = {**CHEATS[name](), **REPOSITORY.restored}
+    found = grader.run(REPOSITORY, tree, REPOSITORY.hidden, calibration.drawn(decisive), calibration.manner)
+    assert signs(found) or found.error or not found.passed(decisive)
 
 
 BESIDE = [name for name, made in CHEATS.items() if made()["textkit/words.py"] == FILES["textkit/words.py"]]
@@ -77,6 +86,14 @@ def test_git_settings_of_the_agent_are_never_executed(env: SWEEnv, tmp_path: Pat
     assert result.terminated
     assert not result.info["is_success"]
     assert not marker.exists()
+
+
+def test_tampering_is_told_and_earns_nothing_at_all(env: SWEEnv):
+    source = "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None"
+    results = [do(env, "insert", path="textkit/words.py", line=0, text=source), do(env, "run_tests"), do(env, "submit")]
+    assert sum(result.reward for result in results) == 0.0
+    assert results[-1].info["tampered"] is True
+    assert "6 passed" in text_of(results[1].observation[0])
 
 
 def test_links_and_pipes_are_no_files_and_stop_nothing(env: SWEEnv):

@@ -2,7 +2,8 @@
 
 Whatever turns failures into passes (a patched pytest, an object equal to everything, a reader of the caller's frame)
 turns canaries green too, and is found out by that. All tests of a module get new random names in every run, so that
-code under test cannot pick the real ones by name. Which is which never enters the sandbox.
+code under test cannot pick the real ones by name. Which is which never enters the sandbox. What is left: code that
+reads the test functions, guesses which of several near-copies is the real one and turns only that green.
 """
 
 from __future__ import annotations

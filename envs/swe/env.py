@@ -278,13 +278,17 @@ class SWEEnv(Env):
         return told
 
     def _settle_work(self, verdict: Verdict) -> None:
+        self.finish(Reason.SOLVED if verdict.passed else Reason.ANSWERED)
+        self.reward("modified", float(bool(verdict.changed or verdict.dropped)))
+        if verdict.tampered:
+            # Worth as much as nothing at all: the gate stays shut, and no tier is paid.
+            return
         gold = self._repository.instance.gold_patch
         tier = Tier.PASSES if verdict.passed else Tier.FAILS if verdict.changed else Tier.EMPTY
         self.reward("executed", 1.0)
         self.reward("submitted", 1.0)
         self.reward("tier", float(tier))
         self.reward("patched", float(bool(verdict.changed)))
-        self.reward("modified", float(bool(verdict.changed or verdict.dropped)))
         self.reward("mended", verdict.mended)
         self.reward("tests_run", float(self._tests_run))
         if verdict.changed:
@@ -292,4 +296,3 @@ class SWEEnv(Env):
             self.reward("localised", (files + lines) / 2)
             self.reward("similarity", similarity(verdict.patch, gold))
         self.reward(OUTCOME, float(verdict.passed))
-        self.finish(Reason.SOLVED if verdict.passed else Reason.ANSWERED)

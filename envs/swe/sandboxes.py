@@ -39,15 +39,14 @@ class Sandboxes:
     test_limits: Limits
 
     def open(self, instance: Instance) -> Sandbox:
-        """Open a fresh sandbox. Those for work and for grading are of one kind, so that they are made ahead together."""
-        limits = self.limits
+        """Open a fresh sandbox. Those for work and for grading are alike, so that they are made ahead together."""
         if instance.image is not None:
-            spec = SandboxSpec(limits=limits, image=instance.image, workdir=instance.workdir)
+            spec = SandboxSpec(limits=self.limits, image=instance.image, workdir=instance.workdir)
             return open_sandbox(spec, backend="docker", allow_weak=self.allow_weak)
         folder = pytest_folder()
         # The workspace would cover what lies below it.
         workdir = next(path for path in _WORKDIRS if not folder.is_relative_to(path))
-        spec = SandboxSpec(limits=limits, workdir=workdir, readable=(folder,), preload=_PRELOADED)
+        spec = SandboxSpec(limits=self.limits, workdir=workdir, readable=(folder,), preload=_PRELOADED)
         return open_sandbox(spec, backend=self.backend, allow_weak=self.allow_weak)
 
 

@@ -68,7 +68,9 @@ def read_package(path: str | Path) -> Package:
     if not tests:
         raise UsageError(f"{str(path)!r}: found no test files (test_*.py or *_test.py)")
     folders = _helper_folders(files, tests)
-    return Package(name, version, files, (*python_path, *(item for item in folders if item not in python_path)), modules, tests)
+    return Package(
+        name, version, files, (*python_path, *(item for item in folders if item not in python_path)), modules, tests
+    )
 
 
 def read_tree(path: str | Path) -> dict[str, bytes]:

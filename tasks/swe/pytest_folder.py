@@ -21,7 +21,7 @@ from agentgym.errors import InfrastructureError, require
 
 NAMES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 """Distributions that pytest cannot do without."""
-_VERSION = 1
+_VERSION = 2
 
 
 def cache_folder() -> Path:
@@ -74,7 +74,9 @@ def _made(root: Path) -> Path:
 def _copy(distribution: str, folder: Path) -> None:
     for file in metadata.files(distribution) or ():
         path = PurePosixPath(file)
-        if path.suffix == ".py" and ".." not in path.parts and not path.is_absolute():
+        # Some of them ask for their own version, which only the metadata tell.
+        wanted = path.suffix == ".py" or (path.name == "METADATA" and len(path.parts) == 2)
+        if wanted and ".." not in path.parts and not path.is_absolute():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file.locate(), target)

@@ -84,7 +84,6 @@ if started > 60:
 """,
         (Threat.FORKS,),
         stays_inside=True,
-        edge=True,
         expects=_BOMB,
     ),
     Attack(

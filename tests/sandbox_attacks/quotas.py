@@ -55,7 +55,6 @@ if total > 60:
 """,
         (Threat.DISK,),
         stays_inside=True,
-        edge=True,
         expects=_QUOTA,
     ),
     Attack(
@@ -79,7 +78,6 @@ if total > 60:
 """,
         (Threat.DISK,),
         stays_inside=True,
-        edge=True,
         expects=_QUOTA,
     ),
     Attack(
@@ -104,7 +102,6 @@ if total > 60:
 """,
         (Threat.DISK,),
         stays_inside=True,
-        edge=True,
         expects=_QUOTA,
     ),
     Attack(

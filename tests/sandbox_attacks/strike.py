@@ -68,7 +68,7 @@ def strike(
 
 
 def can_write(sandbox: Sandbox, host: Host) -> bool:
-    """Whether a program can open a file of this machine for writing: one that was made for it, and it writes nothing."""
+    """Whether a program can open a file of this machine, made for that, for writing. It writes nothing."""
     result = sandbox.exec(code=f"import os\nos.close(os.open({str(host.writable)!r}, os.O_WRONLY))")
     return result.ok
 

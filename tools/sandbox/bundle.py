@@ -42,7 +42,7 @@ sys.meta_path.insert(0, Bundle(SOURCES))
 def agent_source() -> str:
     """Return Python source that makes the agent's modules importable; add the call that is wanted."""
     folder = Path(__file__).parent / "agent"
-    sources = dict.fromkeys(("agentgym", "agentgym.tools", "agentgym.tools.sandbox"), "")
+    sources: dict[str, str] = dict.fromkeys(("agentgym", "agentgym.tools", "agentgym.tools.sandbox"), "")
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).with_suffix("").parts
         name = ".".join((_PACKAGE, *(part for part in parts if part != "__init__")))

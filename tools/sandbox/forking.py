@@ -6,7 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import interpreter, trial, users
@@ -22,8 +22,8 @@ _MAX_ZYGOTES = 8
 class ForkingBackend:
     """Keeps zygotes, by what their sandboxes have in common; the least recently used one without sandboxes goes."""
 
-    tier: ClassVar[Tier]
-    protections: ClassVar[Mapping[Threat, Protection]]
+    tier: Tier
+    protections: Mapping[Threat, Protection]
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -172,7 +172,10 @@ def _walk(fd: int, prefix: str, depth: int, mode: int | None = None) -> Iterator
             path = f"{prefix}/{name}" if prefix else name
             yield path, fd, state
             if stat.S_ISDIR(state.st_mode) and depth > 1:
-                below, hidden = enter(fd, name, state.st_mode)
+                try:
+                    below, hidden = enter(fd, name, state.st_mode)
+                except (FileNotFoundError, NotADirectoryError):
+                    continue  # a live session has just removed it
                 yield from _walk(below, path, depth - 1, hidden)
     finally:
         leave(fd, mode)

@@ -12,7 +12,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -26,7 +26,7 @@ class Walls(Protocol):
     """How a tier makes sandboxes."""
 
     notes: str
-    descriptors: Sequence[int]
+    descriptors: list[int]
     """What a sandbox's process needs besides its connection."""
 
     def prepare(self) -> None:

@@ -1,0 +1,114 @@
+"""Live sessions in a sandbox, as coroutines and synchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, Self
+
+from agentgym.errors import UsageError
+from agentgym.tools.sandbox import answers
+from agentgym.tools.sandbox.agent.wire import Frame, Header
+from agentgym.tools.sandbox.backend import SandboxLost
+from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.result import Result
+from agentgym.tools.sandbox.spec import SandboxSpec
+
+
+class Host(Protocol):
+    """What a session needs of its sandbox."""
+
+    lost: str
+
+    @property
+    def spec(self) -> SandboxSpec:
+        """What the sandbox started from."""
+        ...
+
+    async def file(self, header: Header, blob: bytes | None = None, *, max_bytes: int = 0) -> Frame:
+        """Do one operation of the protocol that is no run."""
+        ...
+
+    async def run(self, header: Header, blobs: Sequence[bytes], limits: Limits | None) -> tuple[Result, bool]:
+        """Return the result of a run and whether what it ran in lives on."""
+        ...
+
+
+class AsyncSession:
+    """A live interpreter in a sandbox that keeps its state between cells."""
+
+    def __init__(self, sandbox: Host, kind: str, limits: Limits):
+        self._sandbox = sandbox
+        self._kind = kind
+        self._limits = limits
+        self._number: int | None = None
+        self._closed = False
+        self._started = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the next cell finds the state of the last one."""
+        return self._number is not None
+
+    async def open(self) -> None:
+        """Start the interpreter."""
+        header = {
+            "op": "open",
+            "kind": self._kind,
+            "limits": self._limits.to_dict(),
+            "env": answers.variables(self._sandbox.spec.environment),
+        }
+        answer, _ = await self._sandbox.file(header)
+        self._number = answer["session"]
+
+    async def run(self, code: str | bytes, limits: Limits | None = None) -> Result:
+        """Run a cell. If the interpreter had ended, a new one is started, and a note on stderr says so."""
+        if self._closed:
+            raise UsageError("this session is closed")
+        try:
+            answers.shell_text(code) if self._kind == "bash" else None
+            note = b""
+            if self._number is None:
+                await self.open()
+                note = f"[the {self._kind} session was restarted: what it held before is lost]\n".encode()
+            header = {"op": "cell", "session": self._number}
+            result, alive = await self._sandbox.run(header, (answers.to_bytes(code),), limits or self._limits)
+        except SandboxLost:
+            self._number = None
+            raise
+        if not alive:
+            self._number = None
+        return answers.with_note(result, note)
+
+    async def close(self) -> None:
+        """End the interpreter. Safe to call twice."""
+        self._closed = True
+        number, self._number = self._number, None
+        if number is not None and not self._sandbox.lost:
+            await self._sandbox.file({"op": "shut", "session": number})
+
+
+class Session:
+    """A live interpreter in a sandbox; see `AsyncSession`."""
+
+    def __init__(self, core: AsyncSession, now: Callable[[Coroutine[Any, Any, Any]], Any]):
+        self._core = core
+        self._now = now
+
+    @property
+    def alive(self) -> bool:
+        """Whether the next cell finds the state of the last one."""
+        return self._core.alive
+
+    def run(self, code: str | bytes, limits: Limits | None = None) -> Result:
+        """Run a cell."""
+        return self._now(self._core.run(code, limits))
+
+    def close(self) -> None:
+        """End the interpreter. Safe to call twice."""
+        self._now(self._core.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
