@@ -83,6 +83,7 @@ def test_nothing_outlives_a_killed_driver(tier: Tier, token: str):
     assert eventually(lambda: not [pid for pid, at in started if _started(pid) == at], 3), "helpers outlived the driver"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
 def test_many_sandboxes_leave_nothing_behind(tier: Tier):
     for _ in range(30):

@@ -8,18 +8,11 @@ from pathlib import PurePosixPath
 
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import pytest_folder
+from agentgym.tasks.swe.sandbox_runner import spec_with_pytest
 from agentgym.tools.sandbox import Limits, Sandbox, SandboxSpec, open_sandbox
 
 MAX_TREE_BYTES = 256_000_000
 """Greatest size of a workspace that is read back."""
-
-_PRELOADED = (
-    "pytest",
-    *(f"_pytest.{name}" for name in ("capture", "doctest", "fixtures", "junitxml", "logging", "python", "recwarn")),
-    *(f"_pytest.{name}" for name in ("skipping", "stepwise", "terminal", "tmpdir", "unittest", "warnings")),
-)
-"""What a run of tests would import anyway, and every run anew."""
-_WORKDIRS = ("/work", "/repository")
 
 
 @dataclass(frozen=True)
@@ -43,11 +36,7 @@ class Sandboxes:
         if instance.image is not None:
             spec = SandboxSpec(limits=self.limits, image=instance.image, workdir=instance.workdir)
             return open_sandbox(spec, backend="docker", allow_weak=self.allow_weak)
-        folder = pytest_folder()
-        # The workspace would cover what lies below it.
-        workdir = next(path for path in _WORKDIRS if not folder.is_relative_to(path))
-        spec = SandboxSpec(limits=self.limits, workdir=workdir, readable=(folder,), preload=_PRELOADED)
-        return open_sandbox(spec, backend=self.backend, allow_weak=self.allow_weak)
+        return open_sandbox(spec_with_pytest(self.limits), backend=self.backend, allow_weak=self.allow_weak)
 
 
 def environment(sandbox: Sandbox, instance: Instance) -> dict[str, str]:

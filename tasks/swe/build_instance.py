@@ -47,16 +47,12 @@ def make_instance(
     broken = candidate.tree(package)
     visible = without_tests(broken, validation.fail_to_pass) if hide_tests else broken
     gold = diff_trees(_only(broken, candidate.paths), _only(package.files, candidate.paths))
-    rng = random.Random(f"{seed}:{candidate.digest}")
     failures = validation.outcome.failures if validation.outcome else {}
-    secrets = Secrets(
-        gold_lines=changed_lines(gold),
-        functions=[mutation.function for mutation in candidate.mutations],
-        paths=candidate.paths,
+    shown = [set(tests) & set(validation.fail_to_pass) for tests in alone]
+    rng = random.Random(f"{seed}:{candidate.digest}")
+    prompt, vagueness = _issue(
+        package, candidate, gold, [_symptom(package, tests, failures, rng) for tests in shown], rng
     )
-    symptoms = [_symptom(package, set(tests) & set(validation.fail_to_pass), failures, rng) for tests in alone]
-    wanted = rng.choice((Vagueness.EXAMPLE, Vagueness.EXAMPLE, Vagueness.SENTENCE, Vagueness.HUNCH))
-    prompt, vagueness = issue_text(package.name, symptoms, secrets, wanted, rng)
     return Instance(
         id=f"{package.name}-{package.version}__{candidate.digest}",
         source=SOURCE,
@@ -75,14 +71,29 @@ def make_instance(
         meta={
             "bug_patch": diff_trees(_changed(package.files, visible), _changed(visible, package.files)),
             TEST_TARGETS: list(baseline.files),
-            "operators": [mutation.operator for mutation in candidate.mutations],
-            "functions": [f"{path}:{mutation.function}" for path, mutation in candidate.located],
-            "notes": [mutation.note for mutation in candidate.mutations],
             "split": split_for(package, next(iter(candidate.located))),
             "vagueness": int(vagueness),
             "tests_hidden": hide_tests,
+            **_about(candidate),
         },
     )
+
+
+def _issue(
+    package: Package, candidate: Candidate, gold: str, symptoms: Sequence[Symptom], rng: random.Random
+) -> tuple[str, Vagueness]:
+    functions = [mutation.function for mutation in candidate.mutations]
+    secrets = Secrets(gold_lines=changed_lines(gold), functions=functions, paths=candidate.paths)
+    wanted = rng.choice((Vagueness.EXAMPLE, Vagueness.EXAMPLE, Vagueness.SENTENCE, Vagueness.HUNCH))
+    return issue_text(package.name, symptoms, secrets, wanted, rng)
+
+
+def _about(candidate: Candidate) -> dict[str, list[str]]:
+    return {
+        "operators": [mutation.operator for mutation in candidate.mutations],
+        "functions": [f"{path}:{mutation.function}" for path, mutation in candidate.located],
+        "notes": [mutation.note for mutation in candidate.mutations],
+    }
 
 
 def without_tests(tree: Mapping[str, bytes], tests: Collection[str]) -> dict[str, bytes]:

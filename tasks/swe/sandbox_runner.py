@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -15,13 +16,25 @@ from agentgym.tools.sandbox import Ended, Limits, SandboxSpec, open_sandbox
 
 LIMITS = Limits(wall_s=120.0, cpu_s=120.0, memory_mb=4096, total_memory_mb=4096, reply_bytes=256_000_000)
 
+PRELOADED = (
+    "pytest",
+    *(f"_pytest.{name}" for name in ("capture", "doctest", "fixtures", "junitxml", "logging", "python", "recwarn")),
+    *(f"_pytest.{name}" for name in ("skipping", "stepwise", "terminal", "tmpdir", "unittest", "warnings")),
+)
+"""What a run of tests would import anyway, and every run anew."""
+_WORKDIRS = ("/work", "/repository")
+
 _BEFORE = """\
 import json, os, sys
 request = json.loads(sys.stdin.buffer.read())
 child = request.pop("child")
 request["root"] = os.getcwd()
 sys.path[:] = [entry for entry in sys.path if entry and os.path.abspath(entry) != request["root"]]
-sys.path.append(request.pop("pytest"))
+folder = request.pop("pytest")
+sys.path.append(folder)
+for name, module in list(sys.modules.items()):
+    if hasattr(module, "__path__") and os.path.isdir(os.path.join(folder, name.partition(".")[0])):
+        module.__path__ = [os.path.join(folder, *name.split("."))]
 sys.argv = ["build_child", os.environ.pop("AGENTGYM_REPLY_FD"), json.dumps(request)]
 sys.stdin = open(os.devnull)
 exec(compile(child, "build_child", "exec", dont_inherit=True), globals())
@@ -57,8 +70,9 @@ class SandboxRunner:
             "trace": trace, "max_failures": max_failures or 0, "memory_mb": self._limits.memory_mb,
         }  # fmt: skip
         limits = self._limits.but(wall_s=timeout_s, cpu_s=timeout_s)
-        spec = SandboxSpec(limits=self._limits, readable=(folder,))
-        with open_sandbox(spec, backend=self._backend, allow_weak=self._allow_weak) as sandbox:
+        with open_sandbox(
+            spec_with_pytest(self._limits), backend=self._backend, allow_weak=self._allow_weak
+        ) as sandbox:
             sandbox.upload(tree)
             started = time.monotonic()
             result = sandbox.exec(code=_BEFORE, stdin=json.dumps(request).encode(), limits=limits)
@@ -66,6 +80,15 @@ class SandboxRunner:
         lines = result.reply.decode("utf-8", "replace").splitlines()
         complete = result.ended not in (Ended.TIMEOUT, Ended.CPU)
         return outcome_of(lines, complete, f"{result.out}\n{result.err}"[-2000:], took)
+
+
+def spec_with_pytest(limits: Limits) -> SandboxSpec:
+    """Return the kind of sandbox that has pytest at hand, and no other package of the host."""
+    folder = pytest_folder()
+    # The workspace would cover what lies below it, and code from there would pass for the repository's.
+    taken = [folder, Path(sys.prefix), Path(sys.base_prefix)]
+    workdir = next(path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in taken))
+    return SandboxSpec(limits=limits, workdir=workdir, readable=(folder,), preload=PRELOADED)
 
 
 @cache

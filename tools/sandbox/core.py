@@ -7,7 +7,7 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -41,14 +41,12 @@ class AsyncSandbox:
         self.tier = tier
         self.notes = notes
         self.workdir = launched.workdir
-        self._kill = launched.kill
         self._channel = channel
         self._turn = asyncio.Lock()
         self.lost = ""
         """Why the sandbox is gone; empty as long as it is there."""
         self._lost_at = 0.0
-        self._owner = os.getpid()
-        self._ended = weakref.finalize(self, launched.kill)
+        self._ended = weakref.finalize(self, _end_all, channel, launched.kill, os.getpid())
 
     async def exec(
         self,
@@ -207,6 +205,10 @@ class AsyncSandbox:
         """End everything in the sandbox at once; what is asked of it later fails with `why`."""
         if not self.lost:
             self.lost, self._lost_at = why, time.monotonic()
-            if os.getpid() == self._owner:  # a forked child shares the connection and must leave it as it is
-                self._channel.close()
-                self._ended()
+            self._ended()
+
+
+def _end_all(channel: Channel, kill: Callable[[], None], owner: int) -> None:
+    if os.getpid() == owner:  # a forked child shares the connection and must leave it as it is
+        channel.close()
+        kill()

@@ -11,7 +11,7 @@ from typing import Any
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import interpreter, trial, users
 from agentgym.tools.sandbox.backend import Launched, Probe
-from agentgym.tools.sandbox.protection import Protection, Threat
+from agentgym.tools.sandbox.protection import Protection, Threat, held
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 from agentgym.tools.sandbox.view import view
 from agentgym.tools.sandbox.zygote import Zygote
@@ -23,12 +23,21 @@ class ForkingBackend:
     """Keeps zygotes, by what their sandboxes have in common; the least recently used one without sandboxes goes."""
 
     tier: Tier
-    protections: Mapping[Threat, Protection]
+    base: Mapping[Threat, Protection]
+    """What it holds at least."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._zygotes: OrderedDict[tuple[object, ...], Zygote] = OrderedDict()
         self._closed = False
+        self._holds_memory = False
+
+    @property
+    def protections(self) -> Mapping[Threat, Protection]:
+        """What it holds on this machine."""
+        if not self._holds_memory:
+            return self.base
+        return {**self.base, Threat.TOTAL_MEMORY: held("a control group for each sandbox")}
 
     def probe(self) -> Probe:
         """Make a sandbox and try in it what it must hold."""
@@ -82,14 +91,24 @@ class ForkingBackend:
                 zygote = None
             if zygote is None:
                 zygote = self._zygotes[key] = Zygote(self.zygote_settings(spec), self.program())
+                self._holds_memory = zygote.holds_memory
             self._zygotes.move_to_end(key)
+            self._drop_idle()
             return zygote
+
+    def _drop_idle(self) -> None:
+        """End the least recently used zygotes if there are too many, but none that has sandboxes."""
+        for key, zygote in list(self._zygotes.items())[:-1]:
+            if len(self._zygotes) > _MAX_ZYGOTES and zygote.idle:
+                del self._zygotes[key]
+                zygote.close()
 
     def zygote_settings(self, spec: SandboxSpec) -> dict[str, Any]:
         """Return the settings of a zygote whose sandboxes suit a spec."""
         seen = view(spec.preload, spec.readable, self.program())
         return {
             "tier": str(self.tier),
+            "driver": os.getpid(),
             "uid": users.fresh_user(),
             "program": self.program(),
             "workdir": spec.workdir,

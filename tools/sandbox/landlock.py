@@ -52,7 +52,7 @@ class LandlockBackend(ForkingBackend):
     """Starts sandboxes held by Landlock."""
 
     tier = Tier.LANDLOCK
-    protections = _OF_ROOT if _ROOT else _OF_OTHERS
+    base = _OF_ROOT if _ROOT else _OF_OTHERS
 
     def __init__(self) -> None:
         super().__init__()

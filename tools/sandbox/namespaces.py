@@ -31,7 +31,7 @@ class NamespacesBackend(ForkingBackend):
     """Starts sandboxes of Linux namespaces."""
 
     tier = Tier.NAMESPACES
-    protections = _PROTECTIONS
+    base = _PROTECTIONS
 
     def settings(self, spec: SandboxSpec, workdir: str) -> Mapping[str, object]:
         """Return an agent's settings."""

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from itertools import count
 from typing import Any
@@ -33,9 +34,10 @@ class Zygote:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._numbers = count(1)
+        self._running: weakref.WeakSet[Running] = weakref.WeakSet()
         self._process, self._socket = _start(settings, program)
         try:
-            self.notes = self._await_ready()
+            self.holds_memory = self._await_ready()
         except BaseException:
             self.close()
             raise
@@ -44,6 +46,11 @@ class Zygote:
     def alive(self) -> bool:
         """Whether it still runs."""
         return self._process.poll() is None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has no sandboxes."""
+        return all(running.ended for running in list(self._running))
 
     @property
     def pid(self) -> int:
@@ -55,6 +62,7 @@ class Zygote:
         ours, theirs = socket.socketpair()
         read, write = os.pipe()
         running = Running(self, next(self._numbers), read)
+        self._running.add(running)
         message = json.dumps({"op": "start", "id": running.number, **request}).encode()
         try:
             if len(message) > MAX_MESSAGE:
@@ -92,7 +100,7 @@ class Zygote:
             self._process.kill()
             self._process.wait()
 
-    def _await_ready(self) -> str:
+    def _await_ready(self) -> bool:
         self._socket.settimeout(_READY_S)
         try:
             answer = json.loads(self._socket.recv(MAX_MESSAGE) or b"{}")
@@ -103,7 +111,7 @@ class Zygote:
         self._socket.settimeout(None)
         if "ready" not in answer:
             raise SandboxStartFailed(str(answer.get("error", "the zygote ended while it started")))
-        return str(answer["notes"])
+        return answer.get("holds_memory") is True
 
 
 class Running:
@@ -114,6 +122,11 @@ class Running:
         self._zygote = zygote
         self._lock = threading.Lock()
         self._done: int | None = done
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was ended."""
+        return self._done is None
 
     def kill(self) -> None:
         """End the sandbox, and wait until nothing of it is left."""

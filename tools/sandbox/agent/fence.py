@@ -13,13 +13,14 @@ from contextlib import suppress
 from typing import Any
 
 from agentgym.tools.sandbox.agent import control, start
-from agentgym.tools.sandbox.agent.lockdown import credentials, landlock, mounts, seccomp
+from agentgym.tools.sandbox.agent.lockdown import credentials, groups, landlock, mounts, seccomp, system
 from agentgym.tools.sandbox.agent.processes import Processes, become_subreaper
 from agentgym.tools.sandbox.agent.remove import remove_at
 
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/nsswitch.conf")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", *_ETC)
 FOLDERS = ("work", "tmp")
+_KILLS = 3
 
 
 class Fence:
@@ -36,7 +37,8 @@ class Fence:
         self._root = os.geteuid() == 0
         self._version = 0
         self._shared = -1
-        self.notes = ""
+        self._groups: groups.Groups | None = None
+        self.holds_memory = False
         self.descriptors: list[int] = []
 
     def prepare(self) -> None:
@@ -59,6 +61,9 @@ class Fence:
             self._version,
         )
         self.descriptors = [self._shared]
+        seccomp.program(system.MACHINE)
+        self._groups = groups.open_groups("/", self._settings["driver"])
+        self.holds_memory = self._groups is not None
 
     def fork(self, request: dict[str, Any]) -> int:
         """Fork a sandbox's process."""
@@ -67,6 +72,7 @@ class Fence:
     def serve(self, connection: control.Control, request: dict[str, Any]) -> None:
         """Build the walls, then be the agent; the rules about files are put on each run when it starts."""
         os.setsid()
+        out_of_memory = groups.enter(self._groups, request)
         folder = os.path.join(self._base, request["folder"])
         self._make_folders(folder, request)
         if self._root:
@@ -83,6 +89,7 @@ class Fence:
             {**settings, "process_limit": self._root},
             alone=alone,
             wall=lambda: self._enter(own),
+            out_of_memory=out_of_memory,
         )
 
     def left_over(self, live: Iterable[int]) -> None:
@@ -95,23 +102,25 @@ class Fence:
         folder = os.path.join(self._base, request["folder"])
         if self._root:
             credentials.become(request["uid"])
-            for _ in range(1000):
-                try:
+            for _ in range(_KILLS):  # it never says that nobody was left, as it does not count those it may not kill
+                with suppress(OSError):
                     os.kill(-1, signal.SIGKILL)
-                except OSError:
-                    break
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         for name in FOLDERS:
             with suppress(FileNotFoundError):
                 remove_at(fd, name)
 
     def forget(self, request: dict[str, Any]) -> None:
-        """Remove the empty folder that is left."""
+        """Remove the empty folder that is left, and the control group."""
+        if self._groups is not None:
+            self._groups.leave(str(request["id"]))
         with suppress(OSError):
             os.rmdir(os.path.join(self._base, request["folder"]))
 
     def close(self) -> None:
-        """Leave the folder of all sandboxes to the driver, or to the next one that looks for forgotten ones."""
+        """Remove the control group of all; their folder is left to the driver, or to the next one's search."""
+        if self._groups is not None:
+            self._groups.close()
 
     def _make_folders(self, folder: str, request: dict[str, Any]) -> None:
         os.mkdir(folder, 0o700)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from contextlib import suppress
 from typing import Any
 
 from agentgym.tools.sandbox.agent import child, control, start
-from agentgym.tools.sandbox.agent.lockdown import credentials, landlock, mounts, seccomp, system
+from agentgym.tools.sandbox.agent.lockdown import credentials, groups, landlock, mounts, seccomp, system
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = (
     *(0x20000, 0x2000000, 0x4000000, 0x8000000),
@@ -38,7 +39,8 @@ class Jail:
         self._mappings: dict[tuple[int, int], int] = {}
         self._mapping: int | None = None
         self._own = -1
-        self.notes = ""
+        self._groups: groups.Groups | None = None
+        self.holds_memory = False
         self.descriptors: list[int] = []
 
     def prepare(self) -> None:
@@ -55,6 +57,9 @@ class Jail:
         mounts.build_root(
             settings["shown"], settings["hidden"], settings["late"], self._workdir, INSIDE_UID, settings["program"]
         )
+        seccomp.program(system.MACHINE)
+        self._groups = self._open_groups()
+        self.holds_memory = self._groups is not None
 
     def fork(self, request: dict[str, Any]) -> int:
         """Fork the first process of a new process namespace."""
@@ -72,6 +77,7 @@ class Jail:
 
     def serve(self, connection: control.Control, request: dict[str, Any]) -> None:
         """Build the walls around this process, then be the agent of what is within."""
+        out_of_memory = groups.enter(self._groups, request)
         system.unshare(_NEWNS | _NEWIPC | _NEWUTS | _NEWCGROUP | _NEWNET, "unshare mounts, ipc, names, network")
         template = request.get("template")
         note = mounts.build_workspace(
@@ -94,7 +100,24 @@ class Jail:
             alone=True,
             members=_others,
             wall=credentials.traceable,
+            out_of_memory=out_of_memory,
         )
+
+    def forget(self, request: dict[str, Any]) -> None:
+        """Remove the control group of a sandbox; all else has ended with its first process."""
+        if self._groups is not None:
+            self._groups.leave(str(request["id"]))
+
+    def close(self) -> None:
+        """Remove the control group of all sandboxes."""
+        if self._groups is not None:
+            self._groups.close()
+
+    def _open_groups(self) -> groups.Groups | None:
+        for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
+            with suppress(OSError):
+                mounts.allow_writing(mounts.HOST + path)
+        return groups.open_groups(f"{mounts.HOST}/", self._settings["driver"])
 
     def _confine(self) -> None:
         """Put a second wall where mounts and namespaces are the first, if the kernel has Landlock."""

@@ -25,7 +25,8 @@ _REAP_MS = 1000
 class Walls(Protocol):
     """How a tier makes sandboxes."""
 
-    notes: str
+    holds_memory: bool
+    """Whether the kernel bounds the memory of a sandbox as a whole."""
     descriptors: list[int]
     """What a sandbox's process needs besides its connection."""
 
@@ -39,6 +40,12 @@ class Walls(Protocol):
     def serve(self, connection: control.Control, request: dict[str, Any]) -> None:
         """In the new process: build the walls, then be the agent."""
 
+    def forget(self, request: dict[str, Any]) -> None:
+        """Remove what is left of a sandbox after its processes have ended."""
+
+    def close(self) -> None:
+        """Remove what all sandboxes shared."""
+
 
 class Cleaning(Walls, Protocol):
     """A tier whose sandboxes leave something behind when their agent ends."""
@@ -47,13 +54,7 @@ class Cleaning(Walls, Protocol):
         """End what no agent looks after any more; `live` are the agents that still do."""
 
     def clean_up(self, request: dict[str, Any]) -> None:
-        """In a process of its own: end and remove what an agent left."""
-
-    def forget(self, request: dict[str, Any]) -> None:
-        """Remove what `clean_up` has no right to remove."""
-
-    def close(self) -> None:
-        """Remove what all sandboxes shared."""
+        """In a process of its own, before `forget`: end and remove what an agent left."""
 
 
 class Entry:
@@ -94,8 +95,7 @@ class Zygote:
             self._collect(name)
         for cleaner in list(self._cleaners):
             self._cleaned(cleaner)
-        if self._cleaning is not None:
-            self._cleaning.close()
+        self._walls.close()
 
     def _step(self) -> bool:
         poll = select.poll()
@@ -164,6 +164,7 @@ class Zygote:
         _wait(agent)
         pid = -1 if self._cleaning is None else os.fork()
         if self._cleaning is None:
+            self._walls.forget(agent.request)
             os.close(agent.done)
         elif pid == 0:
             try:
@@ -176,8 +177,7 @@ class Zygote:
     def _cleaned(self, cleaner: Entry) -> None:
         self._cleaners.remove(cleaner)
         _wait(cleaner)
-        if self._cleaning is not None:
-            self._cleaning.forget(cleaner.request)
+        self._walls.forget(cleaner.request)
         os.close(cleaner.done)
 
 
@@ -212,7 +212,7 @@ def main(driver: int, alive: int, settings: dict[str, Any]) -> None:
     except (OSError, ImportError) as error:
         connection.send(json.dumps({"error": str(error)}).encode())
         os._exit(1)
-    connection.send(json.dumps({"ready": os.getpid(), "notes": walls.notes}).encode())
+    connection.send(json.dumps({"ready": True, "holds_memory": walls.holds_memory}).encode())
     Zygote(connection, alive, walls, cleaning).serve()
     os._exit(0)
 

@@ -123,6 +123,12 @@ def _set_attributes(path: str, attributes: int, *, recursive: bool = False) -> N
     )
 
 
+def allow_writing(path: str) -> None:
+    """Let the zygote write to a mount of the host, such as that of control groups."""
+    values = struct.pack("QQQQ", 0, _ATTR_RDONLY, 0, 0)
+    system.call("mount_setattr", _MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, values, len(values))
+
+
 def build_workspace(
     limits: dict[str, Any], template: str | None, workdir: str, late: Iterable[str], uid: int, mapping: int | None
 ) -> str:
