@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -235,3 +236,8 @@ def test_the_same_works_in_coroutines() -> None:
 def test_limits_must_be_positive() -> None:
     with pytest.raises(UsageError, match="wall_s"):
         Limits(wall_s=0)
+
+
+def test_a_readable_folder_within_the_workspace_is_refused_at_once():
+    with pytest.raises(UsageError, match="lies where sandboxes have their workspace"):
+        SandboxSpec(readable=(Path("/work/library"),))

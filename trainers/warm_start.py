@@ -18,6 +18,7 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
+from agentgym.caches import cache_folder
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
 from agentgym.policy import ScriptedPolicy
@@ -52,13 +53,6 @@ class WarmStart:
         """Names the cached model."""
         content = json.dumps([_RECIPE_VERSION, CHAT_TEMPLATE, asdict(self)], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-
-def cache_folder() -> Path:
-    """Return where models are kept: `$AGENTGYM_CACHE`, or `agentgym` in the user's cache folder."""
-    if path := os.environ.get("AGENTGYM_CACHE"):
-        return Path(path)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentgym"
 
 
 def warm_started(settings: WarmStart, progress: Progress) -> tuple[Any, Any]:

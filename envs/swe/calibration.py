@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from agentgym.caches import cache_folder
 from agentgym.envs.swe.canaries import Candidate, candidates
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, TestRun
 from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository
 from agentgym.errors import TaskError
-from agentgym.tasks.swe.pytest_folder import cache_folder, versions
+from agentgym.tasks.swe.pytest_folder import versions
 
 MAX_CALIBRATED = 60
 """Canaries tried per instance."""

@@ -132,7 +132,7 @@ class SubprocessRunner:
             }  # fmt: skip
             started = time.monotonic()
             lines, complete, printed = self._run(request, folder, timeout_s)
-            return _outcome(lines, complete, printed, time.monotonic() - started)
+            return outcome_of(lines, complete, printed, time.monotonic() - started)
 
     def _run(self, request: dict[str, Any], folder: str, timeout_s: float) -> tuple[list[str], bool, str]:
         """Return the records, whether the process ended by itself, and the end of what it printed."""
@@ -185,7 +185,8 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
         process.wait()
 
 
-def _outcome(lines: list[str], complete: bool, printed: str, duration_s: float) -> TestOutcome:
+def outcome_of(lines: list[str], complete: bool, printed: str, duration_s: float) -> TestOutcome:
+    """Return what the lines of the reporter in `build_child` tell about a run."""
     statuses: dict[str, str] = {}
     failures: dict[str, Failure] = {}
     ran: dict[str, frozenset[tuple[str, str]]] = {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import compileall
 import hashlib
-import os
 import shutil
 import sys
 import tempfile
@@ -17,18 +16,12 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 from py_compile import PycInvalidationMode
 
+from agentgym.caches import cache_folder
 from agentgym.errors import InfrastructureError, require
 
 NAMES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 """Distributions that pytest cannot do without."""
 _VERSION = 2
-
-
-def cache_folder() -> Path:
-    """Return where agentgym keeps what is costly to make: `$AGENTGYM_CACHE`, or `agentgym` in the user's cache."""
-    if path := os.environ.get("AGENTGYM_CACHE"):
-        return Path(path)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentgym"
 
 
 def require_pytest() -> None:

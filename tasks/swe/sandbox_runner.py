@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from agentgym.tasks.swe.build_runner import TestOutcome
-from agentgym.tasks.swe.build_runner import _outcome as outcome_of
+from agentgym.tasks.swe.build_runner import TestOutcome, outcome_of
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.sandbox import Ended, Limits, SandboxSpec, open_sandbox
 

@@ -12,6 +12,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 import torch
 
+from agentgym.caches import cache_folder
 from agentgym.env import Solution
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
@@ -19,7 +20,7 @@ from agentgym.messages import ToolCall, text_of
 from agentgym.registry import register
 from agentgym.task import Task
 from agentgym.trainers.tiny import TinyShape
-from agentgym.trainers.warm_start import WarmStart, cache_folder, solutions, warm_started
+from agentgym.trainers.warm_start import WarmStart, solutions, warm_started
 
 pytestmark = pytest.mark.train
 

@@ -10,6 +10,10 @@ from pathlib import Path
 
 from agentgym.tools.sandbox.backend import SandboxStartFailed
 
+RUN_STDIN = ("-s", "-S", "-c", "import sys; sys.path.remove(''); exec(sys.stdin.buffer.read())")
+"""Runs what is sent to it, with nothing but the standard library. Not with `-I`, which would ignore `HASH_SEED`."""
+HASH_SEED = {"PYTHONHASHSEED": "0"}
+"""Sets print in the same order in every process, so that episodes can be replayed."""
 _SYSTEM_PYTHONS = ("/usr/local/bin/python3", "/usr/bin/python3")
 _SYSTEM_PATHS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
@@ -76,6 +80,7 @@ def environment(home: str, tmp: str, links: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
+        **HASH_SEED,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "1",

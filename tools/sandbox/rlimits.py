@@ -126,7 +126,7 @@ class _Running:
         """Start the interpreter; its program comes on stdin, as it is too long for an argument."""
         program = bundle.agent_program(control.fileno(), control.fileno()).encode()
         process = subprocess.Popen(
-            [self._program, "-I", "-S", "-c", "import sys; exec(sys.stdin.buffer.read())"],
+            [self._program, *interpreter.RUN_STDIN],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

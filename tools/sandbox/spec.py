@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from agentgym.errors import UsageError
 from agentgym.tools.sandbox.limits import Limits
 
 
@@ -38,3 +39,11 @@ class SandboxSpec:
     """Environment variables of the runs. Nothing of the host's own environment is ever added."""
     readable: tuple[Path, ...] = ()
     """Folders of the host that runs see read-only, at the same path."""
+
+    def __post_init__(self) -> None:
+        for path in self.readable:
+            if path.is_relative_to(self.workdir):
+                raise UsageError(
+                    f"readable={str(path)!r} lies where sandboxes have their workspace, {self.workdir!r}; "
+                    "choose another workdir, or another place for the folder"
+                )

@@ -159,7 +159,7 @@ def _start(settings: Mapping[str, Any], program: str) -> tuple[subprocess.Popen[
     )
     try:
         process = subprocess.Popen(
-            [program, "-I", "-S", "-c", "import sys; exec(sys.stdin.buffer.read())"],
+            [program, *interpreter.RUN_STDIN],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -50,6 +50,11 @@ def prepare() -> None:
     _loaded = len(sys.modules)
 
 
+def is_prepared() -> bool:
+    """Whether `prepare` was called in this process or one that it was forked from."""
+    return _loaded > 0
+
+
 def begin(path: str, folder: str) -> types.ModuleType:
     """Give this process what a new interpreter has: `__main__`, arguments, hooks, fresh random state."""
     main = types.ModuleType("__main__")

@@ -38,6 +38,7 @@ def main(read_fd: int, write_fd: int) -> None:
         settings, _ = control.receive()
         load(settings.get("preload", ()))
         uid = settings.get("uid")
+        settle()
         give_up_rights(uid)
         become_subreaper()
         try:
@@ -93,6 +94,14 @@ def load(preload: Any) -> None:
             raise ImportError(f"cannot preload {name!r}: {error}") from error
 
 
+def settle() -> None:
+    """Prepare this process for being forked often: what it holds is shared with the forks, and looked at by none."""
+    script.prepare()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
 def serve(
     control: Control,
     settings: dict[str, Any],
@@ -139,9 +148,8 @@ def serve(
         out_of_memory=out_of_memory,
     )
     agent = Agent(place, control)
-    script.prepare()
-    gc.collect()
+    if not script.is_prepared():
+        settle()
     gc.freeze()
-    gc.disable()
     control.send({"hello": platform.python_version(), "pid": os.getpid(), "notes": settings.get("notes", "")})
     agent.serve()

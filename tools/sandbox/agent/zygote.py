@@ -213,6 +213,7 @@ def main(driver: int, alive: int, settings: dict[str, Any]) -> None:
         connection.send(json.dumps({"error": str(error)}).encode())
         os._exit(1)
     connection.send(json.dumps({"ready": True, "holds_memory": walls.holds_memory}).encode())
+    start.settle()
     Zygote(connection, alive, walls, cleaning).serve()
     os._exit(0)
 

@@ -114,15 +114,20 @@ def _write(path: str, text: str) -> None:
 
 
 def _remove(folder: str) -> None:
-    with suppress(OSError):
-        for name in os.listdir(folder):
-            if os.path.isdir(f"{folder}/{name}"):
-                _remove(f"{folder}/{name}")
-    for _ in range(_TRIES):  # the kernel may need a moment to forget the last process
+    for attempt in range(_TRIES):
         try:
             os.rmdir(folder)
             return
         except FileNotFoundError:
             return
         except OSError:
-            time.sleep(0.001)
+            if attempt == 0:
+                _remove_within(folder)
+            time.sleep(0.001)  # the kernel may need a moment to forget the last process
+
+
+def _remove_within(folder: str) -> None:
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                _remove(entry.path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import struct
+from functools import cache
 
 from agentgym.tools.sandbox.agent.lockdown import syscalls, system
 
@@ -34,6 +35,7 @@ _CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", *_OWN_O
 _ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
 
 
+@cache
 def program(machine: str) -> bytes:
     """Return the filter for a machine; `OSError` for one whose system calls are not in the table."""
     if machine not in syscalls.ARCHITECTURES:
