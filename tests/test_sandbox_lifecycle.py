@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -15,7 +16,8 @@ import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec, Tier
-from agentgym.tools.sandbox.registry import probe
+from agentgym.tools.sandbox.namespaces import NamespacesBackend
+from agentgym.tools.sandbox.registry import backend, probe
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 
 _MARK = "agentgym_lifecycle_mark"
@@ -178,3 +180,56 @@ def test_a_sandbox_that_cannot_be_made_says_why() -> None:
         open_on(Tier.NAMESPACES, SandboxSpec(preload=("no_such_module",)))
     with pytest.raises(UsageError, match="docker"):
         open_on(Tier.NAMESPACES, SandboxSpec(image="debian"))
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_a_forgotten_sandbox_is_ended(tier: Tier) -> None:
+    need(tier)
+    mark = f"{_MARK}_{tier}_{os.getpid()}_forgotten"
+    sandbox = open_on(tier)
+    sandbox.bash().run(f"exec -a {mark} sleep 600 &")
+    assert eventually(lambda: len(running(mark)) == 1)
+    del sandbox
+    gc.collect()
+    assert eventually(lambda: not running(mark))
+
+
+@pytest.mark.parametrize("tier", [Tier.NAMESPACES, Tier.LANDLOCK])
+def test_the_memory_of_all_processes_together_is_bounded(tier: Tier) -> None:
+    code = (
+        "import os, time\n"
+        "for _ in range(8):\n"
+        "    if os.fork() == 0:\n"
+        "        x = bytearray(60_000_000); time.sleep(30); os._exit(0)\n"
+        "while True: os.wait(); raise SystemExit(9)\n"
+    )
+    with open_on(tier, SandboxSpec(limits=SPEC.limits.but(total_memory_mb=200, disk_mb=16))) as sandbox:
+        result = sandbox.exec(code=code)
+        assert result.ended is Ended.MEMORY or result.exit_code == 9  # the kernel may have chosen a child
+        assert sandbox.exec(code="print(1)").out == "1\n"
+
+
+def test_a_zygote_that_died_is_replaced() -> None:
+    need(Tier.NAMESPACES)
+    with open_on(Tier.NAMESPACES) as sandbox:
+        started = backend(Tier.NAMESPACES)
+        assert isinstance(started, NamespacesBackend)
+        for zygote in started.zygotes():
+            os.kill(zygote.pid, signal.SIGKILL)
+        assert eventually(lambda: not sandbox.health())
+    assert eventually(lambda: not any(zygote.alive for zygote in started.zygotes()))
+    with open_on(Tier.NAMESPACES) as sandbox:
+        assert sandbox.exec(code="print(1)").out == "1\n"
+
+
+def test_a_backend_keeps_few_idle_zygotes() -> None:
+    need(Tier.NAMESPACES)
+    started = NamespacesBackend()
+    pool = SandboxPool(spare=0)
+    for number in range(10):
+        with pool.open(SandboxSpec(limits=SPEC.limits, workdir=f"/work{number}"), backend=started) as sandbox:
+            assert sandbox.exec(["pwd"]).out == f"/work{number}\n"
+    assert len(started.zygotes()) <= 8
+    pool.close()
+    started.close()
+    assert started.zygotes() == []

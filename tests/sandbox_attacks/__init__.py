@@ -14,12 +14,14 @@ from tests.sandbox_attacks import (
     processes,
     quotas,
     spying,
+    upkeep,
 )
 from tests.sandbox_attacks.attack import Attack
 
 ATTACKS: tuple[Attack, ...] = (
     *files.ATTACKS,
     *quotas.ATTACKS,
+    *upkeep.ATTACKS,
     *spying.ATTACKS,
     *neighbours.ATTACKS,
     *processes.ATTACKS,

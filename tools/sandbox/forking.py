@@ -55,6 +55,11 @@ class ForkingBackend:
         endpoint, running = self._zygote(spec).start(request)
         return Launched(endpoint, running.kill, workdir, self.settings(spec, workdir))
 
+    def zygotes(self) -> list[Zygote]:
+        """Return the zygotes there are now."""
+        with self._lock:
+            return list(self._zygotes.values())
+
     def close(self) -> None:
         """End all zygotes, and with them all sandboxes."""
         with self._lock:

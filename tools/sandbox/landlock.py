@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping
 from itertools import count
-from pathlib import Path
 from typing import Any
 
-from agentgym.tools.sandbox import interpreter, users
+from agentgym.tools.sandbox import folders, interpreter, users
+from agentgym.tools.sandbox.folders import LockedFolder
 from agentgym.tools.sandbox.forking import ForkingBackend
 from agentgym.tools.sandbox.protection import Protection, Threat, held, partly
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 
-_PREFIX = "agentgym-sandboxes-"
 _ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False
 
 _OF_ROOT: Mapping[Threat, Protection] = {
@@ -58,7 +54,7 @@ class LandlockBackend(ForkingBackend):
         super().__init__()
         self._numbers = count(1)
         self._making = threading.Lock()
-        self._base: _Base | None = None
+        self._base: LockedFolder | None = None
 
     def close(self) -> None:
         """End all zygotes, and remove what they left."""
@@ -66,6 +62,7 @@ class LandlockBackend(ForkingBackend):
         with self._making:
             if self._base is not None:
                 self._base.close()
+                self._base = None
 
     def request(self, spec: SandboxSpec) -> dict[str, Any]:
         """Return what the zygote is to know about a new sandbox."""
@@ -95,47 +92,11 @@ class LandlockBackend(ForkingBackend):
         base = self._folder()
         return {**super().zygote_settings(spec), "base": base.path, "held": [base.lock]}
 
-    def _folder(self) -> _Base:
+    def _folder(self) -> LockedFolder:
+        """Return the folder that all sandboxes of this process have their folders in; the zygotes lock it too."""
         with self._making:
             if self._base is None:
-                _sweep()
-                self._base = _Base(self.program())
+                folders.sweep()
+                self._base = LockedFolder()
+                os.chmod(interpreter.make_links(os.path.join(self._base.path, "bin"), self.program()), 0o755)
             return self._base
-
-
-class _Base:
-    """The folder of all sandboxes of a process, locked as long as the process or a zygote of it lives."""
-
-    def __init__(self, program: str) -> None:
-        self.path = tempfile.mkdtemp(prefix=_PREFIX)
-        self.lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(self.lock, fcntl.LOCK_SH)
-        os.chmod(self.path, 0o711)
-        links = interpreter.make_links(os.path.join(self.path, "bin"), program)
-        os.chmod(links, 0o755)
-
-    def close(self) -> None:
-        """Remove the folder, if anything is left of it."""
-        os.close(self.lock)
-        _remove(self.path)
-
-
-def _sweep() -> None:
-    """Remove the folders of processes that were killed before they could."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        try:
-            if os.fstat(fd).st_uid == os.geteuid():
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(str(path))
-        except OSError:
-            pass
-        finally:
-            os.close(fd)
-
-
-def _remove(path: str) -> None:
-    shutil.rmtree(path, ignore_errors=True)

@@ -6,13 +6,12 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
-from agentgym.tools.sandbox import bundle, interpreter, users
+from agentgym.tools.sandbox import bundle, folders, interpreter, users
 from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
+from agentgym.tools.sandbox.folders import LockedFolder
 from agentgym.tools.sandbox.protection import Protection, Threat, held, not_held, partly
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 
@@ -54,6 +53,7 @@ class RlimitsBackend:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[int, _Running] = {}
+        folders.sweep()
 
     def probe(self) -> Probe:
         """Say that it works: an ordinary process can always be started."""
@@ -101,12 +101,12 @@ class _Running:
     def __init__(self, spec: SandboxSpec, control: socket.socket):
         self._lock = threading.Lock()
         self._owner = os.getpid()
-        self._top = Path(tempfile.mkdtemp(prefix="agentgym-sandbox-"))
-        self.folder = str(self._top)
-        self.workdir, self.tmp = str(self._top / "work"), str(self._top / "tmp")
+        self._top = LockedFolder()
+        self.folder = self._top.path
+        self.workdir, self.tmp = os.path.join(self.folder, "work"), os.path.join(self.folder, "tmp")
         self.uid = users.fresh_user() if os.geteuid() == 0 else None
         self._program = interpreter.executable() if self.uid is None else interpreter.for_everybody()
-        self.links = interpreter.make_links(str(self._top / "bin"), self._program)
+        self.links = interpreter.make_links(os.path.join(self.folder, "bin"), self._program)
         os.mkdir(self.tmp)
         if spec.template is None:
             os.mkdir(self.workdir)
@@ -117,8 +117,7 @@ class _Running:
         self._process: subprocess.Popen[bytes] | None = self._spawn(control)
 
     def _give_to(self, uid: int) -> None:
-        self._top.chmod(0o711)
-        for folder, names, files in os.walk(self._top):
+        for folder, names, files in os.walk(self.folder):
             for path in (folder, *(os.path.join(folder, name) for name in (*names, *files))):
                 os.chown(path, uid, uid, follow_symlinks=False)
 
@@ -131,7 +130,7 @@ class _Running:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(control.fileno(),),
-            cwd=self._top,
+            cwd=self.folder,
             env=interpreter.environment(home=self.tmp, tmp=self.tmp, links=self.links),
             start_new_session=True,
         )
@@ -153,8 +152,7 @@ class _Running:
             process.wait()
         if process.returncode != 0 and self.uid is not None:
             self._kill_strays(self.uid)
-        if self._top.exists():
-            subprocess.run(["rm", "-rf", "--", str(self._top)], stderr=subprocess.DEVNULL, check=False)
+        self._top.close()
 
     def _kill_strays(self, uid: int) -> None:
         """Kill what the agent did not live to end: everything that the sandbox's user runs."""

@@ -1,0 +1,112 @@
+"""Tasks made of real packages: how many validated, what grading says of the solution, of nothing, and of honest runs.
+
+    pip download --no-binary :all: --no-deps boltons==26.2.0 cachetools==8.0.0 inflection==0.5.1 isodate==0.7.2 \\
+        mistune==3.4.0 parse==1.22.4 schema==0.7.8 semver==3.1.1 simpleeval==1.0.8 sqlparse==0.6.1 tabulate==0.10.0 \\
+        tomlkit==0.15.2 toolz==1.2.0 voluptuous==0.16.0
+    agentgym tasks build swe --from boltons-26.2.0.tar.gz --from ... --out made -n 224 --workers 2
+    python -m benchmarks.swe_tasks made
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agentgym.checks.play import assistant_call
+from agentgym.env import StepResult
+from agentgym.envs.swe import SWEEnv
+from agentgym.envs.swe.false_positives import canary_false_positives
+from agentgym.envs.swe.grading import Grader
+from agentgym.envs.swe.options import WORK_LIMITS
+from agentgym.envs.swe.sandboxes import Sandboxes
+from agentgym.envs.swe.source import InstanceTasks, repository_of
+from agentgym.messages import ToolCall
+from agentgym.task import Task, iterate
+from benchmarks._report import Claim, write
+
+TEST_LIMITS = WORK_LIMITS.but(wall_s=120.0, cpu_s=120.0)
+
+
+def play(env: SWEEnv, task: Task, calls: Iterator[ToolCall]) -> StepResult:
+    """Play calls until the episode ends."""
+    env.reset(options={"task": task})
+    for call in calls:
+        step = env.step(assistant_call(call))
+        if step.terminated or step.truncated:
+            return step
+    raise RuntimeError(f"{task.id}: the episode did not end")
+
+
+def solution(env: SWEEnv, task: Task) -> Iterator[ToolCall]:
+    """Yield the calls of the solution; it does not look at what they show."""
+    actions = env.solution(task)
+    action = next(actions, None)
+    while isinstance(action, ToolCall):
+        yield action
+        try:
+            action = actions.send([])
+        except StopIteration:
+            return
+
+
+def examine(file: Path, task: Task) -> dict[str, Any]:
+    """Return what grading says of the solution, of a null patch, and of canaries in honest runs."""
+    source = InstanceTasks(file)
+    sandboxes = Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS)
+    with_solution = SWEEnv(tasks=source, solution_style="short")
+    try:
+        solved = play(with_solution, task, solution(with_solution, task))
+        nothing = play(with_solution, task, iter([ToolCall("submit")]))
+        honest = canary_false_positives([repository_of(source, task, sandboxes)], Grader(sandboxes), repeats=1)
+    finally:
+        with_solution.close()
+    return {
+        "task": task.id,
+        "difficulty": task.difficulty,
+        "solution": float(solved.info["is_success"]),
+        "null_patch": float(nothing.info["is_success"]),
+        "honest_runs": honest.runs,
+        "honest_runs_accused": honest.accused,
+        "canaries": honest.canaries,
+        "canaries_that_passed_on_gold": honest.alive,
+        "manner": next(iter(honest.manners), "unusable"),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("made", type=Path, help="the folder that `agentgym tasks build swe` wrote")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    file = options.made / "instances.jsonl"
+    source = InstanceTasks(file)
+    tasks = [task for split in source.splits for task in iterate(source, split)]
+    rows = []
+    with ProcessPoolExecutor(options.workers) as workers:
+        for row in workers.map(partial(examine, file), tasks):
+            rows.append(row)
+            print(f"{len(rows)}/{len(tasks)} {row}", file=sys.stderr)
+    report = json.loads((options.made / "report.json").read_text(encoding="utf-8"))
+    kept = ("package", "version", "tests", "sites", "tried", "verdicts", "instances", "minutes")
+    packages = [{key: package[key] for key in kept} for package in report["packages"]]
+    total = Counter({key: sum(row[key] for row in rows) for key in ("honest_runs", "honest_runs_accused")})
+    claims = [
+        Claim("swe_tasks_built", len(rows), ">=", 200),
+        Claim("swe_packages", sum(package["instances"] > 0 for package in packages), ">=", 6),
+        Claim("swe_solution_success", sum(row["solution"] for row in rows) / len(rows), ">=", 1.0),
+        Claim("swe_null_patch_success", sum(row["null_patch"] for row in rows) / len(rows), "<=", 0.0),
+        Claim("swe_canary_false_positives", total["honest_runs_accused"] / total["honest_runs"], "<=", 0.01),
+        Claim("swe_build_minutes", report["minutes"], "<=", 60),
+    ]
+    write("swe_tasks", [*packages, *rows], claims, packages=("pytest",))
+
+
+if __name__ == "__main__":
+    main()
