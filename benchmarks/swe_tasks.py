@@ -27,6 +27,7 @@ from agentgym.envs.swe.grading import Grader
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.envs.swe.source import InstanceTasks, repository_of
+from agentgym.errors import TaskError
 from agentgym.messages import ToolCall
 from agentgym.task import Task, iterate
 from benchmarks._report import Claim, write
@@ -65,6 +66,8 @@ def examine(file: Path, task: Task) -> dict[str, Any]:
         solved = play(with_solution, task, solution(with_solution, task))
         nothing = play(with_solution, task, iter([ToolCall("submit")]))
         honest = canary_false_positives([repository_of(source, task, sandboxes)], Grader(sandboxes), repeats=1)
+    except TaskError as error:
+        return {"task": task.id, "difficulty": task.difficulty, "unusable": str(error)[:300]}
     finally:
         with_solution.close()
     return {
@@ -76,7 +79,7 @@ def examine(file: Path, task: Task) -> dict[str, Any]:
         "honest_runs_accused": honest.accused,
         "canaries": honest.canaries,
         "canaries_that_passed_on_gold": honest.alive,
-        "manner": next(iter(honest.manners), "unusable"),
+        "manner": next(iter(honest.manners)),
     }
 
 
@@ -96,12 +99,13 @@ def main() -> None:
     report = json.loads((options.made / "report.json").read_text(encoding="utf-8"))
     kept = ("package", "version", "tests", "sites", "tried", "verdicts", "instances", "minutes")
     packages = [{key: package[key] for key in kept} for package in report["packages"]]
-    total = Counter({key: sum(row[key] for row in rows) for key in ("honest_runs", "honest_runs_accused")})
+    usable = [row for row in rows if "unusable" not in row]
+    total = Counter({key: sum(row[key] for row in usable) for key in ("honest_runs", "honest_runs_accused")})
     claims = [
-        Claim("swe_tasks_built", len(rows), ">=", 200),
+        Claim("swe_tasks_built", len(usable), ">=", 200),
         Claim("swe_packages", sum(package["instances"] > 0 for package in packages), ">=", 6),
-        Claim("swe_solution_success", sum(row["solution"] for row in rows) / len(rows), ">=", 1.0),
-        Claim("swe_null_patch_success", sum(row["null_patch"] for row in rows) / len(rows), "<=", 0.0),
+        Claim("swe_solution_success", sum(row["solution"] for row in usable) / len(usable), ">=", 1.0),
+        Claim("swe_null_patch_success", sum(row["null_patch"] for row in usable) / len(usable), "<=", 0.0),
         Claim("swe_canary_false_positives", total["honest_runs_accused"] / total["honest_runs"], "<=", 0.01),
         Claim("swe_build_minutes", report["minutes"], "<=", 60),
     ]

@@ -35,6 +35,7 @@ class Fence:
         self._settings = settings
         self._base: str = settings["base"]
         self._root = os.geteuid() == 0
+        self._driver = os.getppid()
         self._version = 0
         self._shared = -1
         self._groups: groups.Groups | None = None
@@ -118,9 +119,13 @@ class Fence:
             os.rmdir(os.path.join(self._base, request["folder"]))
 
     def close(self) -> None:
-        """Remove the control group of all; their folder is left to the driver, or to the next one's search."""
+        """Remove the control group of all, and their folder if the driver is not there any more to do that."""
         if self._groups is not None:
             self._groups.close()
+        if os.getppid() != self._driver:
+            with suppress(OSError):
+                parent = os.open(os.path.dirname(self._base), os.O_RDONLY | os.O_DIRECTORY)
+                remove_at(parent, os.path.basename(self._base))
 
     def _make_folders(self, folder: str, request: dict[str, Any]) -> None:
         os.mkdir(folder, 0o700)
