@@ -44,12 +44,12 @@ def main() -> None:
     write("train_sql", rows, claims, packages=("torch", "trl", "transformers", "duckdb"))
 
 
-def run(credit: str, seed: int, folder: Path) -> dict[str, Any]:
+def run(credit: str, seed: int, folder: Path, env: str = "sql") -> dict[str, Any]:
     """Run one training run, unless it has been, and return what it achieved."""
     target = folder / f"{credit}-{seed}"
     if not (target / "wall.json").is_file():
         cache = folder / "cache" / f"{credit}-{seed}"
-        command = [sys.executable, "-m", "agentgym", "train", "--env", "sql", "--credit", credit, "--seed", str(seed)]
+        command = [sys.executable, "-m", "agentgym", "train", "--env", env, "--credit", credit, "--seed", str(seed)]
         started = time.perf_counter()
         environment = {**os.environ, "AGENTGYM_CACHE": str(cache)}
         subprocess.run([*command, "--output-dir", str(target)], env=environment, check=True)
@@ -67,25 +67,31 @@ def _rate(summary: dict[str, Any]) -> dict[str, Any]:
 
 def draw(rows: list[dict[str, Any]], folder: Path, plots: Path) -> None:
     """Draw the seeds of the default mode in one plot, and the credit modes in another."""
-    from agentgym.statistics import Interval
-    from agentgym.summary import Rate
+    seeds = {f"seed {row['seed']}": row for row in rows if row["credit"] == "gated"}
+    plot(plots / "curve.png", seeds, folder, "agentgym train --env sql")
+    credits = {row["credit"]: row for row in rows if row["seed"] == 0}
+    plot(plots / "credit.png", credits, folder, "credit modes on the SQL environment, seed 0")
+
+
+def plot(target: Path, chosen: dict[str, dict[str, Any]], folder: Path, title: str) -> None:
+    """Draw the learning curves of runs in `folder`, by the names they are chosen under."""
     from agentgym.trainers.records import read_metrics
     from agentgym.trainers.report import draw_curve
 
-    def rate(values: dict[str, Any]) -> Rate:
-        return Rate(values["success"], Interval(*values["interval"]), values["tasks"], values["attempts"])
+    metrics = {
+        name: list(read_metrics(folder / f"{row['credit']}-{row['seed']}" / "metrics.jsonl"))
+        for name, row in chosen.items()
+    }
+    held_out = {name: (_as_rate(row["before"]), _as_rate(row["after"])) for name, row in chosen.items()}
+    target.parent.mkdir(exist_ok=True)
+    draw_curve(target, metrics, held_out, title)
 
-    def plot(name: str, chosen: dict[str, dict[str, Any]], title: str) -> None:
-        metrics = {
-            key: list(read_metrics(folder / f"{r['credit']}-{r['seed']}" / "metrics.jsonl"))
-            for key, r in chosen.items()
-        }
-        held_out = {key: (rate(r["before"]), rate(r["after"])) for key, r in chosen.items()}
-        draw_curve(plots / name, metrics, held_out, title)
 
-    plots.mkdir(exist_ok=True)
-    plot("curve.png", {f"seed {r['seed']}": r for r in rows if r["credit"] == "gated"}, "agentgym train --env sql")
-    plot("credit.png", {r["credit"]: r for r in rows if r["seed"] == 0}, "credit modes on the SQL environment, seed 0")
+def _as_rate(values: dict[str, Any]) -> Any:
+    from agentgym.statistics import Interval
+    from agentgym.summary import Rate
+
+    return Rate(values["success"], Interval(*values["interval"]), values["tasks"], values["attempts"])
 
 
 if __name__ == "__main__":
