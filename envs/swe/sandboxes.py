@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePosixPath
 
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tasks.swe.sandbox_runner import spec_with_pytest
 from agentgym.tools.sandbox import Limits, Sandbox, SandboxSpec, open_sandbox
+from agentgym.tools.sandbox.containers.backend import DockerBackend
+from agentgym.tools.sandbox.containers.hardening import Hardening
 
 MAX_TREE_BYTES = 256_000_000
 """Greatest size of a workspace that is read back."""
@@ -35,8 +39,19 @@ class Sandboxes:
         """Open a fresh sandbox. Those for work and for grading are alike, so that they are made ahead together."""
         if instance.image is not None:
             spec = SandboxSpec(limits=self.limits, image=instance.image, workdir=instance.workdir)
-            return open_sandbox(spec, backend="docker", allow_weak=self.allow_weak)
+            return open_sandbox(spec, backend=_image_backend(), allow_weak=self.allow_weak)
         return open_sandbox(spec_with_pytest(self.limits), backend=self.backend, allow_weak=self.allow_weak)
+
+
+@cache
+def _image_backend() -> DockerBackend:
+    """Return what starts images that hold a repository: root's, by custom, and changed in place.
+
+    Root of such a container has no capabilities and no network.
+    """
+    backend = DockerBackend(hardening=Hardening(user="0:0", writable_root=True))
+    atexit.register(backend.close)
+    return backend
 
 
 def environment(sandbox: Sandbox, instance: Instance) -> dict[str, str]:

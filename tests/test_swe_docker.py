@@ -1,0 +1,102 @@
+"""Instances that come with an image: the repository is the image's, and so are the tools that test it."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import tarfile
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from agentgym.checks.play import assistant_call
+from agentgym.envs.swe import SWEEnv
+from agentgym.messages import ToolCall
+from agentgym.tasks.swe.bundled import BundledSWETasks
+from agentgym.tasks.swe.instance import TEST_TARGETS, from_task, write_instances
+from agentgym.tasks.swe.pytest_folder import NAMES
+
+pytestmark = pytest.mark.docker
+BASE = os.environ.get("AGENTGYM_TEST_IMAGE", "")
+IMAGE = "agentgym-test:repository"
+LIBRARY = "usr/local/lib/tools"
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path, data in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(data), 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def pytest_files() -> dict[str, bytes]:
+    """Pytest and what it needs, as it is installed here."""
+    found = {}
+    for name in NAMES:
+        for file in metadata.files(name) or ():
+            if ".." not in file.parts and file.suffix != ".pyc":
+                found[f"{LIBRARY}/{file}"] = Path(str(file.locate())).read_bytes()
+    return found
+
+
+@pytest.fixture(scope="module")
+def instances(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with one instance whose image holds a bundled repository, its bug and pytest."""
+    docker = pytest.importorskip("docker")
+    if not BASE:
+        pytest.skip("AGENTGYM_TEST_IMAGE is not set")
+    source = BundledSWETasks()
+    task = source.get("train", 0)
+    instance = from_task(task)
+    client = docker.from_env()
+    try:
+        container = client.containers.create(BASE, ["true"])
+        files = {f"testbed/{path}": data for path, data in source.tree(task).items()}
+        container.put_archive("/", packed(files | pytest_files()))
+        roots = [f"/testbed/{root}" for root in instance.python_path]
+        container.commit(*IMAGE.split(":"), conf={"Env": [f"PYTHONPATH={':'.join([*roots, '/' + LIBRARY])}"]})
+        container.remove()
+    finally:
+        client.close()
+    targets = sorted({test.partition("::")[0] for test in (*instance.fail_to_pass, *instance.pass_to_pass)})
+    meta = {key: value for key, value in instance.meta.items() if key != "bug_patch"} | {TEST_TARGETS: targets}
+    command = ("python3", "-m", "pytest", "-rA", "-p", "no:cacheprovider")
+    path = tmp_path_factory.mktemp("instances") / "instances.jsonl"
+    changes = {"image": IMAGE, "archive": None, "workdir": "/testbed", "test_command": command, "meta": meta}
+    write_instances(path, [dataclasses.replace(instance, **changes)])
+    return path
+
+
+@pytest.fixture
+def env(instances: Path) -> Iterator[SWEEnv]:
+    made = SWEEnv(file=instances, solution_style="short")
+    made.reset(options={"index": 0})
+    yield made
+    made.close()
+
+
+def test_the_solution_solves_it_in_the_image(env: SWEEnv):
+    actions = env.solution(env.task)
+    step = env.step(assistant_call(next(actions)))
+    while not step.terminated:
+        step = env.step(assistant_call(actions.send(step.observation)))
+    assert step.info["is_success"], step.info
+    assert step.info["sandbox"]["tier"] == "docker"
+
+
+def test_doing_nothing_solves_nothing(env: SWEEnv):
+    step = env.step(assistant_call(ToolCall("submit", {})))
+    assert (step.terminated, step.info["is_success"]) == (True, False)
+
+
+def test_the_policy_works_on_the_images_own_files(env: SWEEnv):
+    step = env.step(assistant_call(ToolCall("run", {"command": "pwd; touch here && ls"})))
+    shown = str(step.observation[-1]["content"])
+    assert "/testbed" in shown
+    assert "here" in shown
