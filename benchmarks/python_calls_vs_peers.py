@@ -1,8 +1,8 @@
 """Python tool calls per second and their latency, next to SkyRL-Gym's and GEM's python tool and a bare fork.
 
-Three ways of ours are told apart: a fresh process for every call in an episode's sandbox ("run"; what the peers' tools
-do, who start an interpreter for every call and isolate nothing, and what `python_calls_vs_peers` is about), a cell in a
-live session, and, strictest, a sandbox of its own for every call ("fresh"), which the peers have nothing like.
+Three ways of ours are told apart: a sandbox of its own for every call ("fresh", the strictest, which
+`python_calls_vs_peers` is about), a fresh process for every call in an episode's sandbox ("run"), and a cell in a live
+session. The peers start an interpreter for every call and isolate nothing.
 
     python -m venv peers && peers/bin/pip install skyrl-gym==0.4.0 gem-llm==0.1.0
     python -m benchmarks.python_calls_vs_peers --peer-python peers/bin/python
@@ -200,9 +200,9 @@ def main() -> None:
     for tier in tiers:
         suffix = "" if tier == tiers[0] else f"_{tier}"
         claims += [
-            Claim(f"python_calls_vs_peers{suffix}", ratio(rows, f"agentgym {tier}, run in a sandbox", 2), ">=", 10),
+            Claim(f"python_calls_vs_peers{suffix}", ratio(rows, f"agentgym {tier}, fresh sandbox", 2), ">=", 10),
+            Claim(f"python_runs_vs_peers{suffix}", ratio(rows, f"agentgym {tier}, run in a sandbox", 2), ">=", 10),
             Claim(f"python_cells_vs_peers{suffix}", ratio(rows, f"agentgym {tier}, cell in a session", 2), ">=", 10),
-            Claim(f"python_sandboxes_vs_peers{suffix}", ratio(rows, f"agentgym {tier}, fresh sandbox", 2), ">=", 10),
         ]
     write("python_calls_vs_peers", rows, claims, more_versions=versions)
 
