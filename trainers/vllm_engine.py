@@ -125,6 +125,11 @@ class VLLMPolicy:
                 for output in outputs:
                     if output.finished and (request := self._running.pop(output.request_id, None)) is not None:
                         _settle(request, output, self.version)
+            except asyncio.CancelledError:
+                # The loop is closing, and whether the engine has seen these is not known: it forgets all of them.
+                self._given_up = [*given_up, *self._running, *self._given_up]
+                self._running.clear()
+                raise
             except Exception as error:
                 self._fail(error)
                 return

@@ -9,6 +9,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -147,6 +148,26 @@ def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
     assert said.ids == [10, 11, 12, 13, 14]
     together(ask(policy, 12))
     assert [name.rpartition("/")[0] for name in engine.aborted][:1] == ["gone"]
+    assert engine.running == {}
+
+
+def test_a_turn_that_is_given_up_as_its_loop_closes_is_aborted(policy: VLLMPolicy, engine: Engine):
+    busy = Event()
+
+    async def leave() -> None:
+        waiting = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
+        while not engine.running:
+            await asyncio.sleep(0.001)
+        policy._thread.submit(busy.wait, 10)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        while policy._given_up:
+            await asyncio.sleep(0.001)
+
+    together(leave())
+    busy.set()
+    together(ask(policy, 12))
+    assert [name.rpartition("/")[0] for name in engine.aborted] == ["gone"]
     assert engine.running == {}
 
 
