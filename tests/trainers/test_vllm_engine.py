@@ -6,10 +6,10 @@ import asyncio
 import io
 import json
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -152,23 +152,30 @@ def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
 
 
 def test_a_turn_that_is_given_up_as_its_loop_closes_is_aborted(policy: VLLMPolicy, engine: Engine):
-    busy = Event()
+    thread, policy._thread = policy._thread, _NeverAborts(1)
 
     async def leave() -> None:
         waiting = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
         while not engine.running:
             await asyncio.sleep(0.001)
-        policy._thread.submit(busy.wait, 10)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         while policy._given_up:
             await asyncio.sleep(0.001)
 
     together(leave())
-    busy.set()
+    policy._thread.shutdown()
+    policy._thread = thread
     together(ask(policy, 12))
     assert [name.rpartition("/")[0] for name in engine.aborted] == ["gone"]
     assert engine.running == {}
+
+
+class _NeverAborts(ThreadPoolExecutor):
+    """A thread that is too busy to begin a step in which a turn is to be aborted."""
+
+    def submit(self, fn: Any, /, new: Any, given_up: Any) -> Any:
+        return Future() if given_up else super().submit(fn, new, given_up)
 
 
 def test_an_error_of_the_engine_reaches_everyone_who_waits(policy: VLLMPolicy, engine: Engine):
