@@ -110,7 +110,7 @@ def test_many_runs_in_one_sandbox_leave_nothing_behind(tier: Tier):
 
 
 SLACK = {"descriptors": 10, "folders": 30, "network namespaces": 60, "control groups": 60, "mounts of containers": 60}
-"""Connections are kept open, and tests that run beside these start containers, but not one for every sandbox of ours."""
+"""Connections are kept open and tests beside these start containers, but not one for every sandbox of ours."""
 
 
 def traces() -> dict[str, int]:

@@ -174,8 +174,9 @@ def test_a_turn_that_is_given_up_as_its_loop_closes_is_aborted(policy: VLLMPolic
 class _NeverAborts(ThreadPoolExecutor):
     """A thread that is too busy to begin a step in which a turn is to be aborted."""
 
-    def submit(self, fn: Any, /, new: Any, given_up: Any) -> Any:
-        return Future() if given_up else super().submit(fn, new, given_up)
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        given_up = args[1]
+        return Future() if given_up else super().submit(fn, *args, **kwargs)
 
 
 def test_an_error_of_the_engine_reaches_everyone_who_waits(policy: VLLMPolicy, engine: Engine):
