@@ -1,0 +1,1 @@
+"""A real browser for environments: one context per episode, everything bounded in time and size."""

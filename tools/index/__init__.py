@@ -1,0 +1,1 @@
+"""Search indexes over documents: build, search, open."""
