@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from types import CoroutineType
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import gymnasium
 import numpy as np
@@ -24,11 +24,14 @@ from agentgym.dialects import Dialect, get_dialect
 from agentgym.drive import run_now, run_on_loop
 from agentgym.endings import Ending, Reason
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
-from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user
+from agentgym.messages import Message, Pictured, ToolCall, calls_of, system, text_of, user, with_pictures
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
 from agentgym.spaces import Action, ActionSpace, MessagesSpace
 from agentgym.task import Task, TaskSource, check_split
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
+
+if TYPE_CHECKING:
+    from agentgym.trajectory import Trajectory
 
 _T = TypeVar("_T")
 
@@ -137,7 +140,10 @@ class Env(gymnasium.Env[list[Message], Action]):
         raise UsageError(f"{cls.__name__} has no tasks of its own; pass tasks=...")
 
     def start(self, task: Task) -> Any:
-        """Stage a task; may return the opening text (`task.prompt` if it returns `None`). May be `async def`."""
+        """Stage a task; may return the opening text (`task.prompt` if it returns `None`). May be `async def`.
+
+        Like a tool, it may return `Pictured` to show pictures with the text.
+        """
         return None
 
     def respond(self, text: str) -> Any:
@@ -159,6 +165,11 @@ class Env(gymnasium.Env[list[Message], Action]):
         """Yield the actions that solve `task`: the reference policy. Sent the observation that followed each."""
         raise UsageError(f"{type(self).__name__} has no solution()")
         yield ""
+
+    @classmethod
+    def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
+        """Return what an evaluation shows besides success, by name: what only this environment knows to measure."""
+        return {}
 
     def release(self) -> None:
         """Free what the environment holds (processes, files, connections). Called by `close`, perhaps twice."""
@@ -306,7 +317,8 @@ class Env(gymnasium.Env[list[Message], Action]):
         observation: list[Message] = []
         if prompt := self._instructions():
             observation.append(system(prompt))
-        observation.append(user(task.prompt if opening is None else opening))
+        text, pictures = _apart(task.prompt if opening is None else opening)
+        observation.append(with_pictures(user(text), pictures))
         if self.render_mode is not None:
             self._show(observation)
         return observation, {
@@ -397,11 +409,13 @@ class Env(gymnasium.Env[list[Message], Action]):
             tool = self.tools.get(call.name)
             arguments = tool.check(call.arguments)
             self._understood()
-            content = bounded(await self._invoke(tool, arguments), tool.max_chars)
+            result = await self._invoke(tool, arguments)
+            content, pictures = _apart(result)
+            content = bounded(content, tool.max_chars)
         except ToolError as mistake:
             self._tool_errors += 1
-            content = bounded(f"Error: {mistake}", MAX_RESULT_CHARS)
-        return self.dialect.result(call, content)
+            content, pictures = bounded(f"Error: {mistake}", MAX_RESULT_CHARS), ()
+        return with_pictures(self.dialect.result(call, content), pictures)
 
     async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         method = getattr(self, tool.method.__name__)
@@ -478,6 +492,11 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     def _show(self, messages: list[Message]) -> None:
         self._transcript.extend(messages)
+
+
+def _apart(result: Any) -> tuple[Any, tuple[bytes, ...]]:
+    """Return what a tool returned and the pictures that came with it."""
+    return (result.text, result.pictures) if isinstance(result, Pictured) else (result, ())
 
 
 def _scramble(seed: int) -> int:

@@ -81,7 +81,8 @@ async def evaluate_async(
             write_jsonl(out, [trajectory], append=True)
         found[trajectory.id] = trajectory
         tell(trajectory, len(found), len(jobs))
-    return summarize(found.values(), seed=seed, seconds=time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return summarize(found.values(), seed=seed, seconds=seconds, figures=factory.figures)
 
 
 def evaluation_jobs(tasks: Sequence[Task], attempts: int, seed: int) -> list[Job]:

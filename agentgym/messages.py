@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
@@ -38,6 +39,15 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": arguments}}
 
 
+@dataclass(frozen=True)
+class Pictured:
+    """Text with pictures: what a tool returns that has something to show."""
+
+    text: str
+    pictures: tuple[bytes, ...]
+    """PNG files."""
+
+
 def system(content: str) -> Message:
     """Return a system message."""
     return {"role": "system", "content": content}
@@ -59,6 +69,23 @@ def assistant(content: str, calls: list[ToolCall] | None = None) -> Message:
 def tool_result(call: ToolCall, content: str) -> Message:
     """Return the result of `call` as a tool message."""
     return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
+
+
+def with_pictures(message: Message, pictures: Sequence[bytes]) -> Message:
+    """Return `message` with its text and PNG files as content blocks, the form that templates of seeing models take."""
+    if not pictures:
+        return message
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": message.get("content")}]
+    blocks += [{"type": "image", "base64": base64.b64encode(picture).decode()} for picture in pictures]
+    return {**message, "content": blocks}
+
+
+def pictures_in(message: Mapping[str, Any]) -> int:
+    """Return how many pictures a message has."""
+    content = message.get("content")
+    if not isinstance(content, list | tuple):
+        return 0
+    return sum(isinstance(block, Mapping) and block.get("type") == "image" for block in content)
 
 
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:

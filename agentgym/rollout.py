@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -65,6 +65,14 @@ class EnvFactory:
         from agentgym.registry import make
 
         return make(self.env_id, **self.kwargs)
+
+    def figures(self, trajectories: Sequence[Trajectory]) -> Mapping[str, float]:
+        """Return what the environments' class measures on trajectories besides their success."""
+        env = self()
+        try:
+            return env.figures(trajectories)
+        finally:
+            env.close()
 
 
 class EnvPool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 MAX_TAGS = 10
 """Tags that are printed, the hardest first; a summary holds all of them."""
+
+
+Figures = Callable[[Sequence[Trajectory]], Mapping[str, float]]
+"""Measures trajectories in ways of its own."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,10 @@ class Summary:
     format_error_rate: float | None
     """Share of turns in which no action could be read."""
     seconds_per_episode: float | None
+    channels: dict[str, float] = field(default_factory=dict)
+    """Mean over episodes of what each reward channel came to, unweighted."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """What the environment measures besides (`Env.figures`)."""
     seconds: float = 0.0
     """Wall-clock time of this run, without what was done before it was resumed."""
 
@@ -81,13 +89,16 @@ class Summary:
         return asdict(self)
 
 
-def summarize(trajectories: Iterable[Trajectory], *, seed: int = 0, seconds: float = 0.0) -> Summary:
+def summarize(
+    trajectories: Iterable[Trajectory], *, seed: int = 0, seconds: float = 0.0, figures: Figures = lambda _: {}
+) -> Summary:
     """Return what trajectories of one policy in one environment say.
 
     Args:
         trajectories: All attempts at all tasks, in any order.
         seed: Seeds the bootstrap.
         seconds: Wall-clock time they took.
+        figures: What else to measure on those that did not fail.
     """
     everything = sorted(trajectories, key=lambda t: (t.task_id, t.attempt))
     valid = [t for t in everything if t.ending is not Ending.FAILED]
@@ -109,6 +120,8 @@ def summarize(trajectories: Iterable[Trajectory], *, seed: int = 0, seconds: flo
         tool_error_rate=_share(_total(valid, "tool_errors"), _total(valid, "calls")),
         format_error_rate=_share(_total(valid, "format_errors"), sum(_turns(t) for t in valid)),
         seconds_per_episode=_mean(t.seconds for t in valid),
+        channels=_channels(valid),
+        figures=dict(figures(valid)),
         seconds=seconds,
     )
 
@@ -171,6 +184,9 @@ def _measures_table(summary: Summary) -> Any:
     if summary.tool_error_rate is not None:
         table.add_row("tool errors", f"{_percent(summary.tool_error_rate)} of calls")
     table.add_row("format errors", f"{_percent(summary.format_error_rate)} of turns")
+    table.add_row("channels", Text("  ".join(f"{name} {value:.2f}" for name, value in summary.channels.items())))
+    for name, value in summary.figures.items():
+        table.add_row(name, _number(value, 3))
     table.add_row("endings", Text("  ".join(f"{reason} {count}" for reason, count in summary.endings.items())))
     table.add_row("time", f"{summary.seconds:.1f} s; {_number(summary.seconds_per_episode, 2)} s an episode")
     return table
@@ -217,6 +233,11 @@ def _turns(trajectory: Trajectory) -> int:
 
 def _total(trajectories: Iterable[Trajectory], count: str) -> int:
     return sum(t.counts.get(count, 0) for t in trajectories)
+
+
+def _channels(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    names = dict.fromkeys(name for t in trajectories for turn in t.turns for name in turn.rewards)
+    return {name: fmean(sum(turn.rewards.get(name, 0.0) for turn in t.turns) for t in trajectories) for name in names}
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.errors import UsageError
-from agentgym.messages import Message
+from agentgym.messages import Message, pictures_in
 
 _ASKED = {"role": "user", "content": "?"}
 _SAID = "\u2042"
@@ -73,5 +73,7 @@ class ChatCodec:
 
 def _answering(observation: Sequence[Message]) -> list[dict[str, Any]]:
     """Return an observation as templates take it: a tool message needs no more than its role and content."""
+    if any(pictures_in(message) for message in observation):
+        raise UsageError("this model reads text only, and the environment shows pictures; turn its screenshots off")
     taken = ("role", "name", "content")
     return [{key: value for key, value in message.items() if key in taken} for message in observation]
