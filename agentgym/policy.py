@@ -167,11 +167,17 @@ class FunctionPolicy:
     Args:
         name: What reports call it.
         ask: `(messages) -> action`, plain or `async def`; is given the whole conversation so far.
+        history: What it is given of that conversation, e.g. `agentgym.history.shorten_observations`; all if not given.
     """
 
-    def __init__(self, name: str, ask: Callable[[list[Message]], Any]):
+    def __init__(
+        self,
+        name: str,
+        ask: Callable[[list[Message]], Any],
+        history: Callable[[list[Message]], list[Message]] | None = None,
+    ):
         self.name = name
-        self._ask = ask
+        self._ask, self._history = ask, history
 
     def player(self, env: Env, seed: int) -> Player:
         """Return a player that keeps the conversation and asks the function."""
@@ -179,7 +185,7 @@ class FunctionPolicy:
 
         async def ask(observation: list[Message]) -> Action | None:
             conversation.extend(observation)
-            action = self._ask(conversation)
+            action = self._ask(self._history(conversation) if self._history else conversation)
             action = await action if asyncio.iscoroutine(action) else action
             if action is not None:
                 said: Any = {"role": "assistant", "content": action} if isinstance(action, str) else action

@@ -58,6 +58,49 @@ def sandbox(
     run_server(make_app(offer, Serving(token=token, sandboxes=sandboxes, silent_s=silent)), listening)
 
 
+@serve_app.command("index")
+def index(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The index, as agentgym.tools.index.build_index made it.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen on; only this machine can reach the default.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes one that is free.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer; they share the files.")] = 1,
+    k: Annotated[int, typer.Option(min=1, help="Documents for each query that does not say how many.")] = 3,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the token is that requests must carry; a new one is written if there is no such file. "
+            "Without it everyone who can reach the address can search.",
+            dir_okay=False,
+        ),
+    ] = None,
+) -> None:
+    """Let others search an index as they would Search-R1's: POST /retrieve. Ends on Ctrl-C and on SIGTERM."""
+    require("starlette", "serve")
+    require("uvicorn", "serve")
+    from agentgym.tools.index import open_index
+    from agentgym.tools.index.serve import IndexServing
+    from agentgym.tools.index.workers import serve_index
+    from agentgym.tools.sandbox.serve import listen
+
+    serving = IndexServing(k=k, token=read_token(token_file) if token_file else None)
+    opened = open_index(folder)
+    listening = listen(host, port)
+    name, number = listening.getsockname()[:2]
+    shown = f"[{name}]" if ":" in name else name
+    if host not in _LOOPBACK:
+        typer.echo("Queries and documents pass in the clear: put TLS in front of it, or use a tunnel.", err=True)
+        if token_file is None:
+            typer.echo("Everyone who can reach this address can search: give a --token-file.", err=True)
+    typer.echo(f"Index: {len(opened):,} documents, {opened.name}")
+    typer.echo(f"Listening on http://{shown}:{number}")
+    opened.close()
+    serve_index(folder, serving, listening, workers)
+
+
 def read_token(path: Path | None) -> str:
     """Return the token in a file. Without a file, or where there is none yet, make a token (and the file)."""
     if path is None:

@@ -1,0 +1,64 @@
+"""Old observations are cut; the task, the latest page and what the policy said stay."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agentgym import make
+from agentgym.history import shorten_observations
+from agentgym.messages import Message, assistant, system, text_of, tool_result, user, with_pictures
+from agentgym.messages import ToolCall as Call
+from agentgym.policy import FunctionPolicy
+
+PAGE = "x" * 1_000
+
+
+def conversation(turns: int) -> list[Message]:
+    said: list[Message] = [system("rules " * 100), user(f"Buy a hose.\n\n{PAGE}")]
+    for turn in range(turns):
+        said += [assistant("y" * 500), tool_result(Call("click", {}, str(turn)), f"{turn} {PAGE}")]
+    return said
+
+
+def test_only_the_latest_observation_stays_whole():
+    messages = conversation(3)
+    short = shorten_observations(messages, keep=1, max_chars=20)
+    assert [text_of(m) for m in short if m.get("role") in ("system", "assistant")] == [
+        text_of(m) for m in messages if m.get("role") in ("system", "assistant")
+    ]
+    assert short[-1] == messages[-1]
+    assert text_of(short[1]).startswith("Buy a hose.\n\nxxx")
+    assert [len(text_of(m)) < 80 for m in short if m.get("role") in ("user", "tool")] == [True, True, True, False]
+    assert [m.get("tool_call_id") for m in short] == [m.get("tool_call_id") for m in messages]
+
+
+def test_the_number_kept_is_as_asked():
+    messages = conversation(4)
+    for keep in range(6):
+        short = shorten_observations(messages, keep=keep, max_chars=20)
+        whole = [a == b for a, b in zip(short, messages, strict=True) if b.get("role") in ("user", "tool")]
+        assert whole == [False] * (5 - min(keep, 5)) + [True] * min(keep, 5)
+    assert messages == conversation(4)
+
+
+def test_pictures_of_old_observations_are_dropped():
+    shown = Pictured("page", (b"png",))
+    messages = [
+        user("task"),
+        assistant("a"),
+        with_pictures(user(shown.text), shown.pictures),
+        assistant("b"),
+        user("c"),
+    ]
+    assert shorten_observations(messages)[2] == user("page")
+
+
+def test_a_policy_is_given_the_shortened_conversation():
+    given: list[int] = []
+    policy = FunctionPolicy("counts", lambda messages: given.append(len(messages)) or "hm", lambda all: all[-1:])
+    env = make("guess")
+    observation, _ = env.reset(seed=0)
+    player = policy.player(env, 0)
+    asyncio.run(player.act(observation))
+    asyncio.run(player.act(env.step("hm").observation))
+    assert given == [1, 1]
