@@ -42,14 +42,8 @@ def test_the_number_kept_is_as_asked():
 
 
 def test_pictures_of_old_observations_are_dropped():
-    shown = Pictured("page", (b"png",))
-    messages = [
-        user("task"),
-        assistant("a"),
-        with_pictures(user(shown.text), shown.pictures),
-        assistant("b"),
-        user("c"),
-    ]
+    seen = with_pictures(user("page"), (b"png",))
+    messages = [user("task"), assistant("a"), seen, assistant("b"), user("c")]
     assert shorten_observations(messages)[2] == user("page")
 
 
