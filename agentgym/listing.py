@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from os.path import commonprefix
+from typing import Any
 
 import gymnasium
 from rich.table import Table
@@ -14,12 +16,14 @@ from agentgym.registry import list_environments, load_class
 from agentgym.show import plain
 from agentgym.task import Task
 
+_MANY = 3
+"""Ids of one class that are listed one by one."""
+
 
 def environments_table() -> Table:
     """Return a table of the registered environments: id, tools and what they are."""
     table = _table("environment", "tools", "about")
-    for env_id in list_environments():
-        entry_point = gymnasium.spec(env_id).entry_point
+    for env_id, entry_point in _by_class():
         try:
             kind = load_class(entry_point) if isinstance(entry_point, str) else entry_point
             assert isinstance(kind, type)
@@ -31,6 +35,19 @@ def environments_table() -> Table:
         about = (inspect.getdoc(kind) or "").partition("\n")[0]
         table.add_row(env_id, ", ".join(kind.tools.names), Text(plain(about)))
     return table
+
+
+def _by_class() -> Iterator[tuple[str, Any]]:
+    """Yield ids with where their class is; many ids of one class are one row, such as `acme/page-*-v0 (20)`."""
+    classes: dict[Any, list[str]] = {}
+    for env_id in list_environments():
+        classes.setdefault(gymnasium.spec(env_id).entry_point, []).append(env_id)
+    for entry_point, ids in classes.items():
+        if len(ids) <= _MANY:
+            yield from ((env_id, entry_point) for env_id in ids)
+        else:
+            first, last = commonprefix(ids), commonprefix([env_id[::-1] for env_id in ids])[::-1]
+            yield f"{first}*{last} ({len(ids)})", entry_point
 
 
 def tasks_table(tasks: Iterable[Task]) -> Table:

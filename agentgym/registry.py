@@ -17,15 +17,9 @@ from typing import Any, cast
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from agentgym.builtin import BUILTIN
 from agentgym.env import Env
 from agentgym.errors import UsageError
-
-BUILTIN = {
-    "agentgym/code-v0": "agentgym.envs.code:CodeEnv",
-    "agentgym/guess-v0": "agentgym.envs.guess:GuessEnv",
-    "agentgym/sql-v0": "agentgym.envs.sql:SQLEnv",
-    "agentgym/swe-v0": "agentgym.envs.swe:SWEEnv",
-}
 
 PLUGIN_GROUP = "agentgym.envs"
 """Entry-point group in which other packages declare environments."""
@@ -120,13 +114,13 @@ def _may_be_ours(spec: EnvSpec) -> bool:
 
 def _register_declared() -> frozenset[str]:
     """Register the bundled and the installed environments; return their ids."""
-    plugins = {plugin.name: plugin.value for plugin in entry_points(group=PLUGIN_GROUP)}
-    declared = plugins | BUILTIN
-    for env_id, path in declared.items():
+    plugins = {plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)}
+    declared = plugins | dict(BUILTIN)
+    for env_id, (path, kwargs) in declared.items():
         if env_id in gymnasium.registry:
             continue
         try:
-            gymnasium.register(env_id, entry_point=path)
+            gymnasium.register(env_id, entry_point=path, kwargs=dict(kwargs))
         except gymnasium.error.Error as error:
             # Somebody else's package must not keep every other environment from being used.
             warnings.warn(f"the environment {env_id!r} ({path}) cannot be registered: {error}", stacklevel=2)

@@ -79,7 +79,7 @@ def index(
     ] = None,
 ) -> None:
     """Let others search an index as they would Search-R1's: POST /retrieve. Ends on Ctrl-C and on SIGTERM."""
-    require("starlette", "serve")
+    require("fastapi", "serve")
     require("uvicorn", "serve")
     from agentgym.tools.index import open_index
     from agentgym.tools.index.serve import IndexServing
