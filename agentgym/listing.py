@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 import gymnasium
@@ -38,7 +38,7 @@ def environments_table() -> Table:
 
 
 def _by_class() -> Iterator[tuple[str, Any]]:
-    """Yield ids with where their class is; many ids of one class are one row, such as `acme/page-*-v0 (20)`."""
+    """Yield ids with where their class is; many ids of one class are one row, such as `acme/page-* (20)`."""
     classes: dict[Any, list[str]] = {}
     for env_id in list_environments():
         classes.setdefault(gymnasium.spec(env_id).entry_point, []).append(env_id)
@@ -46,8 +46,13 @@ def _by_class() -> Iterator[tuple[str, Any]]:
         if len(ids) <= _MANY:
             yield from ((env_id, entry_point) for env_id in ids)
         else:
-            first, last = commonprefix(ids), commonprefix([env_id[::-1] for env_id in ids])[::-1]
-            yield f"{first}*{last} ({len(ids)})", entry_point
+            yield f"{_beginning(ids)}* ({len(ids)})", entry_point
+
+
+def _beginning(texts: list[str]) -> str:
+    """Return what all texts begin with."""
+    pairs = zip(min(texts), max(texts), strict=False)
+    return "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def tasks_table(tasks: Iterable[Task]) -> Table:
