@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from agentgym.doctor_command import doctor
 from agentgym.errors import AgentGymError, UsageError, require
+from agentgym.index_command import index_app
 from agentgym.serve_command import serve_app
 from agentgym.tasks_command import tasks_app
 
@@ -236,5 +237,6 @@ def replay(
 
 
 app.command()(doctor)
+app.add_typer(index_app, name="index")
 app.add_typer(serve_app, name="serve")
 app.add_typer(tasks_app, name="tasks")

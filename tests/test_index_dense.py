@@ -1,0 +1,131 @@
+"""Vectors of any encoder, and several indexes as one."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+
+import numpy
+import pytest
+
+from agentgym.errors import MissingExtra, UsageError
+from agentgym.tools.index import Document, Encoder, HybridIndex, MemoryIndex, NoSuchDocument, build_index, open_index
+from tests.index_cases import DOCUMENTS, build, encode, ids
+
+pytest.importorskip("usearch", reason="needs the [dense] extra")
+
+
+def numbers(texts: list[str]) -> numpy.ndarray:
+    """The vector of a text that consists of its numbers."""
+    return numpy.array([[float(number) for number in text.split()] for text in texts])
+
+
+def points(count: int) -> list[Document]:
+    choose = random.Random(0)
+    return [Document(f"{n:05}", "", " ".join(f"{choose.gauss(0, 1):.3f}" for _ in range(8))) for n in range(count)]
+
+
+def test_the_nearest_by_cosine_comes_first_however_long_the_vectors(tmp_path):
+    documents = [Document("right", "", "9 0"), Document("up", "", "0 1"), Document("nothing", "", "0 0")]
+    index = build_index(documents, tmp_path / "x", "dense", numbers)
+    assert [(hit.id, hit.score) for hit in index.search("3 1")] == [
+        ("right", 0.94868),
+        ("up", 0.31623),
+        ("nothing", 0.0),
+    ]
+
+
+def test_prefixes_are_written_before_queries_and_documents(tmp_path):
+    seen: list[str] = []
+
+    def watch(texts: list[str]) -> numpy.ndarray:
+        seen.extend(texts)
+        return encode(texts)
+
+    index = build_index(DOCUMENTS[:1], tmp_path / "x", "dense", Encoder(watch, "query: ", "passage: "))
+    index.search("who?")
+    assert seen == ["passage: Ştefan the Great\nPrince of Moldavia. He fought at Vaslui.", "query: who?"]
+
+
+def test_a_graph_over_many_vectors_finds_nearly_what_all_of_them_would(tmp_path, monkeypatch):
+    documents = points(3_000)
+    exact = build_index(documents, tmp_path / "exact", "dense", numbers)
+    monkeypatch.setattr("agentgym.tools.index.dense_index._EXACT_UP_TO", 1_000)
+    graph = build_index(documents, tmp_path / "graph", "dense", numbers)
+    queries = [document.text for document in points(50)]
+    found, wanted = graph.search_many(queries, 10), exact.search_many(queries, 10)
+    common = sum(len(set(ids(one)) & set(ids(other))) for one, other in zip(found, wanted, strict=True))
+    assert common >= 450
+    assert (tmp_path / "graph" / "vectors.usearch").exists()
+    assert open_index(tmp_path / "graph", numbers).search_many(queries, 10) == found
+
+
+def test_filters_look_at_every_document_that_they_let_through(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentgym.tools.index.dense_index._EXACT_UP_TO", 10)
+    documents = [*points(200), Document("rare", "", "-5 -5 -5 -5 -5 -5 -5 -5", {"kind": "rare"})]
+    index = build_index(documents, tmp_path / "x", "dense", numbers)
+    assert ids(index.search("1 1 1 1 1 1 1 1", 3, {"kind": "rare"})) == ["rare"]
+
+
+def test_an_index_built_with_a_function_wants_it_back(tmp_path):
+    build(tmp_path / "x", "dense").close()
+    with pytest.raises(UsageError, match="give open_index the same `encoder`"):
+        open_index(tmp_path / "x")
+    index = open_index(tmp_path / "x", lambda texts: numpy.ones((len(texts), 3)))
+    with pytest.raises(UsageError, match="vectors of 3 numbers, and the index has 512"):
+        index.search("prince")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda texts: numpy.ones(5),
+        lambda texts: numpy.ones((1, 5)),
+        lambda texts: numpy.full((len(texts), 5), numpy.nan),
+    ],
+)
+def test_an_encoder_that_gives_no_vectors_is_told(tmp_path, wrong):
+    with pytest.raises(UsageError, match="rows of finite numbers"):
+        build_index(DOCUMENTS, tmp_path / "x", "dense", wrong)
+
+
+def test_an_encoder_is_given_where_it_is_needed_and_only_there(tmp_path):
+    with pytest.raises(UsageError, match="'dense' needs an encoder"):
+        build_index(DOCUMENTS, tmp_path / "x", "dense")
+    with pytest.raises(UsageError, match="'tantivy' takes no encoder"):
+        build_index(DOCUMENTS, tmp_path / "x", "tantivy", encode)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sentence_transformers") is not None, reason="the package is installed")
+def test_a_missing_package_is_one_line(tmp_path):
+    with pytest.raises(MissingExtra, match=r"pip install 'agentgym-suite\[dense\]'"):
+        build_index(DOCUMENTS, tmp_path / "x", "dense", "some/model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_several_indexes_rank_high_comes_first():
+    texts = {"a": "red green", "b": "red blue blue", "c": "green green"}
+    first = MemoryIndex(Document(key, "", text) for key, text in texts.items())
+    second = MemoryIndex([Document("b", "", "red"), Document("c", "", "none")])
+    hybrid = HybridIndex([first, second])
+    assert ids(first.search("red")) == ["a", "b"]
+    assert [(hit.id, hit.score) for hit in hybrid.search("red")] == [
+        ("b", round(1 / 62 + 1 / 61, 8)),
+        ("a", round(1 / 61, 8)),
+    ]
+    assert ids(HybridIndex([first, second], weights=[1, 0]).search("red")) == ["a", "b"]
+
+
+def test_a_hybrid_opens_what_any_part_has():
+    parts = [MemoryIndex([Document("a", "", "x")]), MemoryIndex([Document("b", "", "y")])]
+    hybrid = HybridIndex(parts)
+    assert (hybrid.open("b").text, hybrid.name) == ("y", "memory+memory")
+    with pytest.raises(NoSuchDocument):
+        hybrid.open("c")
+
+
+def test_a_hybrid_needs_parts_and_a_weight_for_each():
+    with pytest.raises(UsageError, match="at least one index"):
+        HybridIndex([])
+    with pytest.raises(UsageError, match="1 indexes, but 2 weights"):
+        HybridIndex([MemoryIndex([])], weights=[1, 2])

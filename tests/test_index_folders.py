@@ -1,0 +1,236 @@
+"""An index folder is there whole or not at all, however many build, read, fork or are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.tools.index import Document, LocalIndex, build_index, content_hash, open_index
+from tests.index_cases import DOCUMENTS, FOLDERS, LEXICAL, build, encode, ids
+
+ON_DISK = [backend for backend in LEXICAL if backend != "memory"]
+
+
+def python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start another process that knows `DOCUMENTS`."""
+    head = "import os, signal, sys\nfrom agentgym.tools.index import *\nfrom tests.index_cases import *\n"
+    root = Path(__file__).parent.parent
+    argv = [sys.executable, "-c", head + code, *map(str, arguments)]
+    # To compile takes much longer than all that these processes do.
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    return subprocess.Popen(argv, cwd=root, env=env, text=True, stdout=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("backend", FOLDERS)
+def test_an_index_opens_again_with_the_same_answers(tmp_path, backend):
+    built = build(tmp_path / "x", backend)
+    wanted = built.search("prince of the danube", 20)
+    built.close()
+    opened = open_index(tmp_path / "x", encode if backend in ("dense", "hybrid") else None)
+    assert (len(opened), opened.search("prince of the danube", 20)) == (len(DOCUMENTS), wanted)
+    opened.close()
+
+
+@pytest.mark.parametrize("backend", FOLDERS)
+def test_an_index_is_pickled_by_its_folder(tmp_path, backend):
+    index = build(tmp_path / "x", backend)
+    twin = pickle.loads(pickle.dumps(index))
+    index.close()
+    assert ids(twin.search("vaslui"))[0] == "moldavia"
+    twin.close()
+
+
+def test_a_small_index_in_memory_is_pickled_whole(tmp_path):
+    index = build(tmp_path, "memory")
+    assert pickle.loads(pickle.dumps(index)).search("vaslui") == index.search("vaslui")
+
+
+@pytest.mark.parametrize("backend", ON_DISK)
+def test_two_readers_and_many_threads_have_the_same_answers(tmp_path, backend):
+    first = build(tmp_path / "x", backend)
+    second = open_index(tmp_path / "x")
+    wanted = first.search("prince danube", 5)
+    with ThreadPoolExecutor(8) as threads:
+        jobs = [threads.submit((first, second)[turn % 2].search, "prince danube", 5) for turn in range(200)]
+        assert all(job.result() == wanted for job in jobs)
+    first.close()
+    assert second.open("tisza").title == "Tisza"
+    second.close()
+
+
+@pytest.mark.parametrize("backend", ON_DISK)
+def test_a_forked_process_can_go_on_searching(tmp_path, backend):
+    build(tmp_path / "x", backend).close()
+    code = """
+index = open_index(sys.argv[1])
+before = index.search("prince danube")
+child = os.fork()
+if child == 0:
+    os._exit(0 if index.search("prince danube") == before and index.open("tisza").title == "Tisza" else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert index.search("prince danube") == before
+"""
+    with python(code, tmp_path / "x") as process:
+        process.communicate()
+    assert process.returncode == 0
+
+
+def test_several_builders_of_one_folder_leave_one_index(tmp_path):
+    code = "index = build_index(DOCUMENTS, sys.argv[1]); print(index.search('vaslui')[0].id, index.content)"
+    builders = [python(code, tmp_path / "x") for _ in range(3)]
+    said = {builder.communicate()[0] for builder in builders}
+    assert said == {f"moldavia {content_hash(DOCUMENTS)}\n"}
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_builders_of_different_indexes_in_one_folder_leave_one_of_them(tmp_path):
+    code = """
+for turn in range(5):
+    build_index([Document(sys.argv[2], '', f'word {turn}')], sys.argv[1]).close()
+"""
+    builders = [python(code, tmp_path / "x", number) for number in range(3)]
+    for builder in builders:
+        builder.communicate()
+    assert [builder.returncode for builder in builders] == [0, 0, 0]
+    assert ids(open_index(tmp_path / "x").search("word")) in (["0"], ["1"], ["2"])
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("backend", ON_DISK)
+def test_a_killed_build_leaves_nothing_that_opens_and_the_next_one_clears_up(tmp_path, backend):
+    code = """
+def documents():
+    yield from DOCUMENTS
+    os.kill(os.getpid(), signal.SIGKILL)
+build(Path(sys.argv[1]), sys.argv[2], documents())
+"""
+    with python(code, tmp_path / "x", backend) as process:
+        process.communicate()
+    assert process.returncode == -9
+    assert [path.name.startswith(".x.building-") for path in tmp_path.iterdir()] == [True]
+    with pytest.raises(UsageError, match="there is no index"):
+        open_index(tmp_path / "x")
+    build(tmp_path / "x", backend).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("backend", ON_DISK)
+def test_a_failed_build_leaves_the_index_that_was_there(tmp_path, backend):
+    build(tmp_path / "x", backend).close()
+    with pytest.raises(UsageError, match="two documents have the id 'b'"):
+        build(tmp_path / "x", backend, [Document("b", "", "other"), Document("b", "", "words")])
+    index = open_index(tmp_path / "x")
+    assert len(index) == len(DOCUMENTS)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    index.close()
+
+
+def test_other_documents_replace_an_index_while_its_readers_go_on(tmp_path):
+    old = build_index(DOCUMENTS, tmp_path / "x")
+    new = build_index([Document("new", "", "prince")], tmp_path / "x")
+    assert (ids(new.search("prince")), old.open("tisza").title) == (["new"], "Tisza")
+    assert {"moldavia", "wallachia"} <= set(ids(old.search("prince")))
+
+
+def test_the_same_documents_leave_an_index_as_it_is(tmp_path):
+    build_index(DOCUMENTS, tmp_path / "x").close()
+    before = (tmp_path / "x").stat().st_ino
+    build_index(reversed(DOCUMENTS), tmp_path / "x").close()
+    assert (tmp_path / "x").stat().st_ino == before
+
+
+def test_an_index_knows_which_documents_it_has(tmp_path):
+    index = build_index(iter(DOCUMENTS), tmp_path / "x")
+    assert isinstance(index, LocalIndex)
+    assert index.content == content_hash(reversed(DOCUMENTS))
+    changed = replace(DOCUMENTS[0], fields={"land": "ro"})
+    assert content_hash([changed, *DOCUMENTS[1:]]) != index.content
+    assert content_hash([Document("a", "b", "c")]) != content_hash([Document("a", "", "bc")])
+
+
+def test_an_index_opens_where_nothing_may_be_written(tmp_path, monkeypatch):
+    build_index(DOCUMENTS, tmp_path / "x").close()
+    before = sorted(path.stat().st_mtime_ns for path in (tmp_path / "x").rglob("*"))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    index = open_index(tmp_path / "x")
+    assert (ids(index.search("vaslui")), index.open("tisza").title) == (["moldavia"], "Tisza")
+    assert sorted(path.stat().st_mtime_ns for path in (tmp_path / "x").rglob("*")) == before
+
+
+def test_others_may_read_an_index(tmp_path):
+    for backend in ON_DISK:
+        build(tmp_path / backend, backend).close()
+    assert [path for path in tmp_path.rglob("*") if not path.stat().st_mode & 0o004] == []
+
+
+def test_an_index_whose_files_are_broken_says_so(tmp_path):
+    build_index(DOCUMENTS, tmp_path / "x").close()
+    (tmp_path / "x" / "tantivy" / "meta.json").write_text("broken")
+    with pytest.raises(UsageError, match="cannot be opened; build it again"):
+        open_index(tmp_path / "x")
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path, tmp_path / "file"):
+        with pytest.raises(UsageError, match="is no index"):
+            build_index(DOCUMENTS, folder)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_empty_folder_and_one_that_is_not_there_yet_will_do(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", tmp_path / "a" / "b[1]*" / "c"):
+        assert len(build_index(DOCUMENTS, folder)) == len(DOCUMENTS)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"backend": 1, "what": 2}', "\x00"])
+def test_a_broken_description_is_told(tmp_path, content):
+    (tmp_path / "index.json").write_text(content)
+    with pytest.raises(UsageError, match="is no description of an index"):
+        open_index(tmp_path)
+
+
+def test_an_index_of_a_newer_version_is_not_opened(tmp_path):
+    build_index(DOCUMENTS, tmp_path / "x").close()
+    path = tmp_path / "x" / "index.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(UsageError, match="has format 99"):
+        open_index(tmp_path / "x")
+
+
+def test_an_unknown_backend_names_those_that_there_are(tmp_path):
+    with pytest.raises(UsageError, match="no index backend 'lucene'; choose one of: tantivy, fts5"):
+        build_index(DOCUMENTS, tmp_path / "x", "lucene")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (Document("", "", "x"), "an id must have 1 to 512 characters, not 0"),
+        (Document("x" * 513, "", "x"), "an id must have 1 to 512 characters, not 513"),
+        (Document("\ud800", "", "x"), "lone surrogate"),
+        (Document("a", "", "x", {"number": 3}), "fields of document 'a' must be strings"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_a_document_that_cannot_be_indexed_is_told(tmp_path, document, message):
+    with pytest.raises(UsageError, match=message):
+        build_index([document], tmp_path / "x")
+
+
+@pytest.mark.parametrize("backend", ON_DISK)
+def test_lone_surrogates_in_texts_become_question_marks(tmp_path, backend):
+    index = build(tmp_path / "x", backend, [Document("a", "t\ud800", "some \udfff text", {"f": "\ud800"})])
+    assert (index.open("a").title, index.open("a").text) == ("t?", "some ? text")
+    assert ids(index.search("text", filters={"f": "?"})) == ["a"]
+    index.close()

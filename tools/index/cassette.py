@@ -1,0 +1,164 @@
+"""What the outside world answered, kept in one SQLite file: asked once, played back ever after, the same byte for byte.
+
+It is both the cache of live search and, in the mode "replay", what makes training on it repeatable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import InfrastructureError, UsageError
+
+_BUSY_S = 30.0
+
+
+class Mode(StrEnum):
+    """When the outside world is asked."""
+
+    AUTO = "auto"
+    """Only for what was not asked before."""
+    RECORD = "record"
+    """Always; what was recorded before is replaced."""
+    REPLAY = "replay"
+    """Never; what was not recorded is an `InfrastructureError`."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An answer: some plain values about it, and its bytes."""
+
+    about: Mapping[str, Any]
+    body: bytes = b""
+
+
+class Cassette:
+    """A file of requests and answers. Safe for threads and processes; can be pickled.
+
+    Args:
+        path: The file. It is made when something is recorded first.
+        mode: When the outside world is asked.
+    """
+
+    def __init__(self, path: Path | str, mode: Mode | str = Mode.AUTO) -> None:
+        self.path = Path(path).absolute()
+        try:
+            self.mode = Mode(mode)
+        except ValueError:
+            raise UsageError(f"a cassette's mode is one of {', '.join(Mode)}, not {mode!r}") from None
+        if self.mode is Mode.REPLAY and not self.path.is_file():
+            raise UsageError(f"there is no cassette {str(self.path)!r} to replay; record one first")
+        self._renew()
+
+    def ask(self, request: Mapping[str, Any], live: Callable[[], Recorded]) -> Recorded:
+        """Return the recorded answer to a request, or what `live` answers, which is then recorded.
+
+        Args:
+            request: What identifies the request, as plain JSON values. No key may be in it: it is written down.
+            live: Asks the outside world. What it raises is not recorded.
+
+        Raises:
+            InfrastructureError: In the mode "replay", the request was not recorded.
+        """
+        text = json.dumps(request, sort_keys=True, ensure_ascii=False)
+        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if self.mode is not Mode.RECORD and (found := self._read(key)):
+            return found
+        if self.mode is Mode.REPLAY:
+            raise InfrastructureError(f"the cassette {self.path.name!r} has no answer to {text}; record it first")
+        with self._one_at_a_time(key):
+            if self.mode is Mode.AUTO and (found := self._read(key)):
+                return found
+            self._write(key, text, live())
+            # Another process may have recorded its answer first; then that one counts.
+            recorded = self._read(key)
+            assert recorded
+            return recorded
+
+    def __len__(self) -> int:
+        """Return how many answers are recorded."""
+        with self._connected() as connection:
+            return connection.execute("SELECT count(*) FROM answers").fetchone()[0]
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._connection is not None and self._process == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    @contextlib.contextmanager
+    def _one_at_a_time(self, key: str) -> Iterator[None]:
+        """Let the threads that want the same answer wait for the one that asks for it."""
+        with self._lock:
+            lock, waiting = self._asking.get(key, (threading.Lock(), 0))
+            self._asking[key] = (lock, waiting + 1)
+        try:
+            with lock:
+                yield
+        finally:
+            with self._lock:
+                lock, waiting = self._asking.pop(key)
+                if waiting > 1:
+                    self._asking[key] = (lock, waiting - 1)
+
+    def _read(self, key: str) -> Recorded | None:
+        with self._connected() as connection:
+            row = connection.execute("SELECT about, body FROM answers WHERE key = ?", (key,)).fetchone()
+        return Recorded(json.loads(row[0]), zlib.decompress(row[1])) if row else None
+
+    def _write(self, key: str, request: str, answer: Recorded) -> None:
+        row = (key, _writable(request), json.dumps(answer.about, sort_keys=True), zlib.compress(answer.body))
+        verb = "REPLACE" if self.mode is Mode.RECORD else "IGNORE"
+        with self._connected() as connection, connection:
+            connection.execute(f"INSERT OR {verb} INTO answers VALUES (?, ?, ?, ?)", row)
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Lend the one connection of this process."""
+        with self._lock:
+            try:
+                if self._connection is None or self._process != os.getpid():
+                    self._connection, self._process = self._opened(), os.getpid()
+                yield self._connection
+            except sqlite3.Error as error:
+                raise InfrastructureError(f"the cassette {str(self.path)!r} cannot be used: {error}") from error
+
+    def _opened(self) -> sqlite3.Connection:
+        if self.mode is Mode.REPLAY:
+            return sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS answers "
+            "(key TEXT PRIMARY KEY, request TEXT NOT NULL, about TEXT NOT NULL, body BLOB NOT NULL)"
+        )
+        return connection
+
+    def _renew(self) -> None:
+        self._connection: sqlite3.Connection | None = None
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._asking: dict[str, tuple[threading.Lock, int]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "mode": self.mode}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._renew()
+
+
+def _writable(text: str) -> str:
+    """Return text that SQLite can store: without halves of characters."""
+    return text.encode("utf-8", "replace").decode()

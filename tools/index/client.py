@@ -1,0 +1,205 @@
+"""An index behind HTTP: any server of the Search-R1 contract (`POST /retrieve`), also those of other projects."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.index.base import (
+    MAX_K,
+    MAX_QUERY_CHARS,
+    Document,
+    Filters,
+    Hit,
+    NoSuchDocument,
+    Page,
+    Span,
+    page_of,
+)
+from agentgym.tools.index.connection import Connection, checked_url
+from agentgym.tools.index.snippets import snippet
+from agentgym.tools.index.tokens import query_terms
+
+if TYPE_CHECKING:
+    import httpx
+
+SERVICE = "agentgym-index"
+"""How our own server names itself; it has filters and /open, which the contract has not."""
+
+
+class SearchR1Client:
+    """An index that a server has. Safe for threads; can be pickled.
+
+    Documents are opened by the server where it can do that (ours); else they are those of earlier answers.
+
+    Args:
+        url: Where the server is, with or without `/retrieve`.
+        token: What the server wants to see, if it wants one.
+        timeout_s: For one try of one request.
+        retries: How often a request is tried again while the server is away.
+        backoff_s: The pause before the first further try; it doubles with each.
+        remember: How many documents of earlier answers are kept.
+    """
+
+    name = "search-r1"
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout_s: float = 60.0,
+        retries: int = 5,
+        backoff_s: float = 0.25,
+        remember: int = 10_000,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._connection = Connection(headers=headers, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
+        self.url = checked_url(url).removesuffix("/retrieve")
+        self._remember = remember
+        self._seen: OrderedDict[str, Document] = OrderedDict()
+        self._about: dict[str, Any] | None = None
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Return how many documents the server says it has, or else how many of them were seen."""
+        return int(self.about().get("documents", len(self._seen)))
+
+    def __bool__(self) -> bool:
+        # Without it, the truth of this object would be a request to the server.
+        return True
+
+    def about(self) -> dict[str, Any]:
+        """Return what the server says of itself; nothing, if it is not one of ours."""
+        about = self._about
+        if about is None:
+            answer = self._connection.request("GET", self.url + "/")
+            if answer.status_code in (401, 403):
+                raise UsageError(f"{self.url}: {self._connection.said_by(answer)}")
+            said = _json(answer) if answer.is_success else {}
+            about = self._about = said if isinstance(said, dict) and said.get("service") == SERVICE else {}
+        return about
+
+    def search(self, query: str, k: int = 5, filters: Filters | None = None) -> list[Hit]:
+        """Return the `k` best hits, best first as the server ranks them."""
+        return self.search_many([query], k, filters)[0]
+
+    def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
+        """Return the hits of each query, all asked in one request."""
+        hits: list[list[Hit]] = [[] for _ in queries]
+        asked = [place for place, query in enumerate(queries) if query_terms(query[:MAX_QUERY_CHARS])]
+        if not asked or k < 1:
+            return hits
+        wanted: dict[str, Any] = {
+            "queries": [queries[place][:MAX_QUERY_CHARS] for place in asked],
+            "topk": min(k, MAX_K),
+            "return_scores": True,
+        }
+        if filters:
+            if not self.about():
+                raise UsageError(
+                    f"{self.url} cannot filter: it has only the Search-R1 contract; search without filters"
+                )
+            wanted["filters"] = dict(filters)
+        answer = self._ask("/retrieve", wanted)
+        result = answer.get("result") if isinstance(answer, dict) else None
+        if not isinstance(result, list) or len(result) != len(asked):
+            raise InfrastructureError(
+                f"{self.url}/retrieve did not answer with one list for each query: {answer!r:.200}"
+            )
+        for place, items in zip(asked, result, strict=True):
+            hits[place] = self._hits(queries[place], items[:k])
+        return hits
+
+    def open(self, document_id: str, span: Span | None = None) -> Page:
+        """Return a document's text, or a part of it.
+
+        Raises:
+            NoSuchDocument: The server has no such document; or no answer so far had it, if it can only search.
+        """
+        if self.about():
+            return self._open_there(document_id, span)
+        with self._lock:
+            document = self._seen.get(document_id)
+        if document is None:
+            raise NoSuchDocument(document_id)
+        return page_of(document, span)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+
+    def _open_there(self, document_id: str, span: Span | None) -> Page:
+        answer = self._connection.request("POST", self.url + "/open", json={"id": document_id, "span": span})
+        if answer.status_code == 404:
+            raise NoSuchDocument(document_id)
+        page = self._checked(answer)
+        try:
+            return Page(**page)
+        except TypeError as error:
+            raise InfrastructureError(f"{self.url}/open did not answer with a page: {error}") from None
+
+    def _ask(self, path: str, wanted: dict[str, Any]) -> Any:
+        return self._checked(self._connection.request("POST", self.url + path, json=wanted))
+
+    def _checked(self, answer: httpx.Response) -> Any:
+        if not answer.is_success:
+            raise UsageError(f"{answer.url}: {self._connection.said_by(answer)}")
+        return _json(answer)
+
+    def _hits(self, query: str, items: Sequence[Any]) -> list[Hit]:
+        try:
+            found = [_read(item) for item in items]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InfrastructureError(
+                f"{self.url}/retrieve answered with what is no document: {items!r:.200}"
+            ) from None
+        with self._lock:
+            for document, _ in found:
+                self._seen[document.id] = document
+                self._seen.move_to_end(document.id)
+            while len(self._seen) > self._remember:
+                self._seen.popitem(last=False)
+        terms = query_terms(query)
+        return [Hit(document.id, document.title, snippet(document.text, terms), score) for document, score in found]
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            state = self.__dict__ | {"_seen": self._seen.copy()}
+        del state["_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+
+def contents_of(title: str, text: str) -> str:
+    """Return a document as the contract writes it: the title in quotes on a line of its own, then the text."""
+    return f'"{" ".join(title.split())}"\n{text}'
+
+
+def _read(item: dict[str, Any]) -> tuple[Document, float]:
+    """Read one result: a document with a score, one without, or the bare document."""
+    found = item.get("document", item)
+    return _document(found["contents"], found.get("id")), float(item.get("score") or 0.0)
+
+
+def _document(contents: str, document_id: Any) -> Document:
+    """Read what `contents_of` wrote. A server that leaves out ids gets some that depend on the contents only."""
+    title, _, text = contents.partition("\n")
+    title = title.strip()
+    if len(title) >= 2 and title[0] == title[-1] == '"':
+        title = title[1:-1]
+    name = hashlib.sha256(contents.encode("utf-8", "replace")).hexdigest()[:16] if document_id is None else document_id
+    return Document(str(name), title, text)
+
+
+def _json(answer: httpx.Response) -> Any:
+    try:
+        return answer.json()
+    except ValueError:
+        raise InfrastructureError(f"{answer.url} did not answer with JSON: {answer.text[:200]!r}") from None

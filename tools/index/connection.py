@@ -1,0 +1,162 @@
+"""Requests to a server that may be slow, restarting or gone: pooled connections, retries, one kind of error."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.tools.index.credential import Credential
+from agentgym.tools.index.rate import TokenBucket
+
+if TYPE_CHECKING:
+    import httpx
+
+_CONNECT_S = 10.0
+_LONGEST_PAUSE_S = 30.0
+
+
+class Connection:
+    """Requests that are tried again. Safe for threads, and after a fork or a pickle it connects anew.
+
+    Args:
+        headers: Sent with every request.
+        credential: A key that every request carries.
+        rate: What every try waits for.
+        timeout_s: For one try.
+        retries: How often a request is tried again that met no server, an overloaded or a broken one.
+        backoff_s: The pause before the first further try; it doubles with each.
+    """
+
+    def __init__(
+        self,
+        *,
+        headers: Mapping[str, str] | None = None,
+        credential: Credential | None = None,
+        rate: TokenBucket | None = None,
+        timeout_s: float = 60.0,
+        retries: int = 5,
+        backoff_s: float = 0.25,
+    ) -> None:
+        require("httpx", "search")
+        self._headers = dict(headers or {})
+        self._credential = credential
+        self._rate = rate
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._backoff_s = backoff_s
+        self._renew()
+
+    def request(self, method: str, url: str, **content: Any) -> httpx.Response:
+        """Return the server's answer, whatever it is, unless the server stays away or broken.
+
+        Raises:
+            InfrastructureError: No try was answered, or all with a failure of the server's own.
+        """
+        import httpx
+
+        for tried in itertools.count(1):
+            pause_s = self._backoff_s * 2 ** (tried - 1)
+            if self._rate:
+                self._rate.take()
+            try:
+                answer = self._connected().request(method, url, **content)
+            except httpx.RequestError as error:
+                problem = f"{type(error).__name__}: {error}"
+            else:
+                if answer.status_code != 429 and answer.status_code < 500:
+                    return answer
+                problem = self.said_by(answer)
+                pause_s = max(pause_s, _asked_pause_s(answer))
+            if tried > self._retries:
+                raise InfrastructureError(f"{method} {url}: {problem}; tried {tried} times")
+            time.sleep(min(pause_s, _LONGEST_PAUSE_S))
+        raise AssertionError("unreachable")
+
+    def said_by(self, answer: httpx.Response) -> str:
+        """Return the reason a server gives for a failure, and the status."""
+        try:
+            detail = answer.json()["detail"]
+        except (ValueError, KeyError, TypeError):
+            detail = answer.text.strip()
+        said = f"the server says: {detail!s:.300} (status {answer.status_code})"
+        return self._credential.redact(said) if self._credential else said
+
+    def close(self) -> None:
+        """Close the connections that are open; a later request opens new ones."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _connected(self) -> httpx.Client:
+        with self._lock:
+            if self._client is None or self._process != os.getpid():
+                self._client, self._process = self._connect(), os.getpid()
+            return self._client
+
+    def _connect(self) -> httpx.Client:
+        import httpx
+
+        # Idle connections are given up long before a server would close them under a request.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=128, keepalive_expiry=15)
+        transport: httpx.BaseTransport = httpx.HTTPTransport(limits=limits, trust_env=False)
+        if self._credential:
+            transport = _signing(transport, self._credential)
+        timeout = httpx.Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
+        return httpx.Client(transport=transport, headers=self._headers, timeout=timeout, trust_env=False)
+
+    def _renew(self) -> None:
+        self._client: httpx.Client | None = None
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_client", "_process", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._renew()
+
+
+def checked_url(url: str) -> str:
+    """Return an http(s) URL without a slash at its end.
+
+    Raises:
+        UsageError: It is something else, or has a user's name or a password in it.
+    """
+    import httpx
+
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        parsed = httpx.URL("")
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo:
+        raise UsageError(f"the server must be given as http://host:port, not {url!r}")
+    return url.rstrip("/")
+
+
+def _asked_pause_s(answer: httpx.Response) -> float:
+    """Return how long the server asks to wait."""
+    try:
+        return float(answer.headers.get("retry-after", "0"))
+    except ValueError:
+        return 0.0
+
+
+def _signing(inner: httpx.BaseTransport, credential: Credential) -> httpx.BaseTransport:
+    """Return a transport that adds the key: after logs and errors took the request's URL, before it leaves."""
+    import httpx
+
+    class Signing(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            return inner.handle_request(credential.sign(request))
+
+        def close(self) -> None:
+            inner.close()
+
+    return Signing()

@@ -1,0 +1,96 @@
+"""Documents in one SQLite file, for the backends that have no place of their own for them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from agentgym.tools.index.base import Document, Filters
+from agentgym.tools.index.engine import facet, facets
+
+_FILE = "documents.sqlite"
+_MAPPED_BYTES = 1 << 40
+_SCHEMA = """
+    PRAGMA journal_mode = OFF;
+    PRAGMA synchronous = OFF;
+    PRAGMA page_size = 8192;
+    CREATE TABLE documents (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, record TEXT NOT NULL);
+    CREATE TABLE facets (facet TEXT, number INTEGER, PRIMARY KEY (facet, number)) WITHOUT ROWID;
+"""
+
+
+class DocumentWriter:
+    """Writes documents, numbered from 0. The caller can put tables of its own next to them in `connection`."""
+
+    def __init__(self, folder: Path) -> None:
+        # A build is not for two threads, but the one that ends it may be another than the one that began it.
+        self.connection = sqlite3.connect(folder / _FILE, isolation_level=None, check_same_thread=False)
+        self.connection.executescript(_SCHEMA)
+        self.connection.execute("BEGIN")
+
+    def stored(self, documents: Iterable[Document]) -> Iterator[tuple[int, Document]]:
+        """Store each document, then yield it with its number."""
+        for number, document in enumerate(documents):
+            record = json.dumps([document.title, document.text, dict(document.fields)], ensure_ascii=False)
+            self.connection.execute("INSERT INTO documents VALUES (?, ?, ?)", (number, document.id, record))
+            rows = [(value, number) for value in facets(document)]
+            self.connection.executemany("INSERT INTO facets VALUES (?, ?)", rows)
+            yield number, document
+
+    def __enter__(self) -> DocumentWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None:
+            self.connection.execute("COMMIT")
+        self.connection.close()
+
+
+class DocumentFile:
+    """Reads what a `DocumentWriter` wrote. One connection, one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        # Nobody ever writes to the file again, so that no lock is needed and any number of readers may share it.
+        uri = f"file:{quote(str(folder / _FILE))}?mode=ro&immutable=1"
+        self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        self._connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
+        self._lock = threading.Lock()
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return all rows of a statement."""
+        with self._lock:
+            return self._connection.execute(sql, values).fetchall()
+
+    def documents(self, keys: Sequence[Any]) -> list[Document]:
+        """Return documents by number."""
+        sql = "SELECT id, record FROM documents WHERE number = ?"
+        return [_document(*self.query(sql, (number,))[0]) for number in keys]
+
+    def document(self, document_id: str) -> Document | None:
+        """Return a document by its id, if there is one."""
+        rows = self.query("SELECT id, record FROM documents WHERE id = ?", (document_id,))
+        return _document(*rows[0]) if rows else None
+
+    def all(self) -> Iterator[Document]:
+        """Yield all documents, in the order in which they were written."""
+        for row in self._connection.execute("SELECT id, record FROM documents ORDER BY number"):
+            yield _document(*row)
+
+    def numbers(self, filters: Filters) -> list[int]:
+        """Return the numbers of the documents that pass all filters."""
+        sql = " INTERSECT ".join("SELECT number FROM facets WHERE facet = ?" for _ in filters)
+        return [row[0] for row in self.query(sql, [facet(name, value) for name, value in filters.items()])]
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+
+def _document(document_id: str, record: str) -> Document:
+    return Document(document_id, *json.loads(record))

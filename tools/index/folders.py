@@ -1,0 +1,97 @@
+"""Folders that appear whole or not at all: built beside their place, then moved there."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_LOCK = ".building"
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+@contextlib.contextmanager
+def building(folder: Path) -> Iterator[Path]:
+    """Lend an empty folder beside `folder`. It is gone afterwards unless it was moved away."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(folder)
+    made = Path(tempfile.mkdtemp(prefix=_prefix(folder), dir=folder.parent))
+    lock = _locked(made)
+    try:
+        yield made
+    finally:
+        os.close(lock)
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def publish(made: Path, folder: Path, keep: Callable[[Path], bool]) -> None:
+    """Move a built folder to its place. What is there already is replaced unless `keep` says that it can stay."""
+    (made / _LOCK).unlink()
+    made.chmod(0o755)
+    while True:
+        try:
+            made.rename(folder)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        # Those who have files of the old folder open can go on reading them.
+        if keep(folder) or _exchange(made, folder):
+            return
+        _take_away(folder)
+
+
+def _exchange(made: Path, folder: Path) -> bool:
+    """Let two folders change places in one step, if the system can do that."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    return rename(_AT_FDCWD, os.fsencode(made), _AT_FDCWD, os.fsencode(folder), _RENAME_EXCHANGE) == 0
+
+
+def _locked(made: Path) -> int:
+    """Lock a folder. A build that is killed lets go of its lock, which tells the next one that it can clear up."""
+    new = made / f"{_LOCK}.new"
+    lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    # Others look for a lock only under its final name, so that they never find it open.
+    new.rename(made / _LOCK)
+    return lock
+
+
+def _take_away(folder: Path) -> None:
+    """Remove a folder in one step."""
+    with (
+        tempfile.TemporaryDirectory(prefix=_prefix(folder), dir=folder.parent) as taken,
+        contextlib.suppress(FileNotFoundError),
+    ):
+        folder.rename(Path(taken) / folder.name)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what builds of this folder left behind when they were killed."""
+    for left in folder.parent.iterdir():
+        if not left.name.startswith(_prefix(folder)):
+            continue
+        try:
+            lock = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)
+
+
+def _prefix(folder: Path) -> str:
+    return f".{folder.name}.building-"

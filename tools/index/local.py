@@ -1,0 +1,135 @@
+"""An index in a folder of this machine: bounds, ties, snippets, forks and pickles around an engine."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.index.base import MAX_K, Document, Filters, Hit, NoSuchDocument, Page, Span, page_of
+from agentgym.tools.index.engine import Encoder, Engine, Query, Ranked, as_query, hit_of
+from agentgym.tools.index.manifest import Manifest, read_manifest
+
+_SPARE = 4
+_MAX_TIES = 2_000
+"""Documents with one score that are put in order by id; of more, those that the engine names first are taken."""
+
+
+class LocalIndex:
+    """An open index. It can be pickled, and used after a fork: the folder is then opened again."""
+
+    def __init__(self, folder: Path, open_engine: Callable[[Path, Encoder | None], Engine], encoder: Encoder | None):
+        self.folder = folder
+        self.manifest: Manifest = read_manifest(folder)
+        self._open_engine = open_engine
+        self._encoder = encoder
+        self._engine: Engine | None = open_engine(folder, encoder)
+        self._process = os.getpid()
+
+    def __len__(self) -> int:
+        return self.manifest.count
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from agentgym.tools.index.store import open_index
+
+        return open_index, (str(self.folder), self._encoder)
+
+    @property
+    def name(self) -> str:
+        """The backend."""
+        return self.manifest.backend
+
+    @property
+    def content(self) -> str:
+        """The `content_hash` of the documents."""
+        return self.manifest.content
+
+    def search(self, query: str, k: int = 5, filters: Filters | None = None) -> list[Hit]:
+        """Return the best hits; see `Index.search`."""
+        return self.search_many([query], k, filters)[0]
+
+    def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
+        """Return the best hits of each query."""
+        asked = [as_query(query) for query in queries]
+        return [
+            [hit_of(document, query, score) for score, document in found]
+            for query, found in zip(asked, self._find(asked, k, filters), strict=True)
+        ]
+
+    def find_many(
+        self, queries: Sequence[str], k: int = 5, filters: Filters | None = None
+    ) -> list[list[tuple[float, Document]]]:
+        """Return scores and whole documents instead of hits, for those who show them their own way."""
+        return self._find([as_query(query) for query in queries], k, filters)
+
+    def open(self, document_id: str, span: Span | None = None) -> Page:
+        """Return a document's text or a part of it."""
+        document = self._opened().document(document_id) if _can_be_stored(document_id) else None
+        if document is None:
+            raise NoSuchDocument(document_id)
+        return page_of(document, span)
+
+    def close(self) -> None:
+        """Close the files."""
+        engine, self._engine = self._engine, None
+        if engine is not None and self._process == os.getpid():
+            engine.close()
+
+    def _find(self, queries: Sequence[Query], k: int, filters: Filters | None) -> list[list[tuple[float, Document]]]:
+        k = min(k, MAX_K, len(self))
+        found: list[list[tuple[float, Document]]] = [[] for _ in queries]
+        places = [place for place, query in enumerate(queries) if query.terms]
+        if k < 1 or not places:
+            return found
+        engine = self._opened()
+        ranked = _best(engine, [queries[place] for place in places], k, filters or {})
+        for place, candidates in zip(places, ranked, strict=True):
+            documents = engine.documents([key for _, key in candidates])
+            scored = [(score, document) for (score, _), document in zip(candidates, documents, strict=True)]
+            found[place] = heapq.nsmallest(k, scored, key=lambda pair: (-pair[0], pair[1].id))
+        return found
+
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            raise UsageError(f"the index in {str(self.folder)!r} is closed; open it again with open_index")
+        if self._process != os.getpid():
+            self._reopen()
+        return self._engine
+
+    def _reopen(self) -> None:
+        """Open the files again in a forked process: locks and connections of the parent must not be used here."""
+        if read_manifest(self.folder).content != self.manifest.content:
+            raise InfrastructureError(f"{str(self.folder)!r} was replaced by an index of other documents")
+        self._engine = self._open_engine(self.folder, self._encoder)
+        self._process = os.getpid()
+
+
+def _best(engine: Engine, queries: list[Query], k: int, filters: Filters) -> list[list[Ranked]]:
+    """Return the `k` best of each query, and what has the same score as the last of them."""
+    limit = k + _SPARE
+    ranked = [_rounded(row) for row in engine.rank(queries, limit, filters)]
+    while limit < k + _MAX_TIES:
+        cut = [place for place, row in enumerate(ranked) if len(row) >= limit and row[k - 1][0] == row[-1][0]]
+        if not cut:
+            break
+        limit = min(8 * limit, k + _MAX_TIES)
+        for place, row in zip(cut, engine.rank([queries[place] for place in cut], limit, filters), strict=True):
+            ranked[place] = _rounded(row)
+    return [[pair for pair in row if pair[0] >= row[min(k, len(row)) - 1][0]] for row in ranked]
+
+
+def _rounded(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Drop the digits in which a score depends on the order of additions, which an engine may change."""
+    return [(float(f"{score:.5g}"), key) for score, key in ranked]
+
+
+def _can_be_stored(document_id: str) -> bool:
+    """Whether it is text at all: lone surrogates are not, and no index has them."""
+    try:
+        document_id.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

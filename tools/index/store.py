@@ -1,0 +1,153 @@
+"""Build an index into a folder, and open it again: which backends there are, and what a folder must be like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentgym.errors import UsageError, require
+from agentgym.tools.index.base import Document
+from agentgym.tools.index.engine import Backend, Encode, Encoder
+from agentgym.tools.index.folders import building, publish
+from agentgym.tools.index.intake import Intake
+from agentgym.tools.index.local import LocalIndex
+from agentgym.tools.index.manifest import Manifest, is_index, read_manifest, write_manifest
+
+if TYPE_CHECKING:
+    from agentgym.tools.index.hybrid import HybridIndex
+
+BACKENDS = ("tantivy", "fts5", "bm25s", "dense", "hybrid")
+_DENSE = ("dense", "hybrid")
+_EXTRAS: Mapping[str, tuple[str, str]] = {"bm25s": ("bm25s", "search"), "dense": ("usearch", "dense")}
+
+
+def build_index(
+    documents: Iterable[Document],
+    folder: str | Path,
+    backend: str = "tantivy",
+    encoder: Encoder | Encode | str | None = None,
+) -> LocalIndex | HybridIndex:
+    """Build an index of documents, and open it.
+
+    The folder appears when it is complete. An index that is there already is replaced, unless it is of the same
+    documents. Several processes can build the same one at the same time.
+
+    Args:
+        documents: What to index; read once, so a generator will do. Ids must differ.
+        folder: Where to put it.
+        backend: One of `BACKENDS`. "hybrid" is "tantivy" and "dense" together.
+        encoder: What makes vectors, for "dense" and "hybrid": an `Encoder`, a function, or the folder or name of a
+            sentence-transformers model.
+
+    Raises:
+        UsageError: There is no such backend, a document cannot be indexed, or the folder holds something else.
+    """
+    folder = Path(folder).absolute()
+    chosen = _encoder_for(backend, encoder)
+    if folder.exists() and not is_index(folder) and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{str(folder)!r} is there and is no index; name a folder that is empty or does not exist yet")
+    with building(folder) as made:
+        manifest = _build(documents, made, backend, chosen)
+        publish(made, folder, keep=lambda there: _holds(there, manifest))
+    return open_index(folder, chosen)
+
+
+def open_index(folder: str | Path, encoder: Encoder | Encode | str | None = None) -> LocalIndex | HybridIndex:
+    """Open an index that was built before.
+
+    Args:
+        folder: Where it is.
+        encoder: What it was built with, if that was a function, which a folder cannot hold.
+
+    Raises:
+        UsageError: There is no index in the folder, or this version cannot read it.
+    """
+    folder = Path(folder).absolute()
+    manifest = read_manifest(folder)
+    chosen = None
+    if manifest.backend in _DENSE:
+        chosen = _as_encoder(encoder) or _saved_encoder(folder, manifest)
+    if manifest.backend == "hybrid":
+        from agentgym.tools.index.hybrid import HybridIndex
+
+        return HybridIndex([_open(folder / "tantivy", None), _open(folder / "dense", chosen)])
+    return _open(folder, chosen)
+
+
+def _open(folder: Path, encoder: Encoder | None) -> LocalIndex:
+    return LocalIndex(folder, _backend(read_manifest(folder).backend).open, encoder)
+
+
+def _build(documents: Iterable[Document], folder: Path, backend: str, encoder: Encoder | None) -> Manifest:
+    intake = Intake(documents)
+    if backend == "hybrid":
+        # The documents come only once; the second index gets them from the first.
+        (folder / "dense").mkdir()
+        _build(intake, folder / "dense", "dense", encoder)
+        (folder / "tantivy").mkdir()
+        _build(_stored_documents(folder / "dense"), folder / "tantivy", "tantivy", None)
+    else:
+        _backend(backend).build(intake, folder, encoder)
+    manifest = Manifest(backend, intake.count, intake.content, _settings(encoder))
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def _stored_documents(folder: Path) -> Iterable[Document]:
+    from agentgym.tools.index.document_file import DocumentFile
+
+    return DocumentFile(folder).all()
+
+
+def _holds(folder: Path, manifest: Manifest) -> bool:
+    """Whether the same index is there already."""
+    if folder.exists() and not is_index(folder):
+        raise UsageError(f"{str(folder)!r} was filled with something else while the index was built")
+    try:
+        return read_manifest(folder) == manifest
+    except UsageError:
+        return False
+
+
+def _backend(name: str) -> Backend:
+    """Return a backend; what it needs is imported only now."""
+    if name in _EXTRAS:
+        require(*_EXTRAS[name])
+    classes: dict[str, str] = {"tantivy": "Tantivy", "fts5": "Fts5", "bm25s": "Bm25s", "dense": "Dense"}
+    if name not in classes:
+        raise UsageError(f"there is no index backend {name!r}; choose one of: {', '.join(BACKENDS)}")
+    make: Callable[[], Backend] = getattr(import_module(f"agentgym.tools.index.{name}_index"), classes[name])
+    return make()
+
+
+def _encoder_for(backend: str, encoder: Encoder | Encode | str | None) -> Encoder | None:
+    chosen = _as_encoder(encoder)
+    if backend in _DENSE:
+        if chosen is None:
+            raise UsageError(f"the backend {backend!r} needs an encoder: a sentence-transformers model or a function")
+        _backend("dense")
+    elif chosen is not None:
+        raise UsageError(f"the backend {backend!r} takes no encoder; those that do are: {', '.join(_DENSE)}")
+    else:
+        _backend(backend)
+    return chosen
+
+
+def _as_encoder(encoder: Encoder | Encode | str | None) -> Encoder | None:
+    return encoder if encoder is None or isinstance(encoder, Encoder) else Encoder(encoder)
+
+
+def _settings(encoder: Encoder | None) -> dict[str, str]:
+    if encoder is None:
+        return {}
+    model = encoder.model if isinstance(encoder.model, str) else ""
+    return {"model": model, "query_prefix": encoder.query_prefix, "passage_prefix": encoder.passage_prefix}
+
+
+def _saved_encoder(folder: Path, manifest: Manifest) -> Encoder:
+    settings = manifest.settings
+    if not settings["model"]:
+        raise UsageError(f"the index in {str(folder)!r} was built with a function; give open_index the same `encoder`")
+    return Encoder(settings["model"], settings["query_prefix"], settings["passage_prefix"])

@@ -1,0 +1,122 @@
+"""The default backend: BM25 in tantivy, with texts, words and filters in memory-mapped files."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tantivy
+from tantivy import Occur
+
+from agentgym.errors import UsageError
+from agentgym.tools.index.base import Document, Filters
+from agentgym.tools.index.engine import Encoder, Query, Ranked, facet, facets, index_terms
+
+_FOLDER = "tantivy"
+_HEAP_BYTES = 256_000_000
+"""What a writer may hold before it writes a segment: the more, the fewer there are, and few are faster to search."""
+
+
+class Tantivy:
+    """The backend "tantivy"."""
+
+    def build(self, documents: Iterable[Document], folder: Path, encoder: Encoder | None) -> None:
+        """Write the index in one commit."""
+        (folder / _FOLDER).mkdir()
+        schema = tantivy.SchemaBuilder()
+        schema.add_text_field("id", tokenizer_name="raw", index_option="basic")
+        schema.add_text_field("facet", tokenizer_name="raw", index_option="basic")
+        # Words come ready made, so that all backends agree on what a word is.
+        schema.add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
+        schema.add_bytes_field("document", stored=True)
+        writer = tantivy.Index(schema.build(), path=str(folder / _FOLDER)).writer(_HEAP_BYTES, num_threads=1)
+        try:
+            for document in documents:
+                writer.add_document(_entry(document))
+            writer.commit()
+        finally:
+            # Its threads write files, so that a folder cannot be removed before they have ended.
+            writer.wait_merging_threads()
+        for path in (folder / _FOLDER).iterdir():
+            # Some files are made for their owner alone; an index is for all who may look into its folder.
+            path.chmod(0o644)
+
+    def open(self, folder: Path, encoder: Encoder | None) -> TantivyEngine:
+        """Map the files."""
+        return TantivyEngine(folder / _FOLDER)
+
+
+class TantivyEngine:
+    """An open tantivy index. Queries are put together of words; tantivy's query language is never used."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            index = _open(folder)
+        except ValueError as error:
+            raise UsageError(f"the index in {str(folder.parent)!r} cannot be opened; build it again: {error}") from None
+        self._schema = index.schema
+        self._searcher = index.searcher()
+
+    def rank(self, queries: Sequence[Query], limit: int, filters: Filters) -> list[list[Ranked]]:
+        """Return the best documents, equal ones in the order in which they lie in the index."""
+        return [self._searcher.search(self._clause(query, filters), limit, count=False).hits for query in queries]
+
+    def documents(self, keys: Sequence[Any]) -> list[Document]:
+        """Read documents at their addresses."""
+        return [_document(self._searcher.doc(key)) for key in keys]
+
+    def document(self, document_id: str) -> Document | None:
+        """Look a document up by its id."""
+        hits = self._searcher.search(self._term("id", document_id, "basic"), 1, count=False).hits
+        return self.documents([hits[0][1]])[0] if hits else None
+
+    def close(self) -> None:
+        """Do nothing: the files are unmapped with the last reference."""
+
+    def _clause(self, query: Query, filters: Filters) -> tantivy.Query:
+        words = [(Occur.Should, self._term("terms", term, "freq")) for term in query.terms]
+        found = words[0][1] if len(words) == 1 else tantivy.Query.boolean_query(words)
+        if not filters:
+            return found
+        kept = [self._term("facet", facet(name, value), "basic") for name, value in filters.items()]
+        conditions = [(Occur.Must, tantivy.Query.const_score_query(term, 0.0)) for term in kept]
+        return tantivy.Query.boolean_query([(Occur.Must, found), *conditions])
+
+    def _term(self, field: str, value: str, indexed: str) -> tantivy.Query:
+        return tantivy.Query.term_query(self._schema, field, value, indexed)
+
+
+def _open(folder: Path) -> tantivy.Index:
+    """Map all files. To do that, tantivy locks a file; where it may not, it gets links in a folder where it may."""
+    if os.access(folder, os.W_OK):
+        return _mapped(folder)
+    with tempfile.TemporaryDirectory(prefix="agentgym-index-") as links:
+        for path in folder.iterdir():
+            if path.suffix != ".lock":
+                (Path(links) / path.name).symlink_to(path)
+        return _mapped(Path(links))
+
+
+def _mapped(folder: Path) -> tantivy.Index:
+    index = tantivy.Index.open(str(folder))
+    index.config_reader("manual")
+    return index
+
+
+def _entry(document: Document) -> tantivy.Document:
+    entry = tantivy.Document()
+    entry.add_text("id", document.id)
+    for value in facets(document):
+        entry.add_text("facet", value)
+    entry.add_text("terms", " ".join(index_terms(document)))
+    record = [document.id, document.title, document.text, dict(document.fields)]
+    entry.add_bytes("document", json.dumps(record, ensure_ascii=False).encode())
+    return entry
+
+
+def _document(entry: tantivy.Document) -> Document:
+    return Document(*json.loads(entry["document"][0]))

@@ -1,0 +1,102 @@
+"""The processes that serve an index: one, or several that share a socket and, through the system, the index's files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import FrameType
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.index.serve import IndexServing, make_app
+from agentgym.tools.index.store import open_index
+from agentgym.tools.sandbox.serve import run_server
+
+_END_S = 10.0
+_SIGNAL_S = 1.0
+
+
+def serve_index(folder: Path, serving: IndexServing, listening: socket.socket, workers: int = 1) -> None:
+    """Serve until SIGINT or SIGTERM; requests that are under way get a moment to end.
+
+    Raises:
+        InfrastructureError: One of several processes ended by itself; the others are ended too.
+    """
+    # An answer goes out in two parts; the second one must not wait until the first one is confirmed.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if workers == 1:
+        _serve(folder, serving, listening)
+        return
+    context = multiprocessing.get_context("spawn")
+    processes = [
+        context.Process(target=_work, args=(folder, serving, listening), name=f"agentgym-index-{number}")
+        for number in range(workers)
+    ]
+    with _signalled() as ending:
+        try:
+            for process in processes:
+                process.start()
+            wait([ending, *(process.sentinel for process in processes)])
+            # Ctrl-C reaches all processes of a terminal, and the others may be the first to end of it.
+            asked_to_end = bool(wait([ending], _SIGNAL_S))
+            dead = [process.exitcode for process in processes if not process.is_alive()]
+        finally:
+            _end([process for process in processes if process.pid is not None])
+    if dead and not asked_to_end:
+        raise InfrastructureError(f"{len(dead)} of {workers} processes ended by themselves, with {dead!r}")
+
+
+def _serve(folder: Path, serving: IndexServing, listening: socket.socket) -> None:
+    index = open_index(folder)
+    try:
+        run_server(make_app(index, serving), listening)
+    finally:
+        index.close()
+
+
+def _work(folder: Path, serving: IndexServing, listening: socket.socket) -> None:
+    """Serve as one of several, and no longer than the process that started them."""
+    threading.Thread(target=_end_with_parent, name="agentgym-index-parent", daemon=True).start()
+    _serve(folder, serving, listening)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def _signalled() -> Iterator[socket.socket]:
+    """Give a socket that can be read once SIGINT or SIGTERM has come."""
+    reading, writing = socket.socketpair()
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        writing.send(b"!")
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield reading
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        reading.close()
+        writing.close()
+
+
+def _end(processes: list[SpawnProcess]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(_END_S)
+        if process.is_alive():
+            process.kill()
+            process.join()

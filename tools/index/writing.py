@@ -1,0 +1,137 @@
+"""A language model that plays the search engine, behind any endpoint that speaks OpenAI's chat completions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.index.base import Document
+from agentgym.tools.index.cassette import Cassette, Recorded
+from agentgym.tools.index.connection import Connection, checked_url
+from agentgym.tools.index.credential import Credential
+from agentgym.tools.index.rate import TokenBucket
+from agentgym.tools.index.simulated import Quality
+
+_PROMPT = """You play a search engine. Write {count} short documents that it could return for a query.
+{wish}{background}
+Each document has about {words} words and starts on a line of its own with "Document N:", its number and its title; \
+its text follows on the next line. Write nothing else.
+
+Query: {query}"""
+_WISHES = {
+    Quality.USEFUL: "The documents are useful: they hold what is needed to answer the query.",
+    Quality.NOISY: "The documents are noise: they look related to the query, but nothing in them helps to answer it.",
+}
+_HEADING = re.compile(
+    r"^[ \t*#]*(?:document|doc)[ \t]*\d+[ \t]*[:.(-]*(?P<title>[^\n]*)$", re.IGNORECASE | re.MULTILINE
+)
+
+
+class OpenAIEndpoint:
+    """Writes useful and noisy documents, as ZeroSearch's simulation model does. Safe for threads; can be pickled.
+
+    Args:
+        base_url: Where the endpoint is, such as `http://127.0.0.1:8000/v1`.
+        model: The model's name there.
+        key_env: The environment variable that holds the endpoint's key, if it wants one.
+        words: About how long a document is.
+        temperature: How freely the model writes.
+        cassette: Where documents are recorded, if they should be.
+        rate: What every request waits for.
+        timeout_s: For one try of one request.
+        retries: How often a request is tried again while the endpoint is away or overloaded.
+        backoff_s: The pause before the first further try; it doubles with each.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        key_env: str | None = None,
+        *,
+        words: int = 30,
+        temperature: float = 0.8,
+        cassette: Cassette | None = None,
+        rate: TokenBucket | None = None,
+        timeout_s: float = 120.0,
+        retries: int = 4,
+        backoff_s: float = 0.5,
+    ) -> None:
+        credential = Credential(key_env) if key_env else None
+        self._connection = Connection(
+            credential=credential, rate=rate, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s
+        )
+        self._url = checked_url(base_url) + "/chat/completions"
+        self._credential = credential
+        self._cassette = cassette
+        self._words = words
+        self._fixed = {"model": model, "temperature": temperature}
+
+    def write(self, query: str, quality: Quality, count: int, *, background: str = "", seed: int = 0) -> list[Document]:
+        """Return documents as the model writes them, at most `count`.
+
+        Raises:
+            UsageError: The endpoint refuses the request, or `quality` is one that it cannot write.
+            InfrastructureError: The endpoint stays away, or writes no documents.
+        """
+        if quality not in _WISHES:
+            raise UsageError(f"a model writes {' or '.join(_WISHES)} documents, not {quality!r}")
+        known = f"\nWhat you know: {background}" if background else ""
+        prompt = _PROMPT.format(
+            count=count, wish=_WISHES[quality], background=known, words=self._words, query=" ".join(query.split())
+        )
+        wanted = {
+            **self._fixed,
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": 64 + 4 * self._words * count,
+            "seed": seed,
+        }
+        text = self._completed(wanted)
+        documents = _documents(text)[:count]
+        if not documents:
+            raise InfrastructureError(f"{self._url} wrote no documents: {text!r:.200}")
+        return documents
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+
+    def _completed(self, wanted: dict[str, Any]) -> str:
+        if self._cassette is None:
+            return self._completed_live(wanted)
+        asked = {"kind": "completion", **wanted}
+        return self._cassette.ask(asked, lambda: Recorded({}, self._completed_live(wanted).encode())).body.decode()
+
+    def _completed_live(self, wanted: dict[str, Any]) -> str:
+        answer = self._connection.request("POST", self._url, json=wanted)
+        if not answer.is_success:
+            raise UsageError(f"{self._url}: {self._connection.said_by(answer)}")
+        try:
+            text = answer.json()["choices"][0]["message"]["content"]
+            text = text.encode("utf-8", "replace").decode()
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            raise InfrastructureError(f"{self._url} did not answer with a chat completion") from None
+        return self._credential.redact(text) if self._credential else text
+
+
+def _documents(text: str) -> list[Document]:
+    """Read documents under headings; a text without headings is read by its paragraphs."""
+    headings = list(_HEADING.finditer(text))
+    if not headings:
+        parts = [("", part) for part in re.split(r"\n\s*\n", text)]
+    else:
+        ends = [heading.start() for heading in headings[1:]] + [len(text)]
+        parts = [(heading["title"], text[heading.end() : end]) for heading, end in zip(headings, ends, strict=True)]
+    documents = []
+    for title, body in parts:
+        title, body = title.strip(' \t*#()"').removeprefix("Title:").strip(), " ".join(body.split())
+        # A document written on its heading's line has no title of its own.
+        body = body or title
+        if body:
+            documents.append(Document(str(len(documents)), title if title not in ("", body) else _begin(body), body))
+    return documents
+
+
+def _begin(text: str) -> str:
+    return " ".join(text.split()[:8])
