@@ -14,7 +14,7 @@ from benchmarks.train_sql import plot, run
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("runs/benchmark-code"))
     parser.add_argument("--plots", type=Path, default=Path("docs"), help="where the curve is drawn")
     options = parser.parse_args()
