@@ -1,1 +1,5 @@
-"""Tasks on web sites."""
+"""Tasks on the bundled web sites: families of tasks, graded by what they leave in the site's database."""
+
+from agentgym.tasks.web.source import WebTasks
+
+__all__ = ["WebTasks"]

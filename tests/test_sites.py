@@ -1,0 +1,323 @@
+"""The bundled sites: deterministic, separate per episode, and unbroken by whatever is sent to them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the [web] extra")
+pytest.importorskip("jinja2", reason="needs the [web] extra")
+pytest.importorskip("uvicorn", reason="needs the [web] extra")
+pytest.importorskip("httpx", reason="needs the [serve] extra")
+
+import httpx
+
+from agentgym.errors import TaskError, UsageError
+from agentgym.tools.sites import SiteEpisode, SiteServer, SiteState, clock_of, digest_after, find_site
+from agentgym.tools.sites.words import Words, part_of, seed_split
+from tests.sites_driver import Driver, parse
+
+SITES = ("shop", "forum", "tracker")
+INJECTIONS = (
+    "'; DROP TABLE post; --",
+    '" OR 1=1 --',
+    "<script>alert(1)</script>",
+    "{{ 7*7 }}",
+    "%00\x00",
+    "\ud83d",
+    "ⅷ²",
+)
+
+
+@pytest.fixture
+def episodes() -> Iterator:
+    opened: list[SiteEpisode] = []
+
+    def open_episode(site: str, seed: int = 3, options: dict | None = None) -> SiteEpisode:
+        opened.append(SiteServer.shared().open(site, seed, options))
+        return opened[-1]
+
+    yield open_episode
+    for episode in opened:
+        episode.close()
+
+
+def crawl(episode: SiteEpisode, most: int = 60) -> dict[str, str]:
+    """Follow links, breadth first; return the pages by address."""
+    pages: dict[str, str] = {}
+    paths = ["/"]
+    with Driver(episode) as driver:
+        for path in paths:
+            if path not in pages and len(pages) < most:
+                driver.goto(path)
+                assert driver.status == 200, f"{path}: {driver.status}"
+                pages[path] = driver.html
+                paths += [one.attributes["href"] for one in driver.page if one.role == "link"]
+    return pages
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_same_seed_gives_the_same_pages_byte_for_byte(site, episodes):
+    first = crawl(episodes(site))
+    assert len(first) == 60
+    assert crawl(episodes(site)) == first
+    assert crawl(episodes(site, 4), most=1) != crawl(episodes(site), most=1)
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_links_lead_somewhere_and_equal_names_to_the_same_place(site, episodes):
+    for path, html in crawl(episodes(site, 8), most=150).items():
+        targets: dict[str, set[str]] = {}
+        page = parse(html)
+        for one in page:
+            if one.role == "link":
+                targets.setdefault(one.name(page), set()).add(one.attributes["href"])
+        assert not {name: found for name, found in targets.items() if len(found) > 1 or not name}, path
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_fields_and_buttons_have_names_and_no_id_appears_twice(site, episodes):
+    for path, html in crawl(episodes(site), most=150).items():
+        page = parse(html)
+        ids = [one.attributes["id"] for one in page if "id" in one.attributes]
+        assert len(ids) == len(set(ids)), path
+        hidden = [one for one in page if one.attributes.get("type") == "hidden"]
+        unnamed = [one for one in page if one.role and one not in hidden and not one.name(page)]
+        assert not unnamed, f"{path}: {[(one.tag, one.attributes) for one in unnamed]}"
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_an_episode_does_not_see_what_happens_in_another(site, episodes):
+    changed, other = episodes(site), episodes(site)
+    before = other.digest()
+    table = {"shop": "wishlist", "forum": "subscription", "tracker": "watching"}[site]
+    changed.apply([(f"DELETE FROM {table}", [])])
+    assert changed.digest() != before
+    assert other.digest() == before == digest_after(find_site(site), 3, [])
+
+
+def test_requests_without_an_open_episode_find_nothing(episodes):
+    episode = episodes("shop")
+    with Driver(episode) as driver:
+        headers = {"host": "shop.test"}
+        for token in ({}, {"x-agentgym-episode": "nonsense"}):
+            with httpx.Client(base_url=driver.client.base_url, headers=headers | token) as client:
+                assert client.get("/").status_code == 404
+        assert driver.client.get("/", headers={"host": "forum.test"}).status_code == 404
+        episode.close()
+        driver.goto("/")
+        assert driver.status == 404
+
+
+def test_undone_actions_leave_no_trace_in_the_digest(episodes):
+    episode = episodes("shop", options={"cart": "empty"})
+    before = episode.digest()
+    with Driver(episode) as driver:
+        driver.goto("/product/1")
+        driver.take({"do": "click", "role": "button", "name": "Add to wish list"})
+        assert episode.digest() != before
+        driver.take({"do": "click", "role": "button", "name": "Remove from wish list"})
+    assert episode.digest() == before
+
+
+def test_volatile_tables_do_not_count(episodes):
+    episode = episodes("shop")
+    before = episode.digest()
+    episode.apply([("INSERT INTO delivery VALUES (1, 1, 'express')", [])])
+    assert episode.digest() == before
+    assert "delivery" not in episode.dump()
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_injections_are_shown_as_text_and_change_nothing_else(text, episodes):
+    episode = episodes("forum")
+    with Driver(episode) as driver:
+        sent = text.encode("utf-8", "replace")
+        driver.client.get("/search", params={"q": sent, "board": "' OR 1"})
+        driver.client.get("/members", params={"sort": "posts; DROP TABLE post", "name": sent})
+        thread = episode.query("SELECT min(id) FROM thread WHERE NOT locked")[0][0]
+        driver.goto(f"/t/{thread}")
+        tables = {name: len(rows) for name, rows in episode.dump().items()}
+        posted = driver.client.post(f"/t/{thread}/reply", data={"body": b"x" + sent})
+        assert posted.status_code == 200
+        assert "<script>alert" not in posted.text
+        assert {name: len(rows) for name, rows in episode.dump().items()} == tables | {"post": tables["post"] + 1}
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_wrong_addresses_and_methods_give_error_pages(site, episodes):
+    episode = episodes(site)
+    before = episode.digest()
+    paths = [
+        "/nowhere",
+        "/static/../site.py",
+        "/static/x",
+        "/product/999999999",
+        "/product/99999999999999999999",
+        "/t/0",
+    ]
+    paths += [
+        "/product/99999999999999999999",
+        "/t/0",
+        "/issue/NONE-1",
+        "/issue/%00",
+        "/u/nobody",
+        "/%ff%fe",
+        "/account/orders/1/return/1",
+        "/p/x/edit",
+    ]
+    with Driver(episode) as driver:
+        for path in paths:
+            assert driver.client.get(path).status_code == 404, path
+            assert driver.client.post(path, data={"a": "b"}).status_code in (404, 405), path
+        assert driver.client.post("/", data={"a": "b"}).status_code == 405
+        assert driver.client.request("DELETE", "/").status_code == 405
+        assert driver.client.get("/?page=²&page=-1&sort=x&min=9e9").status_code == 200
+    assert episode.digest() == before
+
+
+def test_huge_and_foreign_bodies_are_refused_and_the_site_goes_on(episodes):
+    episode = episodes("shop")
+    before = episode.digest()
+    with Driver(episode) as driver:
+        post = driver.client.post
+        assert post("/account/settings", data={"email": "x" * 2_000_000}).status_code == 413
+        assert post("/account/settings", content="&".join(f"a{n}=1" for n in range(9000))).status_code == 415
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        many = "&".join(f"a{number}=1" for number in range(9000))
+        assert post("/account/settings", content=many, headers=form).status_code == 400
+        assert post("/account/settings", files={"email": b"x"}).status_code == 415
+        assert post("/account/settings", content=b"\xff\xfe=%zz", headers=form).status_code == 422
+        driver.goto("/")
+        assert driver.status == 200
+    assert episode.digest() == before
+
+
+def test_an_episode_that_fills_its_database_gets_a_page_that_says_so(episodes):
+    episode = episodes("forum")
+    thread = episode.query("SELECT min(id) FROM thread WHERE NOT locked")[0][0]
+    # SQLite raises the limit to the size that there is already: no page can be added.
+    episode.query("PRAGMA max_page_count = 1")
+    with Driver(episode) as driver:
+        statuses = {driver.client.post(f"/t/{thread}/reply", data={"body": "x" * 3900}).status_code for _ in range(9)}
+        assert 507 in statuses
+        driver.goto("/")
+        assert driver.status == 200
+
+
+def test_a_mistake_is_shown_next_to_its_field_and_changes_nothing(episodes):
+    episode = episodes("shop")
+    before = episode.digest()
+    with Driver(episode) as driver:
+        driver.goto("/account/addresses/new")
+        driver.take({"do": "fill", "role": "textbox", "name": "Postcode", "text": "12 <b>"})
+        driver.take({"do": "click", "role": "button", "name": "Save address"})
+        assert driver.status == 422
+        field = driver.find({"role": "textbox", "name": "Postcode"})
+        described = next(one for one in driver.page if one.attributes.get("id") == field.attributes["aria-describedby"])
+        assert "five digits" in described.text
+        assert field.attributes["value"] == "12 <b>"
+    assert episode.digest() == before
+
+
+def test_a_notice_is_shown_once(episodes):
+    with Driver(episodes("tracker")) as driver:
+        driver.goto("/issues")
+        driver.goto(
+            next(one.attributes["href"] for one in driver.page if re.fullmatch("[A-Z]+-[0-9]+", one.text) and one.role)
+        )
+        driver.take({"do": "click", "role": "button", "name": "Watch"})
+        assert any(one.attributes.get("role") == "status" for one in driver.page)
+        driver.goto(driver.path)
+        assert not any(one.attributes.get("role") == "status" for one in driver.page)
+
+
+def test_many_clients_at_once_lose_nothing(episodes):
+    episode = episodes("forum")
+    thread = episode.query("SELECT min(id) FROM thread WHERE NOT locked")[0][0]
+    before = episode.query("SELECT count(*) FROM post")[0][0]
+
+    def post(number: int) -> None:
+        with Driver(episode) as driver:
+            for turn in range(5):
+                driver.client.post(f"/t/{thread}/reply", data={"body": f"{number}/{turn}"})
+
+    clients = [threading.Thread(target=post, args=(number,)) for number in range(8)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert episode.query("SELECT count(*) FROM post")[0][0] == before + 40
+
+
+def test_pages_ask_for_nothing_from_elsewhere(episodes):
+    for site in SITES:
+        with Driver(episodes(site)) as driver:
+            reply = driver.client.get("/")
+            assert "default-src 'none'" in reply.headers["content-security-policy"]
+            assert not re.findall(r"(?:src|href|action)=\"(?:https?:)?//", reply.text)
+            for asset in re.findall(r"(/static/[^\"]+)", reply.text):
+                assert driver.client.get(asset).status_code == 200
+
+
+def test_a_page_that_a_bug_breaks_is_told_to_whoever_plays_the_episode(episodes):
+    episode = episodes("shop")
+    with Driver(episode) as driver:
+        episode.connection.execute("ALTER TABLE category RENAME TO gone")
+        driver.goto("/")
+        assert driver.status == 500
+    assert episode.broken is not None
+    assert "no such table" in episode.broken
+
+
+def test_a_folder_can_be_served_under_a_name(tmp_path, episodes):
+    (tmp_path / "page.html").write_text("<p>plain</p>")
+    SiteServer.shared().serve_folder("folder.test", tmp_path)
+    with Driver(episodes("shop")) as driver:
+        assert driver.client.get("/page.html", headers={"host": "folder.test"}).text == "<p>plain</p>"
+        assert driver.client.get("/../secret", headers={"host": "folder.test"}).status_code == 404
+
+
+def test_a_forked_child_has_a_server_of_its_own_and_both_end_by_themselves():
+    script = """
+import os
+from agentgym.tools.sites import SiteServer
+port = SiteServer.shared().port
+child = os.fork()
+if child == 0:
+    assert SiteServer.shared().port != port
+    raise SystemExit(0)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_splits_share_no_names_and_seeds_belong_to_one_split():
+    people = {seed_split(seed): {person.name for person in Words(seed, Random(seed)).people(200)} for seed in (1, 8, 9)}
+    firsts = [{name.split()[0] for name in found} for found in people.values()]
+    assert set(people) == {"train", "validation", "test"}
+    assert not firsts[0] & firsts[1]
+    assert not firsts[0] & firsts[2]
+    assert sorted(number for split in people for number in part_of(range(100), split)) == list(range(100))
+
+
+def test_the_clock_stands_still_in_working_hours():
+    assert clock_of(5) == clock_of(5) != clock_of(6)
+    assert all(clock_of(seed).weekday() < 5 and 9 <= clock_of(seed).hour < 17 for seed in range(50))
+
+
+def test_unknown_sites_and_wrong_effects_are_named():
+    with pytest.raises(UsageError, match="unknown site 'bank'"):
+        find_site("bank")
+    state = SiteState(find_site("shop"), 1)
+    with pytest.raises(TaskError, match="site 'shop', seed 1: cannot apply"):
+        state.apply([("UPDATE customer SET name = 'x'", []), ("DELETE FROM nothing", [])])
+    assert state.digest() == digest_after(find_site("shop"), 1, [])
+    state.close()

@@ -1,0 +1,115 @@
+"""Looking things up on the calendar site: agenda with search, rooms, people, and free slots."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from agentgym.tools.sites.calendar_slots import OPENS, clock, free_spans, is_working_day, week_of
+from agentgym.tools.sites.calendar_store import asked_day, bookings, of_person, person_taken, room_taken
+from agentgym.tools.sites.office import fold
+from agentgym.tools.sites.site import Routes
+from agentgym.tools.sites.visit import Problem, Reply, Visit
+
+ROUTES = Routes()
+LENGTHS = (15, 30, 45, 60, 90, 120, 180, 240)
+
+
+@ROUTES.get("/agenda")
+def agenda(visit: Visit) -> Reply:
+    """All bookings of the house from a day on, with a search."""
+    since, until = str(asked_day(visit, "since")), visit.query.get("until") or "9"
+    words, room = fold(visit.query.get("q", "")), visit.query.get("room")
+    rows = [
+        row
+        for row in bookings(visit, "b.day BETWEEN ? AND ?", since, until)
+        if (not room or str(row["room"]) == room)
+        and words in fold(f"{row['title']}\n{row['note']}\n{row['organiser_name']}")
+    ]
+    rooms = visit.rows("SELECT * FROM rooms ORDER BY name")
+    return visit.page("calendar_agenda.html", pager=visit.pager(rows), since=since, rooms=rooms)
+
+
+@ROUTES.get("/rooms")
+def show_rooms(visit: Visit) -> Reply:
+    """All rooms, or those that are large enough and have what is needed."""
+    least = visit.query.get("seats", "")
+    least_seats = int(least) if least.isascii() and least.isdecimal() and len(least) < 5 else 0
+    needs = [name for name in ("screen", "video") if visit.query.get(name)]
+    rows = visit.rows("SELECT * FROM rooms")
+    rows = [row for row in rows if row["seats"] >= least_seats and all(row[name] for name in needs)]
+    key = {"seats": "seats", "floor": "floor"}.get(visit.query.get("sort", ""), "name")
+    rows.sort(key=lambda row: (fold(row[key]) if key == "name" else row[key], row["name"]))
+    return visit.page("calendar_rooms.html", rows=rows)
+
+
+@ROUTES.get("/rooms/{number:int}")
+def show_room(visit: Visit, number: int) -> Reply:
+    """The week of one room."""
+    room = visit.find("room", "SELECT * FROM rooms WHERE id = ?", number)
+    days = week_of(asked_day(visit))
+    found = bookings(visit, "b.room = ? AND b.day BETWEEN ? AND ?", number, str(days[0]), str(days[-1]))
+    return _week(visit, "calendar_room.html", days, found, room=room)
+
+
+@ROUTES.get("/people")
+def show_people(visit: Visit) -> Reply:
+    """Everybody who works here."""
+    words = fold(visit.query.get("q", ""))
+    rows = [
+        row
+        for row in visit.rows("SELECT * FROM people")
+        if words in fold(f"{row['name']} {row['email']} {row['team']}")
+    ]
+    return visit.page("calendar_people.html", pager=visit.pager(sorted(rows, key=lambda row: fold(row["name"]))))
+
+
+@ROUTES.get("/people/{number:int}")
+def show_person(visit: Visit, number: int) -> Reply:
+    """The week of one person."""
+    person = visit.find("person", "SELECT * FROM people WHERE id = ?", number)
+    days = week_of(asked_day(visit))
+    return _week(visit, "calendar_person.html", days, of_person(visit, number, days[0], days[-1]), person=person)
+
+
+@ROUTES.get("/free")
+def show_free(visit: Visit) -> Reply:
+    """When rooms are free on a day: long enough, large enough, and for certain people."""
+    day, form = asked_day(visit, "day"), visit.query
+    length = form.get("minutes", "60")
+    if length not in map(str, LENGTHS):
+        raise Problem(400, "There is no such length.")
+    seats = form.get("seats", "")
+    least = int(seats) if seats.isascii() and seats.isdecimal() and len(seats) < 5 else 0
+    people, unknown = _people(visit, form.get("people", ""))
+    busy = [span for person in people for span in person_taken(visit, person, str(day))]
+    found = []
+    for room in visit.rows("SELECT * FROM rooms WHERE seats >= ? ORDER BY seats, name", least):
+        if any(form.get(name) and not room[name] for name in ("screen", "video")):
+            continue
+        spans = free_spans([*room_taken(visit, room["id"], str(day)), *busy], int(length))
+        found.append((room, [(clock(start), clock(end)) for start, end in spans]))
+    rooms = found if is_working_day(day) else []
+    return visit.page(
+        "calendar_free.html",
+        day=day,
+        length=int(length),
+        lengths=LENGTHS,
+        found=rooms,
+        unknown=unknown,
+        opens=clock(OPENS),
+    )
+
+
+def _people(visit: Visit, text: str) -> tuple[list[int], list[str]]:
+    known = {fold(row[key]): row["id"] for row in visit.rows("SELECT * FROM people") for key in ("name", "email")}
+    names = [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
+    return [known[fold(name)] for name in names if fold(name) in known], [
+        name for name in names if fold(name) not in known
+    ]
+
+
+def _week(visit: Visit, template: str, days, found, **context) -> Reply:
+    grouped = [(day, [row for row in found if row["day"] == str(day)]) for day in days]
+    return visit.page(
+        template, days=grouped, before=days[0] - timedelta(days=7), after=days[0] + timedelta(days=7), **context
+    )
