@@ -1,1 +1,5 @@
 """The search environment."""
+
+from agentgym.envs.search.env import SearchEnv
+
+__all__ = ["SearchEnv"]

@@ -1,0 +1,66 @@
+"""The index that an environment searches: given, opened from a folder, at an address, or made for a task's corpus."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from agentgym.caches import cache_folder
+from agentgym.errors import UsageError
+from agentgym.tasks.search import documents_of
+from agentgym.tools.index import Index, SearchR1Client, build_index, open_index
+
+_KEPT = 8
+_lock = threading.Lock()
+_open: OrderedDict[Path, Index] = OrderedDict()
+"""Indexes of corpora that this process has open, the last used one last. All environments share them."""
+
+
+def index_of(corpus: Mapping[str, Any], backend: str) -> Index:
+    """Return the index of a task's corpus, made once and kept in the cache folder."""
+    folder = cache_folder() / "indexes" / _key(corpus, backend)
+    with _lock:
+        found = _open.get(folder)
+        if found is None:
+            if not folder.exists():
+                build_index(documents_of(corpus), folder, backend).close()
+            found = _open[folder] = open_index(folder)
+            while len(_open) > _KEPT:
+                # Not closed: an episode may still be searching it.
+                _open.popitem(last=False)
+        _open.move_to_end(folder)
+        return found
+
+
+def given_index(index: Any) -> Index | None:
+    """Return the index that an argument stands for: an index, a folder, or the address of a retrieval server."""
+    if index is None or not isinstance(index, str | Path):
+        return index
+    if str(index).startswith(("http://", "https://")):
+        return SearchR1Client(str(index))
+    folder = Path(index)
+    if not folder.is_dir():
+        raise UsageError(f"there is no index in {str(index)!r}; make one: agentgym index build SOURCE --out {index}")
+    return open_index(folder)
+
+
+def _key(corpus: Mapping[str, Any], backend: str) -> str:
+    text = json.dumps([corpus, backend, _generator()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@cache
+def _generator() -> str:
+    """Return a hash of the code that makes corpora, so that a cached one is never older than the code."""
+    found = hashlib.sha256()
+    for file in sorted(files("agentgym.tasks.search").iterdir(), key=lambda file: file.name):
+        if file.is_file():
+            found.update(file.name.encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()

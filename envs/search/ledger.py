@@ -1,0 +1,71 @@
+"""What an episode has seen: pages get a number when they first turn up, and text that was shown is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from agentgym.errors import ToolError
+from agentgym.tools.index import Hit
+
+_MAX_TOLD = 5
+
+
+class Ledger:
+    """The pages of one episode, numbered from 1 in the order in which searches found them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._ids: list[str] = []
+        self._titles: list[str] = []
+        self._shown: set[str] = set()
+        self._queries: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, hits: Sequence[Hit]) -> list[int]:
+        """Number the pages of a search; return the numbers."""
+        for hit in hits:
+            if hit.id not in self._numbers:
+                self._ids.append(hit.id)
+                self._titles.append(hit.title)
+                self._numbers[hit.id] = len(self._ids)
+        return [self._numbers[hit.id] for hit in hits]
+
+    def is_redundant(self, query: str, hits: Sequence[Hit]) -> bool:
+        """Whether a search repeats an earlier one or finds nothing but known pages. Ask before `add`."""
+        words = " ".join(query.lower().split())
+        repeated = words in self._queries
+        self._queries.add(words)
+        return repeated or all(hit.id in self._numbers for hit in hits)
+
+    def show(self, page_id: str) -> None:
+        """Remember that the text of a page was shown."""
+        self._shown.add(page_id)
+
+    def number_of(self, page_id: str) -> int | None:
+        """Return the number of a page, or `None` if no search has found it."""
+        return self._numbers.get(page_id)
+
+    def find(self, name: str) -> str:
+        """Return the id of the page that a number (`3`, `[3]`) or an exact title names. Raises `ToolError`."""
+        wanted = name.strip().removeprefix("[").removesuffix("]").strip()
+        if wanted.isdecimal() and len(wanted) < 7 and 1 <= int(wanted) <= len(self._ids):
+            return self._ids[int(wanted) - 1]
+        titled = [i for i, title in enumerate(self._titles) if title.lower() == name.strip().lower()]
+        if len(titled) == 1:
+            return self._ids[titled[0]]
+        if titled:
+            numbers = ", ".join(str(i + 1) for i in titled[:_MAX_TOLD])
+            raise ToolError(f"Several pages are called {name[:100]!r}; open one by its number: {numbers}.")
+        known = f"1 to {len(self._ids)}" if self._ids else "none yet; search first"
+        raise ToolError(f"There is no page {name[:100]!r}. Open a page by the number that a search gave it ({known}).")
+
+    def recall(self, evidence: Collection[str]) -> float:
+        """Return the share of `evidence` (page ids) whose text was shown; 0 where there is none."""
+        return len(self._shown.intersection(evidence)) / len(set(evidence)) if evidence else 0.0
+
+    def precision(self, cited: Collection[int], evidence: Collection[str]) -> float:
+        """Return the share of cited pages that are evidence and were shown; 0 where nothing is cited."""
+        right = {self._numbers[page_id] for page_id in self._shown.intersection(evidence) if page_id in self._numbers}
+        return len(right.intersection(cited)) / len(set(cited)) if cited else 0.0

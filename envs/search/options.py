@@ -1,0 +1,58 @@
+"""From the arguments of `SearchEnv` to tasks, tools and a scheme; what cannot be is told in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentgym.envs.search.schemes import SCHEMES
+from agentgym.errors import UsageError
+from agentgym.rewards import Scheme
+from agentgym.task import TaskSource
+from agentgym.tasks.search import SearchTasks
+from agentgym.tasks.search_files import SearchFileTasks
+
+FILE_CHOICES = frozenset({"folder", "format"})
+
+
+def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
+    """Return `tasks`, or the source that `choices` (a file or folder, or arguments of `SearchTasks`) describe."""
+    given = {name: value for name, value in choices.items() if value is not None}
+    if tasks is not None:
+        if given:
+            raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
+        return tasks
+    if "folder" not in given:
+        return SearchTasks(**given)
+    if others := set(given) - FILE_CHOICES:
+        raise UsageError(f"questions from files have no {sorted(others)} to choose")
+    return SearchFileTasks(given["folder"], **({"format": given["format"]} if "format" in given else {}))
+
+
+def scheme_named(scheme: Scheme | str | None) -> Scheme | None:
+    """Return the scheme that a name stands for."""
+    if not isinstance(scheme, str):
+        return scheme
+    if scheme not in SCHEMES:
+        raise UsageError(f"there is no scheme {scheme!r}; choose from {', '.join(SCHEMES)}")
+    return SCHEMES[scheme]
+
+
+def tool_names(*, pages: bool, judge: bool, two_stage: bool) -> tuple[str, ...]:
+    """Return the names of the tools that are offered."""
+    names = ["search", *(("open", "more", "find") if pages else ()), "answer"]
+    return (*(["decide"] if two_stage else []), *names, *(["judge"] if judge else []))
+
+
+def one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
+    """Return `value` if it is among `valid`."""
+    if value not in valid:
+        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
+    return value
+
+
+def between(name: str, value: int, least: int, most: int) -> int:
+    """Return `value` if it lies in the bounds."""
+    if not least <= value <= most:
+        raise UsageError(f"{name} must be from {least} to {most}, not {value!r}")
+    return value

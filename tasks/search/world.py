@@ -1,0 +1,131 @@
+"""A fictional encyclopedia: its facts, and its passages as documents.
+
+A world depends on its split, number, seed and size alone. The names in it are invented, and no name occurs in worlds
+of two splits, nor in worlds of one split whose numbers are near each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from random import Random
+
+from agentgym.errors import UsageError
+from agentgym.tasks.search import pages_events, pages_organisations, pages_people, pages_places, pages_works
+from agentgym.tasks.search.building import Builder
+from agentgym.tasks.search.building_events import add_events
+from agentgym.tasks.search.building_organisations import add_organisations
+from agentgym.tasks.search.building_people import add_people
+from agentgym.tasks.search.building_places import add_places
+from agentgym.tasks.search.building_works import add_works
+from agentgym.tasks.search.entities import Entity
+from agentgym.tasks.search.names import SPLITS, residue_of
+from agentgym.tasks.search.notes import Note, NoteWriter
+from agentgym.tasks.search.pages import Section, sections_by_relation, words_of
+from agentgym.tools.index.base import Document
+
+DEFAULT_PASSAGES = 10_000
+_FEWEST_PASSAGES = 1_000
+_PASSAGES_AT_SCALE_1 = 13_600
+_WORLDS_KEPT = 4
+
+SECTIONS: dict[str, tuple[Section, ...]] = {
+    "person": pages_people.PERSON,
+    "country": pages_places.COUNTRY,
+    "region": pages_places.REGION,
+    "settlement": pages_places.SETTLEMENT,
+    "novel": pages_works.NOVEL,
+    "film": pages_works.FILM,
+    "painting": pages_works.PAINTING,
+    "song": pages_works.SONG,
+    "university": pages_organisations.UNIVERSITY,
+    "company": pages_organisations.COMPANY,
+    "club": pages_organisations.CLUB,
+    "prize": pages_organisations.PRIZE,
+    "battle": pages_events.BATTLE,
+    "election": pages_events.ELECTION,
+    "expedition": pages_events.EXPEDITION,
+    "festival": pages_events.FESTIVAL,
+}
+"""The parts of an article, by the type of the entity."""
+_STATED_IN = {type_: sections_by_relation(sections) for type_, sections in SECTIONS.items()}
+
+
+class World:
+    """One encyclopedia.
+
+    Args:
+        split: `train`, `validation` or `test`.
+        number: Number of the world within its split and seed.
+        seed: Other seeds make other worlds.
+        passages: The fewest passages it has; other sizes are other worlds.
+    """
+
+    def __init__(self, split: str, number: int = 0, seed: int = 0, passages: int = DEFAULT_PASSAGES):
+        if split not in SPLITS:
+            raise UsageError(f"unknown split {split!r}; choose from: {', '.join(SPLITS)}")
+        if passages < _FEWEST_PASSAGES:
+            raise UsageError(f"a world has at least {_FEWEST_PASSAGES} passages, not {passages!r}")
+        self.split, self.number, self.seed, self.passages = split, number, seed, passages
+        self._name = f"world/{seed}/{split}/{number}/{passages}"
+        scale = passages / _PASSAGES_AT_SCALE_1
+        builder, self.notes = self._build(scale)
+        while _articles(builder) + len(self.notes) < passages:
+            scale *= 1.05
+            builder, self.notes = self._build(scale)
+        self._by_type = builder.by_type
+        self.surnames = builder.bearers
+        """People by surname."""
+
+    def _build(self, scale: float) -> tuple[Builder, list[Note]]:
+        builder = Builder(Random(self._name), residue_of(self.split, self.number, self.seed), scale)
+        for add in (add_places, add_people, add_organisations, add_works, add_events):
+            add(builder)
+        return builder, NoteWriter(builder, Random(f"{self._name}/notes")).write()
+
+    def of(self, *types: str) -> list[Entity]:
+        """Return the entities of some types, or all."""
+        return [entity for type_ in types or self._by_type for entity in self._by_type.get(type_, ())]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names and aliases of entities."""
+        return frozenset(name for entity in self.of() for name in (entity.name, *entity.aliases))
+
+    @cached_property
+    def documents(self) -> list[Document]:
+        """All passages, articles first."""
+        rng = Random(f"{self._name}/pages")
+        return [*(passage for entity in self.of() for passage in _article(entity, rng)), *map(_page, self.notes)]
+
+
+def section_for(entity: Entity, relation: str) -> Section:
+    """Return the section of an entity's article that states a relation, or would if it were stated anywhere.
+
+    A section that an article lacks gives way to the lead.
+    """
+    found = _STATED_IN[entity.type].get(relation)
+    return found if found is not None and found.exists(entity) else SECTIONS[entity.type][0]
+
+
+@lru_cache(maxsize=_WORLDS_KEPT)
+def open_world(split: str, number: int = 0, seed: int = 0, passages: int = DEFAULT_PASSAGES) -> World:
+    """Return a world; the last few are kept."""
+    return World(split, number, seed, passages)
+
+
+def _articles(builder: Builder) -> int:
+    """Return how many passages the articles of a world have."""
+    return sum(part.exists(entity) for entity in builder.of(*builder.by_type) for part in SECTIONS[entity.type])
+
+
+def _article(entity: Entity, rng: Random) -> Iterator[Document]:
+    words = words_of(entity)
+    fields = {"kind": entity.kind.value, "type": entity.type}
+    for item in SECTIONS[entity.type]:
+        if item.exists(entity):
+            yield Document(item.passage_id(entity), item.title(entity), item.write(entity, words, rng), fields)
+
+
+def _page(note: Note) -> Document:
+    return Document(note.id, note.title, note.text, {"kind": "note", "type": note.type})

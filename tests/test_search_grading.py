@@ -1,0 +1,151 @@
+"""Answers are graded as the official scripts do; what else is measured of a search episode follows its definition."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from agentgym.envs.search.answers import abstains, contains, exact, f1, normalize, without_citations
+from agentgym.envs.search.deciding import decision_f1, labels
+from agentgym.envs.search.judging import worth
+from agentgym.envs.search.ledger import Ledger
+from agentgym.envs.search.schemes import SCHEMES, tier
+from agentgym.errors import ToolError
+from agentgym.rewards import lint
+from agentgym.tools.index import Hit
+from agentgym.trajectory import Trajectory, Turn
+
+PAIRS = [
+    ("The  Beatles!", "beatles"),
+    ("an apple, a pear & the plum", "apple pear plum"),
+    ("U.S.A.", "usa"),
+    ("twenty-one", "twentyone"),
+    ("  Tab\tand\nline ", "tab and line"),
+    ("A", ""),
+    ("Theatre of the Absurd", "theatre of absurd"),
+    ("Ștefan I. Nenițescu", "ștefan i nenițescu"),
+    ("“quoted”", "“quoted”"),
+    ("don't", "dont"),
+    ("1,000.5", "10005"),
+    ("İstanbul", "i̇stanbul"),
+    ("the a an", ""),
+    ("Anna", "anna"),
+    ("the-end", "theend"),
+    ("", ""),
+]
+
+
+def official(text: str) -> str:
+    """Return what the published evaluation scripts of SQuAD and HotpotQA make of a text, step by step."""
+    lowered = text.lower()
+    without = "".join(char for char in lowered if char not in set(string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", without).split())
+
+
+@pytest.mark.parametrize(("text", "wanted"), PAIRS)
+def test_normalisation_is_that_of_squad_and_hotpotqa(text: str, wanted: str):
+    assert normalize(text) == official(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("answer", "golds", "value"),
+    [
+        ("Port Veld", ["port veld"], 1.0),
+        ("Veld", ["Port Veld"], 2 / 3),
+        ("Port Veld or Port Orn", ["Port Veld"], 2 * 2 / (5 + 2)),
+        ("Veld Veld", ["Port Veld"], 0.5),
+        ("x", ["Port Veld", "X!"], 1.0),
+        ("yes it is", ["yes"], 0.0),
+        ("no", ["no one"], 0.0),
+        ("the", ["a"], 1.0),
+        ("nothing", ["else"], 0.0),
+    ],
+)
+def test_f1_counts_common_words_and_keeps_yes_and_no_apart(answer: str, golds: list[str], value: float):
+    assert f1(answer, golds) == pytest.approx(value)
+
+
+def test_an_answer_that_lists_candidates_is_no_exact_match():
+    assert exact("The Port Veld.", ["Port Veld"])
+    assert not exact("Port Veld, Port Orn", ["Port Veld"])
+    assert contains("It is Port Veld, I think", ["port veld"])
+    assert not contains("Port Velden", ["Port Veld"])
+
+
+def test_saying_that_there_is_no_answer_is_recognised_and_nothing_else():
+    assert all(map(abstains, ("unknown", "Unknown.", "It is not stated", "Unanswerable", "I don't know")))
+    assert not any(map(abstains, ("The Unknown Soldier", "no", "", "unknown or Port Veld")))
+
+
+def test_citations_are_taken_off_the_answer():
+    assert without_citations("Port Veld [2] [5, 7][2]") == ("Port Veld", (2, 5, 7))
+    assert without_citations("[3] Veld") == ("Veld", (3,))
+    assert without_citations("the [old] town") == ("the [old] town", ())
+
+
+@pytest.mark.parametrize(
+    ("right", "readable", "answered", "total"),
+    [(1, 1, 1, 1), (1, 0, 1, 0.8), (0, 1, 1, 0.2), (0, 0, 1, 0.1), (0, 1, 0, 0.2), (0, 0, 0, 0)],
+)
+def test_tiers_are_those_of_search_r1(right: int, readable: int, answered: int, total: float):
+    assert right + tier(right=bool(right), readable=bool(readable), answered=bool(answered)) == pytest.approx(total)
+
+
+def test_verdicts_are_worth_what_reseek_says():
+    assert [worth(True, True), worth(False, False), worth(True, False), worth(False, True)] == [0.3, 0.3, -0.6, -0.3]
+
+
+def test_deciding_is_measured_over_the_episodes_that_decided():
+    def episode(known: int, right: int) -> Trajectory:
+        rewards = {"decided": 1.0, "decided_known": float(known), "decision": float(right)}
+        turns = [Turn("", [], rewards, 0.0), Turn("", [], dict.fromkeys(rewards, 0.0), 0.0)]
+        return Trajectory("x", "e", "t", "h", 0, "p", [], turns=turns)
+
+    episodes = [episode(1, 1)] * 2 + [episode(1, 0)] + [episode(0, 0)] * 3 + [episode(0, 1)]
+    found = decision_f1(episodes)
+    assert found == pytest.approx({"decision precision": 2 / 3, "decision recall": 0.4, "decision F1": 0.5})
+    assert decision_f1([episode(0, 0)] * 4)["decision F1"] == 0
+    assert decision_f1([]) == {}
+    assert labels({"a": 0.2, "b": 0.5}, 0.5) == {"a": True, "b": False}
+
+
+def hits(*ids: str) -> list[Hit]:
+    return [Hit(name, name.upper(), "", 1.0) for name in ids]
+
+
+def test_pages_keep_their_number_and_answer_to_their_title():
+    ledger = Ledger()
+    assert ledger.add(hits("a", "b")) == [1, 2]
+    assert ledger.add(hits("c", "a")) == [3, 1]
+    assert [ledger.find(name) for name in ("3", "[1]", " b ", "A")] == ["c", "a", "b", "a"]
+    for name in ("0", "4", "nothing", "99999999999999999999", ""):
+        with pytest.raises(ToolError, match="1 to 3"):
+            ledger.find(name)
+
+
+def test_a_search_is_redundant_if_it_repeats_or_finds_nothing_new():
+    ledger = Ledger()
+    assert not ledger.is_redundant("Port  Veld", hits("a"))
+    ledger.add(hits("a"))
+    assert ledger.is_redundant("port veld", hits("b"))
+    assert ledger.is_redundant("other words", hits("a"))
+    assert not ledger.is_redundant("more words", hits("a", "b"))
+
+
+def test_only_pages_whose_text_was_shown_count_as_evidence():
+    ledger = Ledger()
+    ledger.add(hits("a", "b", "c"))
+    ledger.show("a")
+    ledger.show("c")
+    assert ledger.recall(["a", "b"]) == 0.5
+    assert ledger.precision([1, 2, 3], ["a", "b"]) == pytest.approx(1 / 3)
+    assert (ledger.recall([]), ledger.precision([], ["a"])) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_no_scheme_pays_a_wrong_answer_as_much_as_a_right_one(name: str):
+    from agentgym.envs.search import SearchEnv
+
+    assert lint(SCHEMES[name], SearchEnv.channels, 20) == []
