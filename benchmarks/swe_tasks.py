@@ -3,7 +3,7 @@
     pip download --no-binary :all: --no-deps boltons==26.2.0 cachetools==8.0.0 inflection==0.5.1 isodate==0.7.2 \\
         mistune==3.4.0 parse==1.22.4 schema==0.7.8 semver==3.1.1 simpleeval==1.0.8 sqlparse==0.6.1 tabulate==0.10.0 \\
         tomlkit==0.15.2 toolz==1.2.0 voluptuous==0.16.0
-    agentgym tasks build swe --from boltons-26.2.0.tar.gz --from ... --out made -n 224 --workers 2
+    agentgym tasks build swe --from boltons-26.2.0.tar.gz --from ... --out made -n 210 --workers 2
     python -m benchmarks.swe_tasks made
 """
 
@@ -97,8 +97,8 @@ def main() -> None:
             rows.append(row)
             print(f"{len(rows)}/{len(tasks)} {row}", file=sys.stderr)
     report = json.loads((options.made / "report.json").read_text(encoding="utf-8"))
-    kept = ("package", "version", "tests", "sites", "tried", "verdicts", "instances", "minutes")
-    packages = [{key: package[key] for key in kept} for package in report["packages"]]
+    kept = ("package", "version", "tests", "dropped_tests", "sites", "tried", "verdicts", "rejected", "instances")
+    packages = [{key: package[key] for key in (*kept, "minutes")} for package in report["packages"]]
     usable = [row for row in rows if "unusable" not in row]
     total = Counter({key: sum(row[key] for row in usable) for key in ("honest_runs", "honest_runs_accused")})
     claims = [

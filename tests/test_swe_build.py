@@ -9,6 +9,7 @@ import random
 import tarfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ import pytest
 from agentgym.errors import UsageError
 from agentgym.tasks.swe import build_runner, validation
 from agentgym.tasks.swe.build import BuildOptions, archive_of, build
+from agentgym.tasks.swe.build_check import GradingCheck
 from agentgym.tasks.swe.build_command import BuildRequest, run_build
 from agentgym.tasks.swe.build_instance import without_tests
-from agentgym.tasks.swe.build_runner import Failure, RunError, SubprocessRunner
+from agentgym.tasks.swe.build_runner import Conditions, Failure, RunError, SubprocessRunner
 from agentgym.tasks.swe.build_source import Package, read_package, read_tree
-from agentgym.tasks.swe.instance import read_instances
+from agentgym.tasks.swe.build_steady import MAX_SUITE_S, Unfit, unfit_tests
+from agentgym.tasks.swe.instance import Instance, read_instances
 from agentgym.tasks.swe.issue_example import example_of
 from agentgym.tasks.swe.issue_text import Secrets, Symptom, Vagueness, issue_text, tells_secret
 from agentgym.tasks.swe.validation import Baseline, Verdict, measure_baseline, validate
@@ -175,6 +178,21 @@ def test_memory_is_bounded() -> None:
     assert outcome.failures["tests/test_sums.py::test_a"].exception == "MemoryError"
 
 
+def test_conditions_of_a_run_are_met() -> None:
+    body = """import time
+def test_b():
+    start = time.monotonic_ns()
+    print(os.write(7, b"")) if False else None
+    assert time.monotonic_ns() - start < 1_000_000_000
+def test_a(): pass
+"""
+    usual = run(one_test(body))
+    other = run(one_test(body), conditions=Conditions(hash_seed=1, backwards=True, leap=1))
+    assert len(usual.passing) == 2
+    assert list(other.statuses) == [*usual.statuses][::-1]
+    assert other.failing == {"tests/test_sums.py::test_b"}
+
+
 def write(folder: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():
         path = folder / name
@@ -201,6 +219,21 @@ def test_layout_is_found(tmp_path: Path, files: str, modules: str, tests: str, r
 def test_folder_of_helpers_that_tests_import_is_on_the_path(tmp_path: Path) -> None:
     files = {"a.py": "", "test/common.py": "", "test/test_a.py": "from common import x", "more/test_b.py": "import a"}
     assert read_package(write(tmp_path, files)).python_path == (".", "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("conftest.py", ""),
+        ("test/conftest.py", "from common import x"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\npythonpath = ['test', 'nowhere']"),
+        (".pytest.ini", "[pytest]\npythonpath = . test"),
+        ("setup.cfg", "[tool:pytest]\npythonpath =\n  test"),
+    ],
+)
+def test_folders_that_helpers_or_settings_need_are_on_the_path(tmp_path: Path, name: str, text: str) -> None:
+    files = {"a.py": "", "test/common.py": "", "test/test_a.py": "import a", name: text}
+    assert read_package(write(tmp_path, files)).python_path == ((".", "test") if text else (".",))
 
 
 def test_name_and_version_come_from_the_metadata(tmp_path: Path) -> None:
@@ -252,23 +285,89 @@ def test_archive_is_the_same_bytes_each_time_and_can_be_read(tmp_path: Path) -> 
     assert read_tree(path) == FILES
 
 
-def test_tests_that_fail_or_change_their_names_are_dropped() -> None:
-    more = (
-        TESTS
-        + """
-def test_wrong(): assert total([1]) == 2
+UNFIT = {
+    "wrong": ("def test_wrong(): assert total([1]) == 2", Unfit.FAILS),
+    "skipped": ("@pytest.mark.skip\ndef test_skipped(): pass", Unfit.FAILS),
+    "set": ("@pytest.mark.parametrize('x', {'a', 'b', 'c', 'd', 'e', 'f'})\ndef test_set(x): pass", Unfit.RENAMED),
+    "address": ("@pytest.mark.parametrize('x', [object()], ids=id)\ndef test_address(x): pass", Unfit.RENAMED),
+    "hash": ("import sys\ndef test_hash(): assert not sys.flags.hash_randomization", Unfit.DISTURBED),
+    "elapsed": (
+        "import time\ndef test_elapsed():\n    start = time.perf_counter()\n    total([1])\n"
+        "    assert time.perf_counter() - start < 2",
+        Unfit.DISTURBED,
+    ),
+    "ratio": (
+        "from time import time\ndef test_ratio():\n    a, b, c = time(), time(), time()\n"
+        "    assert c - b < 3 * (b - a) + 0.9",
+        Unfit.DISTURBED,
+    ),
+    "order": (
+        "import sums\ndef test_first(): sums.mark = 1\ndef test_order(): assert sums.mark == 1",
+        Unfit.DISTURBED,
+    ),
+    "written": (
+        "import pathlib\ndef test_written(): pathlib.Path(__file__).with_name('x.txt').write_text('x')",
+        Unfit.WRITES,
+    ),
+}
 
-@pytest.mark.parametrize("x", {"a", "b", "c", "d", "e", "f", "g", "h"})
-def test_order(x): pass
 
-@pytest.mark.parametrize("x", [object()], ids=lambda x: str(id(x)))
-def test_name(x): pass
-"""
-    )
-    baseline = measure_baseline(package({**FILES, "tests/test_sums.py": more.encode()}), SubprocessRunner())
+@pytest.mark.parametrize("name", UNFIT)
+def test_tests_that_cannot_be_relied_on_are_dropped(name: str) -> None:
+    body, reason = UNFIT[name]
+    tests = {"tests/test_sums.py": f"{TESTS}\n{body}\n".encode()}
+    baseline = measure_baseline(package({**FILES, **tests}), SubprocessRunner())
+    assert not any(f"test_{name}" in test for test in baseline.passing)
     assert len(baseline.passing) >= 11
-    assert "tests/test_sums.py::test_wrong" in baseline.dropped
-    assert not any("test_name" in test for test in baseline.passing)
+    assert {why for test, why in baseline.dropped.items() if f"test_{name}" in test} == {reason}
+
+
+def test_test_that_fails_every_third_time_is_dropped(tmp_path: Path) -> None:
+    body = f"""
+import os
+def test_third():
+    number = len(os.listdir({str(tmp_path)!r}))
+    open(os.path.join({str(tmp_path)!r}, str(os.getpid())), "w").close()
+    assert number % 3 != 2
+"""
+    tests = {"tests/test_sums.py": (TESTS + body).encode()}
+    baseline = measure_baseline(package({**FILES, **tests}), SubprocessRunner())
+    assert list(baseline.dropped) == ["tests/test_sums.py::test_third"]
+
+
+def test_tests_that_write_elsewhere_or_wait_are_kept() -> None:
+    body = """
+import threading, time
+def test_temporary(tmp_path):
+    (tmp_path / "x").write_text("x")
+def test_waits():
+    event = threading.Event()
+    threading.Timer(0.05, event.set).start()
+    assert event.wait(20)
+def test_clock_goes_on():
+    start = time.monotonic()
+    time.sleep(0.01)
+    assert time.monotonic() - start >= 0.01
+"""
+    tests = {"tests/test_sums.py": (TESTS + body).encode()}
+    assert measure_baseline(package({**FILES, **tests}), SubprocessRunner()).dropped == {}
+
+
+def test_slowest_tests_are_dropped_until_the_others_have_time() -> None:
+    def took(**durations: float) -> build_runner.TestOutcome:
+        return build_runner.TestOutcome(dict.fromkeys(durations, "passed"), durations=durations)
+
+    run = took(a=1.0, b=MAX_SUITE_S, c=2.0, d=2 * MAX_SUITE_S)
+    assert unfit_tests(run, run, []) == {"b": Unfit.SLOW, "d": Unfit.SLOW}
+
+
+def test_modules_that_tests_lack_are_named() -> None:
+    files = {**FILES, "tests/test_more.py": b"import nothing.of_the_kind"}
+    both = replace(package(files), test_files=("tests/test_more.py", "tests/test_sums.py"))
+    assert measure_baseline(both, SubprocessRunner()).missing_modules == ("nothing",)
+    only = replace(both, test_files=("tests/test_more.py",))
+    with pytest.raises(UsageError, match="not found: nothing"):
+        measure_baseline(only, SubprocessRunner())
 
 
 PASSED = {f"t.py::test_{number}": "passed" for number in range(10)}
@@ -338,6 +437,28 @@ def test_build_makes_valid_instances(tmp_path: Path) -> None:
         assert 1 <= instance.difficulty <= 5
     families = [frozenset(instance.meta["functions"] + instance.meta["operators"]) for instance in report.instances]
     assert len(set(families)) == len(families)
+
+
+def test_instances_that_cannot_be_graded_are_not_kept() -> None:
+    def check(instance: Instance, files: Mapping[str, bytes]) -> str:
+        assert apply_patch(files, instance.gold_patch)["sums.py"] == FILES["sums.py"]
+        return "" if int(instance.id[-1], 16) % 2 else "odd"
+
+    report = build(package(), SubprocessRunner(), BuildOptions(count=4, seed=1, check=check))
+    assert len(report.instances) == report.verdicts[Verdict.VALID] == 4
+    assert len(report.rejected) == report.verdicts[Verdict.NOT_GRADABLE] > 0
+    assert not {instance.id for instance in report.instances} & set(report.rejected)
+    assert set(report.to_dict()["rejected"].values()) == {"odd"}
+
+
+def test_check_grades_the_solution_and_the_null_patch() -> None:
+    instance = build(package(), SubprocessRunner(), BuildOptions(count=1, seed=1)).instances[0]
+    visible = apply_patch(FILES, instance.meta["bug_patch"])
+    check = GradingCheck(allow_weak=True)
+    assert check(instance, visible) == ""
+    useless = apply_patch(visible, instance.gold_patch)
+    assert "not pass" in check(replace(instance, fail_to_pass=("tests/test_sums.py::test_none",)), visible)
+    assert check(replace(instance, gold_patch=""), useless) != ""
 
 
 def test_same_seed_makes_the_same_instances_whatever_the_number_of_workers() -> None:

@@ -45,6 +45,8 @@ class BuildOptions:
     """Candidates tried per wanted instance before giving up."""
     hide_tests: bool = True
     """Take the failing tests out of the tree that the policy sees."""
+    check: Callable[[Instance, Mapping[str, bytes]], str] = field(default=lambda instance, files: "")
+    """Given an instance and the files that the policy sees, tells why it cannot be graded, or nothing."""
     on_progress: Callable[[str], None] = field(default=lambda line: None)
     """Called with a line for people."""
 
@@ -84,12 +86,24 @@ def build(
         package=package.name,
         version=package.version,
         tests=len(baseline.passing),
-        dropped_tests=len(baseline.dropped),
+        dropped=Counter(baseline.dropped.values()),
+        missing_modules=baseline.missing_modules,
         sites=len(located),
         verdicts=maker.verdicts,
+        rejected=maker.rejected,
         instances=tuple(maker.instances),
         minutes=(time.monotonic() - started) / 60,
     )
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """What came of a candidate, as far as it can be told without the others."""
+
+    validation: Validation
+    instance: Instance | None = None
+    complaint: str = ""
+    """Why the instance cannot be graded."""
 
 
 class _Maker:
@@ -102,6 +116,8 @@ class _Maker:
         self._options, self._archive = options, archive
         self.instances: list[Instance] = []
         self.verdicts: Counter[Verdict] = Counter()
+        self.rejected: dict[str, str] = {}
+        """Instances that cannot be graded, and why."""
         self.valid: dict[Located, frozenset[str]] = {}
         """Single bugs that are valid, with the tests they break."""
         self._taken: set[frozenset[tuple[str, str, str]]] = set()
@@ -118,34 +134,43 @@ class _Maker:
             if not batch:
                 return
             with ThreadPoolExecutor(self._options.workers) as pool:
-                results = list(pool.map(self._validate, batch))
-            for candidate, validation in zip(batch, results, strict=True):
+                results = list(pool.map(self._try, batch))
+            for candidate, result in zip(batch, results, strict=True):
                 if len(self.instances) < until and candidate.families not in self._taken:
                     tried += 1
                     self._tried.add(candidate)
-                    self._decide(candidate, validation)
+                    self._decide(candidate, result)
 
-    def _validate(self, candidate: Candidate) -> Validation:
+    def _try(self, candidate: Candidate) -> _Tried:
         try:
             tree = candidate.tree(self._package)
         except UsageError:
-            return Validation(Verdict.BREAKS_COLLECTION)
-        return validate(self._package, tree, candidate.places, self._baseline, self._run_tests)
+            return _Tried(Validation(Verdict.BREAKS_COLLECTION))
+        validation = validate(self._package, tree, candidate.places, self._baseline, self._run_tests)
+        if validation.verdict is not Verdict.VALID or not self._matters(candidate, frozenset(validation.fail_to_pass)):
+            return _Tried(validation)
+        instance = self._instance(candidate, validation)
+        visible = apply_patch(self._package.files, instance.meta["bug_patch"])
+        return _Tried(validation, instance, self._options.check(instance, visible))
 
-    def _decide(self, candidate: Candidate, validation: Validation) -> None:
-        verdict = validation.verdict
-        failing = frozenset(validation.fail_to_pass)
-        if verdict is Verdict.VALID and (
-            self._is_duplicate(candidate, failing) or not self._matters(candidate, failing)
-        ):
+    def _decide(self, candidate: Candidate, tried: _Tried) -> None:
+        verdict, instance = tried.validation.verdict, tried.instance
+        failing = frozenset(tried.validation.fail_to_pass)
+        if verdict is Verdict.VALID and (instance is None or self._is_duplicate(candidate, failing)):
             verdict = Verdict.DUPLICATE
+        elif instance is not None and tried.complaint:
+            verdict = Verdict.NOT_GRADABLE
+            self.rejected[instance.id] = tried.complaint
         self.verdicts[verdict] += 1
         self._options.on_progress(
             f"{self._package.name}: {verdict.value} ({', '.join(item.operator for item in candidate.mutations)}); "
             f"{len(self.instances) + (verdict is Verdict.VALID)} instances"
         )
-        if verdict is Verdict.VALID:
-            self._keep(candidate, validation, failing)
+        if verdict is Verdict.VALID and instance is not None:
+            self._taken.add(candidate.families)
+            if len(candidate.located) == 1:
+                self.valid[candidate.located[0]] = failing
+            self.instances.append(instance)
 
     def _is_duplicate(self, candidate: Candidate, failing: frozenset[str]) -> bool:
         effect = (failing, *((path, item.line, item.last_line) for path, item in candidate.located))
@@ -157,22 +182,20 @@ class _Maker:
     def _matters(self, candidate: Candidate, failing: frozenset[str]) -> bool:
         return len(candidate.located) == 1 or every_bug_matters(candidate, self.valid, failing)
 
-    def _keep(self, candidate: Candidate, validation: Validation, failing: frozenset[str]) -> None:
-        self._taken.add(candidate.families)
-        if len(candidate.located) == 1:
-            self.valid[candidate.located[0]] = failing
+    def _instance(self, candidate: Candidate, validation: Validation) -> Instance:
+        single = len(candidate.located) == 1
         instance = make_instance(
             self._package,
             candidate,
             validation,
             self._baseline,
-            alone=[self.valid[item] for item in candidate.located],
+            alone=[validation.fail_to_pass] if single else [self.valid[item] for item in candidate.located],
             hide_tests=self._options.hide_tests,
             archive=self._archive,
             seed=str(self._options.seed),
         )
         check_patches(self._package.files, instance)
-        self.instances.append(instance)
+        return instance
 
 
 def check_patches(original: Mapping[str, bytes], instance: Instance) -> None:

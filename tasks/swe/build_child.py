@@ -5,35 +5,88 @@ Started as `python -P build_child.py FD REQUEST`; writes one JSON object a line 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 MAX_TEXT = 600
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+_CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink")
+_TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+def processor_time() -> float:
+    """Return the seconds that this process and its children have computed."""
+    return sum(os.times()[:4])
+
+
+class Clock:
+    """Lets the clocks leap ahead whenever they are read, as on a machine with other things to do.
+
+    Leaps are of 1, 10, 100, 1000 seconds, and so on from the start, so that neither bounds on how long something takes
+    nor comparisons of that with something else hold. What only waits is as ever.
+
+    Args:
+        first: Which leap comes first.
+    """
+
+    def __init__(self, first: int):
+        self._leaps = itertools.islice(itertools.cycle((1, 10, 100, 1000)), first, None)
+        self._ahead = 0
+
+    def install(self) -> None:
+        """Replace the functions of the module `time`."""
+        for name in _CLOCKS:
+            for clock, unit in ((name, 1), (f"{name}_ns", 1_000_000_000)):
+                setattr(time, clock, self._leaping(getattr(time, clock), unit))
+
+    def _leaping(self, clock: Callable[[], Any], unit: int) -> Callable[[], Any]:
+        def read() -> Any:
+            self._ahead += next(self._leaps)
+            return clock() + self._ahead * unit
+
+        return read
 
 
 class Reporter:
-    """A pytest plugin that tells what became of each test, why it failed, and which functions it ran."""
+    """A pytest plugin that tells what became of each test, why it failed, which functions it ran, what it wrote."""
 
-    def __init__(self, descriptor: int, root: str, trace: bool):
+    def __init__(self, descriptor: int, root: str, *, trace: bool, backwards: bool):
         self._file = os.fdopen(descriptor, "w", encoding="utf-8", buffering=1)
         self._root = root.rstrip("/") + "/"
-        self._trace = trace
+        self._trace, self._backwards = trace, backwards
+        self._wrote: str = ""
+        self._used = processor_time()
         self._status: dict[str, str] = {}
         self._compared: tuple[str, str, str] | None = None
         self._seen: set[Any] = set()
 
     def start(self) -> None:
-        """Begin to note functions that are run."""
+        """Begin to note functions that are run and files that are written."""
         if self._trace:
+            sys.addaudithook(self._audited)
             threading.settrace(self._called)
             sys.settrace(self._called)
 
     def _called(self, frame: Any, event: str, argument: Any) -> None:
         self._seen.add(frame.f_code)
+
+    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            paths = arguments[:1] if arguments[2] & _TO_WRITE else ()
+        elif event in _CHANGES and arguments[-1] < 0:  # else relative to an open folder, as temporary ones are cleared
+            paths = arguments[:2]
+        else:
+            return
+        for path in (os.path.abspath(os.fsdecode(each)) for each in paths if isinstance(each, str | bytes)):
+            if path.startswith(self._root) and "__pycache__" not in path:
+                self._wrote = path[len(self._root) :]
 
     def _send(self, **values: Any) -> None:
         self._file.write(json.dumps(values) + "\n")
@@ -50,8 +103,14 @@ class Reporter:
         if report.failed:
             self._send(uncollected=report.nodeid, text=str(report.longrepr)[-MAX_TEXT:])
 
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Put the tests in the order that is wanted."""
+        if self._backwards:
+            items.reverse()
+
     def pytest_collection_finish(self, session: Any) -> None:
         """Tell what functions were run by importing."""
+        self._wrote = ""
         if self._trace:
             self._send_functions("")
 
@@ -101,7 +160,10 @@ class Reporter:
         if report.when == "teardown":
             if self._trace:
                 self._send_functions(test)
-            self._send(test=test, status=self._status.pop(test, "error"), duration=round(report.duration, 4))
+            status = self._status.pop(test, "error")
+            before, self._used = self._used, processor_time()
+            self._send(test=test, status=status, took=round(self._used - before, 2), wrote=self._wrote)
+            self._wrote = ""
 
     def finish(self, code: int) -> None:
         """Tell that the run came to its end."""
@@ -150,8 +212,10 @@ def main() -> int:
 
     import pytest
 
-    reporter = Reporter(descriptor, root, request["trace"])
+    reporter = Reporter(descriptor, root, trace=request["trace"], backwards=request["backwards"])
     reporter.start()
+    if request["leap"] is not None:
+        Clock(request["leap"]).install()
     code = int(pytest.main([*arguments, *request["tests"]], plugins=[reporter]))
     reporter.finish(code)
     return code

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentgym.tasks.swe.build import BuildOptions, build, build_all
+from agentgym.tasks.swe.build_check import GradingCheck
 from agentgym.tasks.swe.build_report import PackageReport, summary
 from agentgym.tasks.swe.build_runner import SubprocessRunner, TestRunner
 from agentgym.tasks.swe.bundled import BUNDLED, REPOSITORIES, repository_names, write_bundled
@@ -39,7 +40,13 @@ def run_build(request: BuildRequest, tell: Callable[[str], None] = lambda line: 
         request: What to make.
         tell: Called with lines for people.
     """
-    options = BuildOptions(seed=request.seed, workers=request.workers, hide_tests=request.hide_tests, on_progress=tell)
+    options = BuildOptions(
+        seed=request.seed,
+        workers=request.workers,
+        hide_tests=request.hide_tests,
+        check=GradingCheck(allow_weak=request.trusted),
+        on_progress=tell,
+    )
     return build_all(request.sources, request.out, _runner(request.trusted), count=request.count, options=options)
 
 

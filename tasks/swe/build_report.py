@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentgym.tasks.swe.build_steady import Unfit
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.validation import Verdict
 
@@ -18,11 +19,16 @@ class PackageReport:
     package: str
     version: str = ""
     tests: int = 0
-    """Stable tests."""
-    dropped_tests: int = 0
+    """Tests that can be relied on."""
+    dropped: Counter[Unfit] = field(default_factory=Counter)
+    """The other tests, by reason."""
+    missing_modules: tuple[str, ...] = ()
+    """Modules that tests could not import: with them there may be more tests."""
     sites: int = 0
     """Places where a bug could be put into code that some test runs."""
     verdicts: Counter[Verdict] = field(default_factory=Counter)
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    """Instances that were made but cannot be graded, and why."""
     instances: tuple[Instance, ...] = ()
     minutes: float = 0.0
     error: str = ""
@@ -35,11 +41,13 @@ class PackageReport:
             "package": self.package,
             "version": self.version,
             "tests": self.tests,
-            "dropped_tests": self.dropped_tests,
+            "dropped_tests": {reason.value: self.dropped[reason] for reason in Unfit if self.dropped[reason]},
+            "missing_modules": list(self.missing_modules),
             "sites": self.sites,
             "tried": tried,
             "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
             "yield": round(self.verdicts[Verdict.VALID] / tried, 3) if tried else 0.0,
+            "rejected": dict(self.rejected),
             "instances": len(self.instances),
             "operators": dict(sorted(_operators(self.instances).items())),
             "difficulties": dict(sorted(_difficulties(self.instances).items())),

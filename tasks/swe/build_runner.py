@@ -32,6 +32,25 @@ class RunError(StrEnum):
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """What may be otherwise in each run, and what no test should depend on."""
+
+    hash_seed: int = 0
+    """Python's own: the order of sets of strings comes from it."""
+    backwards: bool = False
+    """Run the tests in the reverse of their order."""
+    leap: int | None = None
+    """Let the clocks leap ahead whenever they are read; the number of the leap to begin with."""
+
+    def request(self) -> dict[str, Any]:
+        """Return what `build_child` has to know of them; the rest is the interpreter's environment."""
+        return {"backwards": self.backwards, "leap": self.leap}
+
+
+USUAL = Conditions()
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why one test failed."""
 
@@ -59,6 +78,10 @@ class TestOutcome:
     failures: Mapping[str, Failure] = field(default_factory=dict)
     ran: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     """With `trace`: test id to the (path, qualified name) of the functions it ran; those run on import under ``""``."""
+    durations: Mapping[str, float] = field(default_factory=dict)
+    """Test id to the seconds of processor time that it took."""
+    wrote: Mapping[str, str] = field(default_factory=dict)
+    """With `trace`: tests that changed the tree, and a path that they changed."""
 
     @property
     def failing(self) -> frozenset[str]:
@@ -83,6 +106,7 @@ class TestRunner(Protocol):
         timeout_s: float = 60.0,
         max_failures: int | None = None,
         trace: bool = False,
+        conditions: Conditions = USUAL,
     ) -> TestOutcome:
         """Run tests (files or ids, in this order) and tell what became of each.
 
@@ -92,7 +116,8 @@ class TestRunner(Protocol):
             python_path: What is imported from, relative to the root.
             timeout_s: After this the run is ended and its error is `timeout`.
             max_failures: The run may stop after so many failures.
-            trace: Report which functions each test ran. A runner may ignore this.
+            trace: Report which functions each test ran and what it wrote. A runner may ignore this.
+            conditions: What may be otherwise in each run.
         """
         ...
 
@@ -121,6 +146,7 @@ class SubprocessRunner:
         timeout_s: float = 60.0,
         max_failures: int | None = None,
         trace: bool = False,
+        conditions: Conditions = USUAL,
     ) -> TestOutcome:
         """Run tests; see `TestRunner`."""
         with tempfile.TemporaryDirectory(prefix="agentgym-build-") as folder:
@@ -128,18 +154,20 @@ class SubprocessRunner:
             write_tree(root, tree)
             request = {
                 "root": str(root), "tests": list(tests), "python_path": list(python_path), "trace": trace,
-                "max_failures": max_failures or 0, "memory_mb": self._memory_mb,
+                "max_failures": max_failures or 0, "memory_mb": self._memory_mb, **conditions.request(),
             }  # fmt: skip
             started = time.monotonic()
-            lines, complete, printed = self._run(request, folder, timeout_s)
+            lines, complete, printed = self._run(request, folder, timeout_s, conditions.hash_seed)
             return outcome_of(lines, complete, printed, time.monotonic() - started)
 
-    def _run(self, request: dict[str, Any], folder: str, timeout_s: float) -> tuple[list[str], bool, str]:
+    def _run(
+        self, request: dict[str, Any], folder: str, timeout_s: float, hash_seed: int
+    ) -> tuple[list[str], bool, str]:
         """Return the records, whether the process ended by itself, and the end of what it printed."""
         read_end, write_end = os.pipe()
         printed = Path(folder, "printed")
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8",
-                       "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+                       "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": str(hash_seed)}  # fmt: skip
         command = [self._python, "-P", str(_CHILD), str(write_end), json.dumps(request)]
         records: list[bytes] = []
         try:
@@ -190,6 +218,8 @@ def outcome_of(lines: list[str], complete: bool, printed: str, duration_s: float
     statuses: dict[str, str] = {}
     failures: dict[str, Failure] = {}
     ran: dict[str, frozenset[tuple[str, str]]] = {}
+    durations: dict[str, float] = {}
+    wrote: dict[str, str] = {}
     error: RunError | None = RunError.CRASH
     uncollected = ""
     for line in lines:
@@ -198,7 +228,10 @@ def outcome_of(lines: list[str], complete: bool, printed: str, duration_s: float
         except json.JSONDecodeError:
             break  # cut off when the process was ended
         if "test" in record:
-            statuses[record["test"]] = record["status"]
+            test = record["test"]
+            statuses[test], durations[test] = record["status"], record["took"]
+            if record["wrote"]:
+                wrote[test] = record["wrote"]
         elif "failed" in record:
             failures.setdefault(record["failed"], _failure(record))
         elif "ran" in record:
@@ -210,7 +243,8 @@ def outcome_of(lines: list[str], complete: bool, printed: str, duration_s: float
             error = None if record["exit"] in (0, 1, 2) and statuses else RunError.COLLECTION
     if not complete:
         error = RunError.TIMEOUT
-    return TestOutcome(statuses, error, uncollected or (printed if error else ""), duration_s, failures, ran)
+    detail = uncollected or (printed if error else "")
+    return TestOutcome(statuses, error, detail, duration_s, failures, ran, durations, wrote)
 
 
 def _failure(record: Mapping[str, Any]) -> Failure:

@@ -10,6 +10,9 @@ import re
 import tarfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
+from contextlib import suppress
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
@@ -24,6 +27,8 @@ _LEFT_OUT = {"__pycache__", ".git", ".hg", ".svn", ".tox", ".nox", ".venv", "ven
 _NO_LIBRARY = {"test", "tests", "testing", "doc", "docs", "example", "examples", "script", "scripts", "benchmark",
                "benchmarks", "bench", "ci", "tools", "misc", "extras", "setup", "conftest", "noxfile", "tasks",
                "fabfile", "version", "_version", "__main__", "build", "dist"}  # fmt: skip
+_SETTINGS = {"pytest.ini": "pytest", ".pytest.ini": "pytest", "tox.ini": "pytest", "setup.cfg": "tool:pytest"}
+"""Files with settings of pytest, beside `pyproject.toml`, and the section that they stand in."""
 _NO_TESTS = {"doc", "docs", "example", "examples", "benchmark", "benchmarks", "bench"}
 
 
@@ -67,10 +72,8 @@ def read_package(path: str | Path) -> Package:
         raise UsageError(f"{str(path)!r}: found no package or module at the top or under 'src'")
     if not tests:
         raise UsageError(f"{str(path)!r}: found no test files (test_*.py or *_test.py)")
-    folders = _helper_folders(files, tests)
-    return Package(
-        name, version, files, (*python_path, *(item for item in folders if item not in python_path)), modules, tests
-    )
+    folders = (*python_path, *_configured_path(files), *_helper_folders(files, tests))
+    return Package(name, version, files, tuple(dict.fromkeys(folders)), modules, tests)
 
 
 def read_tree(path: str | Path) -> dict[str, bytes]:
@@ -180,10 +183,28 @@ def _is_library_top(top: str, prefix: str, files: Mapping[str, bytes]) -> bool:
     return f"{prefix}{top}/__init__.py" in files
 
 
+def _configured_path(files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return the folders that the package's settings of pytest name as `pythonpath`."""
+    told: object = ()
+    try:
+        project = tomllib.loads(files.get("pyproject.toml", b"").decode("utf-8", "replace"))
+        told = project.get("tool", {}).get("pytest", {}).get("ini_options", {}).get("pythonpath", ())
+    except (tomllib.TOMLDecodeError, AttributeError):
+        told = ()
+    for name, section in _SETTINGS.items():
+        parser = ConfigParser(interpolation=None, strict=False)
+        with suppress(ConfigParserError):
+            parser.read_string(files.get(name, b"").decode("utf-8", "replace"))
+            told = told or parser.get(section, "pythonpath", fallback="")
+    entries = told.split() if isinstance(told, str) else told if isinstance(told, list) else ()
+    paths = (PurePosixPath(str(entry)).as_posix() for entry in entries)
+    return tuple(path for path in paths if path == "." or any(name.startswith(f"{path}/") for name in files))
+
+
 def _helper_folders(files: Mapping[str, bytes], tests: Iterable[str]) -> tuple[str, ...]:
-    """Return the folders of tests that import modules lying beside them by their bare names."""
+    """Return the folders whose tests or `conftest.py` import modules lying beside them by their bare names."""
     found: dict[str, None] = {}
-    for test in tests:
+    for test in (*tests, *(name for name in files if PurePosixPath(name).name == "conftest.py")):
         folder = str(PurePosixPath(test).parent)
         beside = {
             PurePosixPath(name).stem

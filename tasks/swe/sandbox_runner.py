@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from agentgym.tasks.swe.build_runner import TestOutcome, outcome_of
+from agentgym.tasks.swe.build_runner import USUAL, Conditions, TestOutcome, outcome_of
 from agentgym.tasks.swe.pytest_folder import pytest_folder
-from agentgym.tools.sandbox import Ended, Limits, SandboxSpec, open_sandbox
+from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox, SandboxSpec, open_sandbox
 
 LIMITS = Limits(wall_s=120.0, cpu_s=120.0, memory_mb=4096, total_memory_mb=4096, reply_bytes=256_000_000)
 
@@ -21,6 +21,8 @@ PRELOADED = (
     *(f"_pytest.{name}" for name in ("skipping", "stepwise", "terminal", "tmpdir", "unittest", "warnings")),
 )
 """What a run of tests would import anyway, and every run anew."""
+_PATIENCE = 4
+"""A run may take so many times its processor time, for a busy machine must not decide what a bug is worth."""
 _WORKDIRS = ("/work", "/repository")
 
 _BEFORE = """\
@@ -61,24 +63,34 @@ class SandboxRunner:
         timeout_s: float = 60.0,
         max_failures: int | None = None,
         trace: bool = False,
+        conditions: Conditions = USUAL,
     ) -> TestOutcome:
         """Run tests; see `TestRunner`."""
         folder = pytest_folder()
         request = {
             "child": _child(), "pytest": str(folder), "tests": list(tests), "python_path": list(python_path),
             "trace": trace, "max_failures": max_failures or 0, "memory_mb": self._limits.memory_mb,
+            **conditions.request(),
         }  # fmt: skip
-        limits = self._limits.but(wall_s=timeout_s, cpu_s=timeout_s)
+        limits = self._limits.but(wall_s=_PATIENCE * timeout_s, cpu_s=timeout_s)
         with open_sandbox(
             spec_with_pytest(self._limits), backend=self._backend, allow_weak=self._allow_weak
         ) as sandbox:
             sandbox.upload(tree)
             started = time.monotonic()
-            result = sandbox.exec(code=_BEFORE, stdin=json.dumps(request).encode(), limits=limits)
+            result = _executed(sandbox, json.dumps(request).encode(), limits, conditions.hash_seed)
             took = time.monotonic() - started
         lines = result.reply.decode("utf-8", "replace").splitlines()
         complete = result.ended not in (Ended.TIMEOUT, Ended.CPU)
         return outcome_of(lines, complete, f"{result.out}\n{result.err}"[-2000:], took)
+
+
+def _executed(sandbox: Sandbox, request: bytes, limits: Limits, hash_seed: int) -> Result:
+    if hash_seed == USUAL.hash_seed:
+        return sandbox.exec(code=_BEFORE, stdin=request, limits=limits)
+    # The seed of the interpreter that a sandbox holds ready is fixed; another one has to be started.
+    environment = {"PYTHONHASHSEED": str(hash_seed)}
+    return sandbox.exec(["python3", "-P", "-s", "-S", "-c", _BEFORE], stdin=request, limits=limits, env=environment)
 
 
 def spec_with_pytest(limits: Limits) -> SandboxSpec:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 
 from agentgym.errors import UsageError
-from agentgym.tasks.swe.build_runner import RunError, TestOutcome, TestRunner
+from agentgym.tasks.swe.build_runner import USUAL, Conditions, RunError, TestOutcome, TestRunner
 from agentgym.tasks.swe.build_source import Package
+from agentgym.tasks.swe.build_steady import DISTURBED, Unfit, missing_modules, unfit_tests
 
 MAX_SHARE = 0.3
 """A bug that breaks more than this share of the tests is too plain to be a task."""
+OTHER_HASHES = Conditions(hash_seed=len(DISTURBED) + 1)
+"""A bug must break the same tests here."""
 _QUICK_S = 3.0
 """A suite that takes less is not worth running in two parts."""
 
@@ -28,6 +32,8 @@ class Verdict(StrEnum):
     CRASH = "crash"
     FLAKY = "flaky"
     DUPLICATE = "duplicate"
+    NOT_GRADABLE = "not gradable"
+    """The tests do not tell its solution from the bug once they are run as at grading."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +42,13 @@ class Baseline:
 
     passing: tuple[str, ...]
     """Tests that passed every time."""
-    dropped: Mapping[str, str]
-    """Tests that failed, were skipped or were not stable, and how."""
+    dropped: Mapping[str, Unfit]
+    """The other tests, and why they are of no use."""
     covering: Mapping[tuple[str, str], tuple[str, ...]]
     """(path, qualified name) of a function to the tests that ran it; empty if the runner cannot tell."""
     duration_s: float
-    detail: str = ""
+    missing_modules: tuple[str, ...] = ()
+    """Modules that tests could not import."""
 
     @property
     def limit(self) -> int:
@@ -77,40 +84,45 @@ def file_of(test: str) -> str:
 
 
 def measure_baseline(package: Package, run_tests: TestRunner, *, timeout_s: float = 300.0) -> Baseline:
-    """Run a package's tests twice and keep those that pass both times. Raises `UsageError` if none does."""
+    """Run a package's tests again and again and keep those that can be relied on.
+
+    Raises:
+        UsageError: There is no such test.
+    """
     first = run_tests(
         package.files, package.test_files, python_path=package.python_path, timeout_s=timeout_s, trace=True
     )
     if first.error is RunError.TIMEOUT:
         raise UsageError(f"the tests of {package.name!r} take more than {timeout_s:g} s")
+    lacking = missing_modules(first.detail)
     files = [path for path in package.test_files if any(file_of(test) == path for test in first.statuses)]
-    second = run_tests(package.files, files, python_path=package.python_path, timeout_s=timeout_s)
-    renamed = _renamed(first, second)
-    stable = {test for test in first.passing & second.passing if _function(test) not in renamed}
-    passing = tuple(test for test in first.statuses if test in stable)
+    if not files:
+        told = f"modules that were not found: {', '.join(lacking)}; " if lacking else ""
+        raise UsageError(f"no test of {package.name!r} can be run: {told}{first.detail[-500:]}")
+
+    def again(conditions: Conditions) -> TestOutcome:
+        return run_tests(
+            package.files, files, python_path=package.python_path, timeout_s=timeout_s, conditions=conditions
+        )
+
+    second = again(USUAL)
+    # All at once, so that they disturb each other.
+    with ThreadPoolExecutor(len(DISTURBED)) as pool:
+        others = list(pool.map(again, DISTURBED))
+    unfit = unfit_tests(first, second, others)
+    passing = tuple(test for test in first.statuses if test not in unfit)
     if not passing:
-        raise UsageError(f"no test of {package.name!r} passes: {(first.detail or second.detail)[-500:]}")
-    dropped = {
-        test: f"{status}, {second.statuses.get(test, 'missing')}"
-        for test, status in first.statuses.items()
-        if test not in stable
-    }
+        raise UsageError(f"no test of {package.name!r} can be relied on: {dict(list(unfit.items())[:5])}")
+    return Baseline(passing, unfit, _covering(first, unfit), second.duration_s, lacking)
+
+
+def _covering(first: TestOutcome, unfit: Collection[str]) -> dict[tuple[str, str], tuple[str, ...]]:
     covering: dict[tuple[str, str], list[str]] = {}
     for test, places in sorted(first.ran.items()):
-        if test in stable or test == "":
+        if test not in unfit:
             for place in places:
                 covering.setdefault(place, []).append(test)
-    covered = {place: tuple(tests) for place, tests in covering.items()}
-    return Baseline(passing, dropped, covered, second.duration_s, first.detail)
-
-
-def _function(test: str) -> str:
-    return test.partition("[")[0]
-
-
-def _renamed(first: TestOutcome, second: TestOutcome) -> frozenset[str]:
-    """Test functions with other parameters in each run: what one id stands for is then left to chance."""
-    return frozenset(_function(test) for test in {*first.statuses} ^ {*second.statuses})
+    return {place: tuple(tests) for place, tests in covering.items()}
 
 
 def validate(
@@ -133,8 +145,15 @@ def validate(
     timeout_s = 5 * baseline.duration_s + 10
     stop_after = baseline.limit + 1 + len(baseline.dropped)
 
-    def run(files: Sequence[str]) -> TestOutcome:
-        return run_tests(tree, files, python_path=package.python_path, timeout_s=timeout_s, max_failures=stop_after)
+    def run(files: Sequence[str], conditions: Conditions = USUAL) -> TestOutcome:
+        return run_tests(
+            tree,
+            files,
+            python_path=package.python_path,
+            timeout_s=timeout_s,
+            max_failures=stop_after,
+            conditions=conditions,
+        )
 
     relevant = tuple(dict.fromkeys(file_of(test) for test in baseline.tests_for(places)))
     if baseline.duration_s > _QUICK_S and len(relevant) < len(ordered):
@@ -146,9 +165,10 @@ def validate(
     verdict = _judge(outcome, baseline)
     if verdict is not Verdict.VALID:
         return Validation(verdict, outcome=outcome)
-    again = run(ordered)
     failing = _broken(outcome, baseline)
-    if _judge(again, baseline) is not Verdict.VALID or _broken(again, baseline) != failing:
+    decisive = tuple(dict.fromkeys(map(file_of, failing)))
+    again = run([path for path in ordered if path in decisive], OTHER_HASHES)
+    if _judge(again, baseline, only=decisive) is not Verdict.VALID or _broken(again, baseline) != failing:
         return Validation(Verdict.FLAKY, outcome=outcome)
     return Validation(
         Verdict.VALID,
