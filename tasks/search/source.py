@@ -119,7 +119,11 @@ class SearchTasks:
             split=split,
             prompt=prompt,
             difficulty=choice.level,
-            data={"corpus": {"world": number, "split": split, "seed": self._seed, "passages": self._passages}},
+            data={
+                "corpus": {"world": number, "split": split, "seed": self._seed, "passages": self._passages},
+                # Questions that give choices name the right one too.
+                "named": [str(word) for word in draft.words.values()],
+            },
             gold=gold_of(choice.name, draft, scene.hops, needs_search=choice.feature is not Feature.NO_SEARCH),
             tags=(choice.name, f"L{choice.level}", choice.feature.value, f"hops_{len(scene.hops)}"),
         )
