@@ -1,0 +1,73 @@
+"""The peer's side of `web_steps_vs_browsergym`, run by the Python that has `browsergym-miniwob`.
+
+Knows nothing of agentgym. Reads one JSON request from standard input and prints one JSON answer. The policy reads what
+an agent would: the goal and BrowserGym's own text of the accessibility tree. Writing that text is not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
+
+TUNED = {"slow_mo": 0, "pre_observation_delay": 0.0}
+
+
+def bid(tree: str, role: str, name: str | None = None) -> str:
+    """Return the id of an element that the text of an accessibility tree shows."""
+    for found, kind, called in re.findall(r"^\s*\[(\w+)\] (\w+) '([^']*)'", tree, re.MULTILINE):
+        if kind == role and name in (None, called):
+            return found
+    raise SystemExit(f"no {role} {name!r} in:\n{tree}")
+
+
+def chosen(page: str, goal: str, tree: str) -> Iterator[tuple[str, str]]:
+    """Yield what solves a page: the element to act on, and the action."""
+    if page == "click-test":
+        button = bid(tree, "button")
+    elif page == "click-button":
+        button = bid(tree, "button", re.findall(r'"(.+)" button', goal)[0])
+    else:
+        field, button = bid(tree, "textbox"), bid(tree, "button", "Submit")
+        (text,) = re.findall(r'"(.*)"', goal)
+        yield field, f"fill({field!r}, {text!r})"
+    yield button, f"click('{button}')"
+
+
+def played(env: Any, request: dict[str, Any], seed: int) -> dict[str, Any]:
+    from browsergym.utils.obs import flatten_axtree_to_str  # pyright: ignore[reportMissingImports]
+
+    began = time.perf_counter()
+    observation, _ = env.reset(seed=seed)
+    reset_s = time.perf_counter() - began
+    steps, failed, ended, reward = [], 0, False, 0.0
+    tree = flatten_axtree_to_str(observation["axtree_object"])
+    for element, act in chosen(request["page"], observation["goal"], tree):
+        for action in [f"hover('{element}')"] * request["hovers"] + [act]:
+            started = time.perf_counter()
+            observation, reward, ended, _, _ = env.step(action)
+            steps.append([time.perf_counter() - started, ended])
+            failed += bool(observation["last_action_error"])
+    seconds = time.perf_counter() - began
+    return {"reset_s": reset_s, "steps": steps, "seconds": seconds, "reward": reward, "failed": failed}
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    import browsergym.miniwob  # noqa: F401  # pyright: ignore[reportMissingImports]
+    import gymnasium
+
+    env = gymnasium.make(f"browsergym/miniwob.{request['page']}", **(TUNED if request["tuned"] else {}))
+    played(env, request, 0)
+    episodes = [played(env, request, 1 + seed) for seed in range(request["episodes"])]
+    env.close()
+    versions = {name: metadata.version(name) for name in ("browsergym-miniwob", "playwright")}
+    print(json.dumps({"episodes": episodes, "versions": versions}))
+
+
+if __name__ == "__main__":
+    main()
