@@ -241,3 +241,28 @@ def test_limits_must_be_positive() -> None:
 def test_a_readable_folder_within_the_workspace_is_refused_at_once():
     with pytest.raises(UsageError, match="lies where sandboxes have their workspace"):
         SandboxSpec(readable=(Path("/work/library"),))
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_runs_and_their_forks_differ_in_what_they_draw(tier: Tier) -> None:
+    code = "import os, random\nif os.fork(): os.wait()\nprint(random.random(), flush=True)"
+    with open_on(tier) as sandbox:
+        drawn = [line for _ in range(2) for line in sandbox.exec(code=code).out.split()]
+    assert len(set(drawn)) == 4
+
+
+@pytest.mark.parametrize("tier", LOCAL)
+def test_a_run_has_the_threads_of_a_new_process(tier: Tier) -> None:
+    code = (
+        "import os, threading\n"
+        "print(threading.main_thread().native_id == threading.get_native_id(), threading.active_count())\n"
+        "threading.Thread(target=lambda: print('done')).start()\n"
+    )
+    with open_on(tier) as sandbox:
+        assert sandbox.exec(code=code).out == "True 1\ndone\n"
+
+
+def test_what_preloaded_modules_do_after_a_fork_is_done_in_runs() -> None:
+    code = "import os, logging\nlogging.warning('a')\nif os.fork() == 0: logging.warning('b')\nelse: os.wait()"
+    with open_on(Tier.NAMESPACES, SandboxSpec(preload=("logging",))) as sandbox:
+        assert sandbox.exec(code=code).err == "WARNING:root:a\nWARNING:root:b\n"

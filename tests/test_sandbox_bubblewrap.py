@@ -201,3 +201,12 @@ def test_it_works_for_an_ordinary_user_too():
     program = f"import os; os.setgroups([]); os.setgid(61234); os.setuid(61234); exec({code!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert "61234" in done.stdout, done.stderr
+
+
+def test_sets_print_in_the_same_order_in_every_sandbox():
+    code = "print({str(n) for n in range(50)})"
+    outs = set()
+    for _ in range(2):
+        with open_sandbox(backend="bubblewrap") as made:
+            outs |= {made.exec(code=code).stdout, made.exec(["python", "-c", code]).stdout}
+    assert len(outs) == 1

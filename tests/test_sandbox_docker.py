@@ -27,6 +27,7 @@ from agentgym.tools.sandbox import (
     open_sandbox,
 )
 from agentgym.tools.sandbox.containers.backend import DockerBackend
+from agentgym.tools.sandbox.containers.container import reading
 from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.images import image_from_rootfs
@@ -155,6 +156,24 @@ def test_a_workspace_must_have_a_place_of_its_own(workdir: str):
 def test_a_user_is_given_as_two_numbers(user: str):
     with pytest.raises(UsageError, match="two numbers"):
         Hardening(user=user)
+
+
+def test_programs_in_containers_hash_alike_and_see_no_variables_of_the_image(tmp_path: Path):
+    (tmp_path / "json.py").write_text("raise SystemExit('the image had its way')")
+    program = b"import json, sys; print(hash('x'), sys.flags.no_user_site, '' in sys.path)"
+    told = {
+        subprocess.run(
+            [sys.executable, *reading(len(program))],
+            input=program,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(tmp_path)},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
+    assert told.pop().endswith(b" 1 False\n")
 
 
 def test_what_weakens_the_walls_is_declared():

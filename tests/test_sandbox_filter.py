@@ -18,9 +18,11 @@ LIBRARY_CALLS = {
 """read, write, mmap, clone, (fork,) execve, wait4, exit_group, openat, pidfd_open."""
 
 
-def decide(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
+def decide(
+    machine: str, number: int, *arguments: int, architecture: int | None = None, part: seccomp.Part = seccomp.Part.ALL
+) -> int:
     """Return what the filter says about a system call."""
-    code = seccomp.program(machine)
+    code = seccomp.program(machine, part)
     program = [struct.unpack_from("HBBI", code, at) for at in range(0, len(code), 8)]
     own = syscalls.ARCHITECTURES[machine][1]
     data = struct.pack("IIQ6Q", number, architecture or own, 0, *arguments, *[0] * (6 - len(arguments)))
@@ -78,3 +80,21 @@ def test_unknown_calls_and_other_architectures_are_refused(machine: str) -> None
 def test_other_machines_are_told_that_there_is_no_filter_for_them() -> None:
     with pytest.raises(OSError, match="no filter of system calls for the machine 'riscv64'"):
         seccomp.program("riscv64")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_filters_before_and_after_building_refuse_together_what_the_whole_one_does(machine: str) -> None:
+    for number in range(syscalls.HIGHEST_KNOWN + 2):
+        for argument in (0, 1, 2, 0x10000000):
+            whole, *parts = (decide(machine, number, argument, argument, part=part) for part in seccomp.Part)
+            assert whole == min(parts), (number, argument)  # the kernel takes the strictest, which is the smallest
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_filter_of_a_zygote_leaves_it_what_building_takes_and_no_more(machine: str) -> None:
+    left = {"mount", "umount2", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"}
+    for name in syscalls.NUMBERS:
+        number = syscalls.number(name, machine)
+        if number is not None and decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF) != ALLOW:
+            said = decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF, part=seccomp.Part.BEFORE)
+            assert (said == ALLOW) == (name in left), name

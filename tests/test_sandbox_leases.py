@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,9 @@ import pytest
 import uvicorn
 
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.leases import Full, Leases, NoSuchLease
+from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.protection import Threat, not_held
 from agentgym.tools.sandbox.serve import Offer, Serving, listen, make_app
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
@@ -243,3 +246,23 @@ def test_a_stopping_server_closes_all_sandboxes(server: Callable[..., Server]):
 def test_an_address_that_cannot_be_listened_on_is_told():
     with listen("127.0.0.1", 0) as taken, pytest.raises(UsageError, match="choose another"):
         listen("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(("name", "value"), [("wall_s", 61), ("disk_mb", 1_000_000), ("cpu_s", float("inf"))])
+def test_more_than_the_server_gives_is_refused_by_name(server: Callable[..., Server], name: str, value: float):
+    running = server(limits=Limits(wall_s=60))
+    answer = running.client.post(
+        "/sandboxes", content=json.dumps({"limits": {name: value}}).replace("Infinity", "1e999")
+    )
+    assert answer.status_code == 400
+    assert f"limits.{name}=" in answer.text
+    assert f"above {getattr(Limits(wall_s=60), name)!r}" in answer.text
+    assert running.made == []
+
+
+def test_a_run_may_not_ask_for_more_than_the_server_gives_either(server: Callable[..., Server]):
+    running = server(limits=Limits(wall_s=60))
+    name = opened(running)
+    for wall_s, status in ((60, 200), (61, 400), (float("nan"), 400), ("long", 400)):
+        frame = wire.encode({"op": "exec", "limits": {"wall_s": wall_s}}, [b"code"])
+        assert running.client.post(f"/sandboxes/{name}/frames", content=frame).status_code == status

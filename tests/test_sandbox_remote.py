@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -228,3 +229,21 @@ def test_the_token_file_is_written_once_for_the_owner_alone(server: Server):
     assert server.token_file.stat().st_mode & 0o777 == 0o600
     assert len(server.token) >= 32
     assert server.token not in " ".join(server.said)
+
+
+def test_the_client_keeps_a_handful_of_idle_connections(server: Server):
+    made = RemoteBackend(server.url, server.token)
+    with ThreadPoolExecutor(8) as threads:
+        sandboxes = list(threads.map(lambda _: opened(made), range(8)))
+        assert all(threads.map(lambda sandbox: sandbox.health(), sandboxes))
+    port = int(server.url.rpartition(":")[2])
+    assert 0 < connections_to(port) <= 4
+    for sandbox in sandboxes:
+        sandbox.close()
+    made.close()
+
+
+def connections_to(port: int) -> int:
+    """Return how many connections of this machine to a port are established, counted at the client's end."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)

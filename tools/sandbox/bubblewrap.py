@@ -37,7 +37,8 @@ _PROTECTIONS: Mapping[Threat, Protection] = {
 }
 _ENTRY = "\nfrom agentgym.tools.sandbox.agent.contained import main\nmain({fd}, {fd})\n"
 _END_S = 5.0
-_READ_PROGRAM = "import sys; exec(sys.stdin.buffer.read())"
+_RUN_STDIN = ("-s", "-c", "import sys; sys.path.remove(''); exec(sys.stdin.buffer.read())")
+"""Not with `-I`, which would ignore the seed of hashes; its environment has nothing else."""
 
 
 class BubblewrapBackend:
@@ -126,7 +127,7 @@ class _Running:
         self._lock = threading.Lock()
         with user.description() as described:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(  # pyright: ignore[reportAttributeAccessIssue]
-                [*command(spec, seen, python, described.fileno()), python, "-I", "-c", _READ_PROGRAM],
+                [*command(spec, seen, python, described.fileno()), python, *_RUN_STDIN],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from agentgym.errors import InfrastructureError
 from agentgym.tools.sandbox import users
+from agentgym.tools.sandbox.interpreter import HASH_SEED
 from agentgym.tools.sandbox.spec import SandboxSpec
 from agentgym.tools.sandbox.view import View
 
@@ -84,6 +85,7 @@ def command(spec: SandboxSpec, seen: View, python: str, passwd_fd: int) -> list[
     return [
         program,
         *("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"),
+        *(word for name, value in HASH_SEED.items() for word in ("--setenv", name, value)),
         *(("--disable-userns",) if newer else ()),
         *("--cap-drop", "ALL", "--hostname", "sandbox"),
         *_in_memory("/tmp", spare),

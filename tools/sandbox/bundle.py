@@ -2,54 +2,77 @@
 
 from __future__ import annotations
 
+import importlib.util
+import marshal
 from functools import cache
 from pathlib import Path
 
 _PACKAGE = "agentgym.tools.sandbox.agent"
 
 _LOADER = '''
-import importlib.abc, importlib.machinery, linecache, sys
+import importlib.machinery, importlib.util, marshal, sys
 
-class Bundle(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds the modules of the agent in this text, and nothing else."""
+class Bundle:
+    """Finds the modules of the agent in this text, and nothing else. Keeps none that was loaded."""
 
-    def __init__(self, sources):
+    def __init__(self, sources, codes):
         self.sources = sources
+        self.codes = codes
         self.packages = {name.rpartition(".")[0] for name in sources if "." in name}
 
     def find_spec(self, name, path=None, target=None):
         if name not in self.sources:
             return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=self.is_package(name), origin=f"<{name}>")
+        is_package = name in self.packages
+        return importlib.machinery.ModuleSpec(name, self, is_package=is_package, origin=f"<{name}>")
 
-    def is_package(self, name):
-        return name in self.packages
-
-    def get_source(self, name):
-        return self.sources[name]
+    def create_module(self, spec):
+        return None
 
     def exec_module(self, module):
         name = module.__spec__.name
-        text = self.sources[name]
-        linecache.cache[f"<{name}>"] = (len(text), None, text.splitlines(True), f"<{name}>")
-        exec(compile(text, f"<{name}>", "exec", dont_inherit=True), module.__dict__)
+        source, code = self.sources.pop(name), self.codes.pop(name, None)
+        code = compile(source, f"<{name}>", "exec", dont_inherit=True) if code is None else marshal.loads(code)
+        exec(code, module.__dict__)
 
-sys.meta_path.insert(0, Bundle(SOURCES))
+sys.meta_path.insert(0, Bundle(SOURCES, CODES if importlib.util.MAGIC_NUMBER == MAGIC else {}))
+del SOURCES, CODES
+
+from agentgym.tools.sandbox.agent import hooks
+
+hooks.collect()
 '''
 
 
 @cache
 def agent_source() -> str:
-    """Return Python source that makes the agent's modules importable; add the call that is wanted."""
+    """Return Python source that makes the agent's modules importable; add the call that is wanted.
+
+    They are in it as byte code too, with which an interpreter like this one starts much sooner.
+    """
+    sources = _sources()
+    codes = {
+        name: marshal.dumps(compile(text, f"<{name}>", "exec", dont_inherit=True)) for name, text in sources.items()
+    }
+    return f"SOURCES = {sources!r}\nCODES = {codes!r}\nMAGIC = {importlib.util.MAGIC_NUMBER!r}\n{_LOADER}"
+
+
+@cache
+def _sources() -> dict[str, str]:
     folder = Path(__file__).parent / "agent"
     sources: dict[str, str] = dict.fromkeys(("agentgym", "agentgym.tools", "agentgym.tools.sandbox"), "")
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).with_suffix("").parts
         name = ".".join((_PACKAGE, *(part for part in parts if part != "__init__")))
         sources[name] = path.read_text(encoding="utf-8")
-    return f"SOURCES = {sources!r}\n{_LOADER}"
+    return sources
+
+
+def started(start: str) -> str:
+    """Return a program for `interpreter.RUN_STDIN` that does this with the agent's modules, its own text forgotten."""
+    return f"{agent_source()}\ndef start():\n    {start}\n"
 
 
 def agent_program(read_fd: int, write_fd: int) -> str:
     """Return the program of an agent that speaks over these descriptors; the first frame it expects is its settings."""
-    return f"{agent_source()}\nfrom agentgym.tools.sandbox.agent.start import main\nmain({read_fd}, {write_fd})\n"
+    return started(f"from agentgym.tools.sandbox.agent.start import main; main({read_fd}, {write_fd})")

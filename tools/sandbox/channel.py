@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from agentgym.tools.sandbox.agent import wire
 
-_CHUNK = 1 << 18
+_FIRST, _CHUNK = 1 << 14, 1 << 18
 
 
 class ChannelBroken(Exception):
@@ -54,6 +54,7 @@ class BlockingChannel:
 
     def __init__(self, endpoint: socket.socket):
         self._socket = endpoint
+        self._came = bytearray()
 
     async def request(
         self, header: wire.Header, blobs: Sequence[bytes], timeout_s: float, max_bytes: int
@@ -83,15 +84,17 @@ class BlockingChannel:
         shut(self._socket)
 
     def _exactly(self, size: int, deadline: float) -> bytes:
-        data = bytearray(size)
-        view, at = memoryview(data), 0
-        while at < size:
+        came = self._came
+        while len(came) < size:
             self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-            got = self._socket.recv_into(view[at : at + _CHUNK])
-            if not got:
+            piece = self._socket.recv(max(_FIRST, min(size - len(came), _CHUNK)))
+            if not piece:
                 raise ChannelBroken("the agent ended")
-            at += got
-        return bytes(data)
+            came += piece
+        with memoryview(came) as view:
+            data = bytes(view[:size])
+        del came[:size]
+        return data
 
 
 class AsyncChannel:

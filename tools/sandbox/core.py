@@ -210,5 +210,5 @@ class AsyncSandbox:
 
 def _end_all(channel: Channel, kill: Callable[[], None], owner: int) -> None:
     if os.getpid() == owner:  # a forked child shares the connection and must leave it as it is
+        kill()  # first, so that the agent does not wake up only to tidy a sandbox that goes anyway
         channel.close()
-        kill()

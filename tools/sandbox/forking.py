@@ -51,9 +51,8 @@ class ForkingBackend:
         if template is not None and not os.path.isdir(template):
             raise UsageError(f"template={str(spec.template)!r} is no folder")
         request = {"limits": spec.limits.to_dict(), "template": template, **self.request(spec)}
-        workdir = self.workdir(spec, request)
         endpoint, running = self._zygote(spec).start(request)
-        return Launched(endpoint, running.kill, workdir, self.settings(spec, workdir))
+        return Launched(endpoint, running.kill, self.workdir(spec, request))
 
     def zygotes(self) -> list[Zygote]:
         """Return the zygotes there are now."""
@@ -77,8 +76,8 @@ class ForkingBackend:
         """Return where a new sandbox's workspace will be."""
         return spec.workdir
 
-    def settings(self, spec: SandboxSpec, workdir: str) -> Mapping[str, Any]:
-        """Return an agent's settings."""
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment of runs, as far as all sandboxes have the same."""
         raise NotImplementedError
 
     def program(self) -> str:
@@ -117,6 +116,7 @@ class ForkingBackend:
             "uid": users.fresh_user(),
             "program": self.program(),
             "workdir": spec.workdir,
+            "environment": dict(self.environment()),
             "preload": list(spec.preload),
             "paths": list(seen.import_paths),
             "shown": list(seen.shown),

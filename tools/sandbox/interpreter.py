@@ -10,8 +10,11 @@ from pathlib import Path
 
 from agentgym.tools.sandbox.backend import SandboxStartFailed
 
-RUN_STDIN = ("-s", "-S", "-c", "import sys; sys.path.remove(''); exec(sys.stdin.buffer.read())")
-"""Runs what is sent to it, with nothing but the standard library. Not with `-I`, which would ignore `HASH_SEED`."""
+RUN_STDIN = ("-s", "-S", "-c", "import sys; sys.path.remove(''); exec(sys.stdin.buffer.read()); start()")
+"""Runs the function `start` of what is sent to it, with nothing but the standard library.
+
+Not with `-I`, which would ignore `HASH_SEED`.
+"""
 HASH_SEED = {"PYTHONHASHSEED": "0"}
 """Sets print in the same order in every process, so that episodes can be replayed."""
 _SYSTEM_PYTHONS = ("/usr/local/bin/python3", "/usr/bin/python3")

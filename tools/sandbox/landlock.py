@@ -73,15 +73,9 @@ class LandlockBackend(ForkingBackend):
         """Return where a new sandbox's workspace will be; without mounts it cannot be where the spec says."""
         return os.path.join(self._folder().path, request["folder"], "work")
 
-    def settings(self, spec: SandboxSpec, workdir: str) -> Mapping[str, Any]:
-        """Return an agent's settings."""
-        tmp = os.path.join(os.path.dirname(workdir), "tmp")
-        return {
-            "workdir": workdir,
-            "environment": interpreter.environment(home=tmp, tmp=tmp, links=os.path.join(self._folder().path, "bin")),
-            "limits": spec.limits.to_dict(),
-            "watched": [workdir, tmp],
-        }
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment of runs; their agents know better where home is."""
+        return interpreter.environment(home="/tmp", tmp="/tmp", links=os.path.join(self._folder().path, "bin"))
 
     def program(self) -> str:
         """Return the interpreter of the zygotes: one that the sandboxes' users may run."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from agentgym.errors import UsageError
@@ -43,6 +44,17 @@ class Limits:
         """Return these limits with some of them changed."""
         return replace(self, **changes)
 
+    def refuse_above(self, wanted: Mapping[str, Any]) -> None:
+        """Refuse limits of which one is above these, or no number; names that are no limits do not matter.
+
+        Raises:
+            UsageError: It names the limit, what is wanted, and what can be had.
+        """
+        for each in fields(self):
+            value, most = wanted.get(each.name, 0), getattr(self, each.name)
+            if not isinstance(value, int | float) or not value <= most:
+                raise UsageError(f"limits.{each.name}={value!r} is above {most!r}, the most that is given here")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the limits as JSON data."""
-        return asdict(self)
+        return dict(vars(self))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from agentgym.tools.sandbox import interpreter
 from agentgym.tools.sandbox.forking import ForkingBackend
 from agentgym.tools.sandbox.protection import Protection, Threat, held, partly
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import Tier
 
 _PROTECTIONS: Mapping[Threat, Protection] = {
     Threat.FILES: held("a file system of its own; of the host only programs and libraries, read-only; Landlock"),
@@ -33,10 +33,6 @@ class NamespacesBackend(ForkingBackend):
     tier = Tier.NAMESPACES
     base = _PROTECTIONS
 
-    def settings(self, spec: SandboxSpec, workdir: str) -> Mapping[str, object]:
-        """Return an agent's settings."""
-        return {
-            "workdir": workdir,
-            "environment": interpreter.environment(home="/tmp", tmp="/tmp", links="/run/bin"),
-            "limits": spec.limits.to_dict(),
-        }
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment of runs."""
+        return interpreter.environment(home="/tmp", tmp="/tmp", links="/run/bin")

@@ -199,9 +199,9 @@ def _alive(launched: Launched) -> bool:
 
 
 def _end(launched: Launched) -> None:
-    launched.endpoint.close()
     with contextlib.suppress(InfrastructureError):
         launched.kill()
+    launched.endpoint.close()
 
 
 _pools: weakref.WeakSet[SandboxPool] = weakref.WeakSet()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _CONNECT_S = 10.0
 _CALL_S = 30.0
 _CREATE_S = 180.0
+_IDLE = 4
+"""Connections kept open though nothing is asked: one more costs less to make than one for every sandbox to keep."""
 _GRACE_S = 60.0
 """Above a run's own limit: the server ends the run itself."""
 
@@ -37,7 +39,7 @@ class Remote:
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(_CALL_S, connect=_CONNECT_S),
             # Idle connections are given up long before the server would close them under a request.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=15),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_IDLE, keepalive_expiry=15),
             trust_env=False,
         )
         self._open: set[str] = set()

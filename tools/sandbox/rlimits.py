@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from agentgym.tools.sandbox import bundle, folders, interpreter, users
 from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
+from agentgym.tools.sandbox.channel import shut
 from agentgym.tools.sandbox.folders import LockedFolder
 from agentgym.tools.sandbox.protection import Protection, Threat, held, not_held, partly
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
@@ -80,7 +81,7 @@ class RlimitsBackend:
             "uid": running.uid,
             "folder": running.folder,
         }
-        return Launched(ours, lambda: self._end(running), running.workdir, settings)
+        return Launched(ours, lambda: self._end(running, ours), running.workdir, settings)
 
     def close(self) -> None:
         """End every agent."""
@@ -89,8 +90,8 @@ class RlimitsBackend:
         for each in running:
             self._end(each)
 
-    def _end(self, running: _Running) -> None:
-        running.kill()
+    def _end(self, running: _Running, connection: socket.socket | None = None) -> None:
+        running.kill(connection)
         with self._lock:
             self._running.pop(id(running), None)
 
@@ -139,12 +140,14 @@ class _Running:
             stdin.write(program)
         return process
 
-    def kill(self) -> None:
+    def kill(self, connection: socket.socket | None) -> None:
         """End the agent (which ends what it started when its connection closes) and remove the folders."""
         with self._lock:
             process, self._process = self._process, None
         if process is None or os.getpid() != self._owner:
             return
+        if connection is not None:
+            shut(connection)
         try:
             process.wait(timeout=_PATIENCE_S)
         except subprocess.TimeoutExpired:

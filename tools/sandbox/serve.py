@@ -22,6 +22,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.leases import Held, Leases, NoSuchLease
 from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.protection import Protection, Threat
@@ -29,6 +30,20 @@ from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 
 _log = logging.getLogger(__name__)
 _MAX_SPEC_BYTES = 1 << 20
+GENEROUS = Limits(
+    wall_s=7_200,
+    cpu_s=7_200,
+    memory_mb=32_768,
+    total_memory_mb=32_768,
+    processes=1_024,
+    open_files=4_096,
+    file_mb=32_768,
+    disk_mb=32_768,
+    files=2_000_000,
+    output_bytes=64 << 20,
+    reply_bytes=256 << 20,
+)
+"""More than any task of ours asks for, and not enough to take a machine for good."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +55,8 @@ class Serving:
     silent_s: float = 60.0
     """A sandbox whose client has not been heard of for so long is closed."""
     frame_bytes: int = 256 << 20
+    limits: Limits = GENEROUS
+    """The most that a client may ask for, for a sandbox and for each run in it."""
 
     def __post_init__(self) -> None:
         if len(self.token) < 16:
@@ -126,6 +143,7 @@ def make_app(offer: Offer, serving: Serving) -> FastAPI:
     @app.post("/sandboxes", status_code=201)
     async def open_(request: Request) -> dict[str, str]:
         spec = _spec(await _body(request, _MAX_SPEC_BYTES))
+        _check(serving.limits, spec.limits.to_dict())
         try:
             name, held = await in_thread(leases.open, lambda: offer.make(spec))
         except UsageError as error:
@@ -137,6 +155,7 @@ def make_app(offer: Offer, serving: Serving) -> FastAPI:
     @app.post("/sandboxes/{name}/frames")
     async def exchange(name: str, request: Request) -> Response:
         frame = await _body(request, serving.frame_bytes)
+        _check(serving.limits, _limits_in(frame))
         try:
             answer = await in_thread(leases.exchange, name, frame)
         except NoSuchLease:
@@ -210,6 +229,22 @@ async def _body(request: Request, at_most: int) -> bytes:
         if len(body) > at_most:
             raise HTTPException(413, f"the request is larger than {at_most} bytes")
     return bytes(body)
+
+
+def _check(most: Limits, wanted: Mapping[str, Any]) -> None:
+    try:
+        most.refuse_above(wanted)
+    except UsageError as error:
+        raise HTTPException(400, str(error)) from None
+
+
+def _limits_in(frame: bytes) -> Mapping[str, Any]:
+    """Return the limits that a request frame names; none for what is no request, which the sandbox will say."""
+    try:
+        limits = wire.header_of(frame).get("limits")
+    except wire.BadFrame:
+        return {}
+    return limits if isinstance(limits, dict) else {}
 
 
 def _spec(body: bytes) -> SandboxSpec:

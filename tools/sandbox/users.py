@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from functools import cache
 
 _MAX_UID = 1 << 31
 _lock = threading.Lock()
@@ -23,6 +24,7 @@ def fresh_user() -> int:
     return last
 
 
+@cache
 def _range() -> tuple[int, int]:
     """Return the upper half of the user ids that this user namespace has."""
     largest = (0, _MAX_UID)

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from agentgym.tools.sandbox import bundle, interpreter
+from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.agent.zygote import MAX_MESSAGE
 from agentgym.tools.sandbox.backend import SandboxStartFailed
 
@@ -63,7 +64,7 @@ class Zygote:
         read, write = os.pipe()
         running = Running(self, next(self._numbers), read)
         self._running.add(running)
-        message = json.dumps({"op": "start", "id": running.number, **request}).encode()
+        message = wire.encode_header({"op": "start", "id": running.number, **request})
         try:
             if len(message) > MAX_MESSAGE:
                 raise SandboxStartFailed(f"the description of the sandbox has {len(message)} bytes, too many to send")
@@ -84,7 +85,7 @@ class Zygote:
             return
         try:
             with self._lock:
-                self._socket.send(json.dumps({"op": "end", "id": number}).encode())
+                self._socket.send(wire.encode_header({"op": "end", "id": number}))
         except OSError:
             return  # the zygote is gone, and its sandboxes with it
 
@@ -153,10 +154,8 @@ class Running:
 def _start(settings: Mapping[str, Any], program: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     alive = os.pidfd_open(os.getpid())
-    source = (
-        f"{bundle.agent_source()}\nfrom agentgym.tools.sandbox.agent.zygote import main\n"
-        f"main({theirs.fileno()}, {alive}, {dict(settings)!r})\n"
-    )
+    arguments = f"{theirs.fileno()}, {alive}, {dict(settings)!r}"
+    source = bundle.started(f"from agentgym.tools.sandbox.agent.zygote import main; main({arguments})")
     try:
         process = subprocess.Popen(
             [program, *interpreter.RUN_STDIN],
@@ -185,4 +184,4 @@ def _start(settings: Mapping[str, Any], program: str) -> tuple[subprocess.Popen[
 
 def _environment(program: str) -> dict[str, str]:
     environment = interpreter.environment(home="/tmp", tmp="/tmp", links=os.path.dirname(program))
-    return {name: value for name, value in environment.items() if name != "PYTHONUNBUFFERED"}
+    return {name: value for name, value in environment.items() if name != "PYTHONUNBUFFERED"} | {"LD_BIND_NOW": "1"}

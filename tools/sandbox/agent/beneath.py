@@ -27,6 +27,9 @@ class FileError(Exception):
         self.kind = kind
 
 
+_LIBC = ctypes.CDLL(None, use_errno=True) if platform.system() == "Linux" else None
+
+
 class _How(ctypes.Structure):
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
@@ -41,7 +44,7 @@ class Workspace:
     def __init__(self, path: str):
         self.path = path
         self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._libc = ctypes.CDLL(None, use_errno=True) if platform.system() == "Linux" else None
+        self._libc = _LIBC
 
     def repair(self) -> None:
         """Make the workspace enterable again if a run has taken that right away."""

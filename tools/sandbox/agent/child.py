@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # pyright: ignore[reportMissingImports]
 import fcntl
 import math
 import os
@@ -10,6 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 REPLY_FD = 3
@@ -32,6 +34,11 @@ QUIET = (
 )
 """Signals that the agent keeps blocked, since the model's code could send them."""
 
+_LIMITED = [
+    name
+    for name in dir(resource)
+    if name in {f"RLIMIT_{each}" for each in ("CORE", "CPU", "FSIZE", "NOFILE", "NPROC", "AS", "MSGQUEUE", "RTPRIO")}
+]
 _MB = 1 << 20
 _HIGH = 64
 
@@ -74,9 +81,12 @@ def spawn(
         os._exit(status)
 
 
-def deaf_to_signals() -> None:
-    """Let no signal that can be blocked interrupt this process."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, QUIET)
+def prepare() -> None:
+    """In the agent or its zygote, once: let no signal that can be blocked interrupt it; look at what limits it has."""
+    # Not by `signal`, which makes a member of an enumeration of every signal in the old mask.
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, QUIET)
+    for name in _LIMITED:
+        _ceiling(getattr(resource, name))
 
 
 def bound(limits: Mapping[str, Any]) -> None:
@@ -96,11 +106,17 @@ def bound(limits: Mapping[str, Any]) -> None:
 
 
 def _lower(kind: int, soft: int, hard: int | None = None) -> None:
-    ceiling = resource.getrlimit(kind)[1]
+    ceiling = _ceiling(kind)
     hard = soft if hard is None else hard
     if ceiling != resource.RLIM_INFINITY:
         soft, hard = min(soft, ceiling), min(hard, ceiling)
     resource.setrlimit(kind, (soft, hard))
+
+
+@cache
+def _ceiling(kind: int) -> int:
+    """Return the agent's hard limit, which does not change."""
+    return resource.getrlimit(kind)[1]
 
 
 def _take_descriptors(descriptors: Mapping[int, int]) -> None:
@@ -120,8 +136,8 @@ def close_others(kept: Sequence[int], end: int) -> None:
 
 
 def _open_to_signals() -> None:
-    """Take back what `deaf_to_signals` did."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    """Take back what `prepare` did."""
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def execute(argv: list[str]) -> int:

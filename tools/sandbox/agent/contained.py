@@ -29,7 +29,7 @@ def main(read_fd: int, write_fd: int) -> None:
         except Exception as error:
             control.send({"error": "internal", "message": f"{type(error).__name__}: {error}"})
             return
-        start.serve(control, settings, alone=True, wall=wall, out_of_memory=Kills())
+        start.serve(control, settings, alone=True, wall=wall, kills=Kills())
     except (DriverGone, wire.BadFrame):
         pass
     finally:
@@ -38,12 +38,14 @@ def main(read_fd: int, write_fd: int) -> None:
 
 def begin(settings: dict[str, Any], template: list[bytes]) -> None:
     """Prepare the workspace and this process, which nothing that runs here may trace or read."""
+    os.makedirs(settings["workdir"], exist_ok=True)
     if template:
-        os.makedirs(settings["workdir"], exist_ok=True)
         files.unpack(Workspace(settings["workdir"]), ".", archive.split(template[0]))
     sys.path.extend(settings.get("import_paths", ()))
     start.load(settings.get("preload", ()))
+    start.settle(settings["environment"])
     become_subreaper()
+    credentials.renounce_gains()
     credentials.renounce()
 
 
@@ -70,15 +72,18 @@ def walls() -> Callable[[], None]:
 
 
 class Kills:
-    """Says whether the kernel has killed something of this container for its memory since it was last asked."""
+    """Sees whether the kernel has killed something of this container for its memory."""
 
     def __init__(self) -> None:
-        self._seen = self._count()
+        self._before = 0
 
-    def __call__(self) -> bool:
-        """Answer, and begin to count anew."""
-        before, self._seen = self._seen, self._count()
-        return self._seen > before
+    def watch(self) -> None:
+        """Begin to count anew."""
+        self._before = self._count()
+
+    def happened(self) -> bool:
+        """Return whether it has."""
+        return self._count() > self._before
 
     @staticmethod
     def _count() -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.agent.child import close_others
+from agentgym.tools.sandbox.agent.child import MAX_FDS, close_others
 from agentgym.tools.sandbox.agent.follow import DriverGone
 
-_CHUNK = 1 << 18
+_FIRST, _CHUNK = 1 << 14, 1 << 18
 _MAX_FDS = 1 << 16
 
 
@@ -20,6 +20,12 @@ class Control:
     def __init__(self, read_fd: int, write_fd: int):
         self.read_fd = read_fd
         self.write_fd = write_fd
+        self._came = bytearray()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether more than the last frame has come already."""
+        return bool(self._came)
 
     def receive(self) -> wire.Frame:
         """Wait for the next frame; raise `DriverGone` at the end of the connection."""
@@ -33,7 +39,11 @@ class Control:
 
     def send(self, header: wire.Header, blobs: Sequence[bytes] = ()) -> None:
         """Send a frame."""
-        view = memoryview(wire.encode(header, blobs))
+        self.write(wire.encode(header, blobs))
+
+    def write(self, frame: bytes) -> None:
+        """Send an encoded frame."""
+        view = memoryview(frame)
         try:
             while view:
                 view = view[os.write(self.write_fd, view) :]
@@ -41,26 +51,44 @@ class Control:
             raise DriverGone from None
 
     def _exactly(self, size: int) -> bytes:
-        data = bytearray(size)
-        view, at = memoryview(data), 0
-        while at < size:
+        came = self._came
+        while len(came) < size:
             try:
-                got = os.readv(self.read_fd, [view[at : at + _CHUNK]])
+                piece = os.read(self.read_fd, max(_FIRST, min(size - len(came), _CHUNK)))
             except OSError:
-                got = 0
-            if not got:
+                piece = b""
+            if not piece:
                 raise DriverGone
-            at += got
-        return bytes(data)
+            came += piece
+        with memoryview(came) as view:
+            data = bytes(view[:size])
+        del came[:size]
+        return data
 
 
-def take_over(read_fd: int, write_fd: int, also: Iterable[int] = ()) -> Control:
-    """Make these two, and those in `also`, the only descriptors of this process; 0, 1 and 2 lead nowhere."""
+def take_over(read_fd: int, write_fd: int) -> Control:
+    """Make these the only descriptors of this process; 0, 1 and 2 lead nowhere."""
     null = os.open(os.devnull, os.O_RDWR)
     same = read_fd == write_fd
     read_fd = fcntl.fcntl(read_fd, fcntl.F_DUPFD_CLOEXEC, 3)
     write_fd = read_fd if same else fcntl.fcntl(write_fd, fcntl.F_DUPFD_CLOEXEC, 3)
     for fd in range(3):
         os.dup2(null, fd)
-    close_others([0, 1, 2, *sorted({read_fd, write_fd, *also})], _MAX_FDS)
-    return Control(read_fd, write_fd)
+    close_others([0, 1, 2, *sorted({read_fd, write_fd})], _MAX_FDS)
+    read_fd, write_fd = _lowered(read_fd), write_fd if same else _lowered(write_fd)
+    return Control(read_fd, read_fd if same else write_fd)
+
+
+def inherit(connection: int, *kept: int) -> list[int]:
+    """In a fork of a zygote, whose 0, 1 and 2 lead nowhere: make these the only others; return their numbers."""
+    close_others([0, 1, 2, *sorted({connection, *kept})], _MAX_FDS)
+    return [_lowered(fd) for fd in (connection, *kept)]
+
+
+def _lowered(fd: int) -> int:
+    """Return a number for a descriptor that is closed in the processes of runs."""
+    if fd < MAX_FDS:
+        return fd
+    low = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(fd)
+    return low

@@ -8,7 +8,7 @@ import select
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from agentgym.tools.sandbox.agent.capture import Capture
 from agentgym.tools.sandbox.agent.watch import Watch
@@ -16,11 +16,34 @@ from agentgym.tools.sandbox.agent.watch import Watch
 GRACE_S = 0.05
 """How long output is waited for that something in the background still holds open."""
 _TICK_S = 0.005
+_SOON_MS = 5
 _ENDED_POLL = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class DriverGone(Exception):
     """The other end of the control connection was closed: there is nobody left to work for."""
+
+
+class Kills(Protocol):
+    """Sees whether the kernel has killed something of the sandbox for its memory."""
+
+    def watch(self) -> None:
+        """Begin to count anew."""
+
+    def happened(self) -> bool:
+        """Return whether it has."""
+        ...
+
+
+class NoKills:
+    """For where that cannot be seen."""
+
+    def watch(self) -> None:
+        """Do nothing."""
+
+    def happened(self) -> bool:
+        """Say no."""
+        return False
 
 
 class Feed:
@@ -88,11 +111,13 @@ def follow(
         feed: The run's input.
     """
     deadline = time.monotonic() + wall_s
+    ends = [fd for fd in done if fd is not None]
+    if feed is None and None not in done and _soon(ends, control):
+        return ""
     poll = select.poll()
     readable = {stream.fd: stream for stream in streams if stream.open}
     for fd in readable:
         poll.register(fd, select.POLLIN)
-    ends = [fd for fd in done if fd is not None]
     for fd in ends:
         poll.register(fd, select.POLLIN)
     poll.register(control, 0)
@@ -123,6 +148,18 @@ def follow(
             return breach
 
 
+def _soon(ends: Sequence[int], control: int) -> bool:
+    """Whether a run is done in no time; what it writes can wait that long, and each look at it costs."""
+    poll = select.poll()
+    for fd in ends:
+        poll.register(fd, select.POLLIN)
+    poll.register(control, 0)
+    ready = poll.poll(_SOON_MS)
+    if any(fd == control for fd, _ in ready):
+        raise DriverGone
+    return bool(ready)
+
+
 def _read(stream: Capture, fd: int, poll: select.poll) -> None:
     stream.read()
     if not stream.open:
@@ -131,6 +168,8 @@ def _read(stream: Capture, fd: int, poll: select.poll) -> None:
 
 def drain(streams: Sequence[Capture]) -> None:
     """Read streams to their end, or for the time of grace if something still holds them open."""
+    for stream in streams:
+        stream.drain()
     until = time.monotonic() + GRACE_S
     while True:
         waiting = [stream for stream in streams if stream.open and not stream.flooded]
@@ -146,9 +185,7 @@ def drain(streams: Sequence[Capture]) -> None:
                 stream.read()
 
 
-def outcome(
-    broken: str, status: int, cpu_s: float, limits: Mapping[str, Any], out_of_memory: bool
-) -> Mapping[str, Any]:
+def outcome(broken: str, status: int, cpu_s: float, limits: Mapping[str, Any], kills: Kills) -> Mapping[str, Any]:
     """Return how a process ended, in the words of the protocol: `ended`, `exit_code`, `signal`."""
     if broken:
         return {"ended": broken, "exit_code": None, "signal": None}
@@ -160,6 +197,6 @@ def outcome(
         ended = "cpu"
     elif number == signal.SIGXFSZ:
         ended = "file_size"
-    elif number == signal.SIGKILL and out_of_memory:
+    elif number == signal.SIGKILL and kills.happened():
         ended = "memory"
     return {"ended": ended, "exit_code": None, "signal": number}

@@ -10,10 +10,11 @@ import os
 import signal
 import socket
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentgym.tools.sandbox.agent import child, control, start
-from agentgym.tools.sandbox.agent.lockdown import credentials, groups, landlock, mounts, seccomp, system
+from agentgym.tools.sandbox.agent.follow import NoKills
+from agentgym.tools.sandbox.agent.lockdown import credentials, groups, landlock, mounts, networks, seccomp, system
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = (
     *(0x20000, 0x2000000, 0x4000000, 0x8000000),
@@ -21,6 +22,14 @@ _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = (
 )
 INSIDE_UID = 1000
 """User id of every sandbox as seen in it."""
+
+
+class _Cell(NamedTuple):
+    """What a sandbox has for itself, and what the zygote gets back from it."""
+
+    mapping: int | None
+    network: int
+    group: groups.Group | None
 
 
 class Jail:
@@ -37,81 +46,96 @@ class Jail:
         self._gid = settings["uid"] if self._root else os.getegid()
         self._workdir: str = settings["workdir"]
         self._mappings: dict[tuple[int, int], int] = {}
-        self._mapping: int | None = None
         self._own = -1
+        self._landlock = 0
         self._groups: groups.Groups | None = None
         self.holds_memory = False
-        self.descriptors: list[int] = []
 
     def prepare(self) -> None:
         """Become the first process of a new process namespace, with a root that shows little of the host."""
         if not self._root:
             credentials.own_user_namespace(self._uid, self._gid, self._uid)
-        system.unshare(_NEWNS | _NEWPID | _NEWNET | _NEWIPC, "unshare mounts, processes, network, ipc")
+        system.unshare(_NEWNS | _NEWPID | _NEWNET | _NEWIPC | _NEWUTS, "unshare mounts, processes, network, ipc, names")
         pid = os.fork()
         if pid:
             _follow(pid)
         credentials.die_with_parent()
+        socket.sethostname("sandbox")
         self._own = os.open("/proc/self/ns/pid", os.O_RDONLY)
         settings = self._settings
         mounts.build_root(
             settings["shown"], settings["hidden"], settings["late"], self._workdir, INSIDE_UID, settings["program"]
         )
-        seccomp.program(system.MACHINE)
+        self._networks = networks.Networks()
+        self._landlock = landlock.abi()
         self._groups = self._open_groups()
         self.holds_memory = self._groups is not None
+        credentials.no_new_privileges()
+        seccomp.apply(seccomp.Part.BEFORE)
+        seccomp.prepared(seccomp.Part.AFTER)
 
-    def fork(self, request: dict[str, Any]) -> int:
+    def fork(self, request: dict[str, Any]) -> tuple[int, _Cell]:
         """Fork the first process of a new process namespace."""
-        self._mapping = self._map_owner(request.get("template"))
-        self.descriptors = [] if self._mapping is None else [self._mapping]
-        system.unshare(_NEWPID, "unshare processes")
+        cell = _Cell(self._map_owner(request["template"]), *self._take(request["limits"]))
         try:
-            pid = os.fork()
+            system.unshare(_NEWPID, "unshare processes")
+            try:
+                pid = os.fork()
+            except OSError:
+                system.set_namespace(self._own, _NEWPID, "return to the zygote's processes")
+                raise
         except OSError:
-            system.set_namespace(self._own, _NEWPID, "return to the zygote's processes")
+            self.forget(cell)
             raise
         if pid:
             system.set_namespace(self._own, _NEWPID, "return to the zygote's processes")
-        return pid
+        return pid, cell
 
-    def serve(self, connection: control.Control, request: dict[str, Any]) -> None:
+    def serve(self, connection: int, request: dict[str, Any], cell: _Cell) -> None:
         """Build the walls around this process, then be the agent of what is within."""
-        out_of_memory = groups.enter(self._groups, request)
-        system.unshare(_NEWNS | _NEWIPC | _NEWUTS | _NEWCGROUP | _NEWNET, "unshare mounts, ipc, names, network")
-        template = request.get("template")
+        if cell.group is not None:
+            cell.group.enter()
+        networks.enter(cell.network)
+        system.unshare(_NEWNS | _NEWIPC | _NEWUTS | _NEWCGROUP, "unshare mounts, ipc, names")
+        limits = request["limits"]
         note = mounts.build_workspace(
-            request["limits"], template, self._workdir, self._settings["late"], self._uid, self._mapping
+            limits, request["template"], self._workdir, self._settings["late"], self._uid, cell.mapping
         )
-        if self._mapping is not None:
-            os.close(self._mapping)
-        socket.sethostname("sandbox")
+        kept = [] if cell.group is None else [cell.group.kills]
+        connection, *kept = control.inherit(connection, *kept)
         if self._root:
             credentials.become(self._uid)
         credentials.own_user_namespace(self._uid, self._gid, INSIDE_UID)
+        credentials.renounce_gains()
         credentials.renounce()
         credentials.die_with_parent()
         self._confine()
-        seccomp.apply()
-        settings, _ = connection.receive()
+        seccomp.apply(seccomp.Part.AFTER)
         start.serve(
-            connection,
-            {**settings, "notes": note},
+            control.Control(connection, connection),
+            {"workdir": self._workdir, "limits": limits, "notes": note},
             alone=True,
             members=_others,
             wall=credentials.traceable,
-            out_of_memory=out_of_memory,
+            kills=groups.Kills(*kept) if kept else NoKills(),
         )
 
-    def forget(self, request: dict[str, Any]) -> None:
-        """Remove the control group of a sandbox; all else has ended with its first process."""
-        if self._groups is not None:
-            self._groups.leave(str(request["id"]))
+    def forget(self, cell: _Cell) -> None:
+        """Give back what the next sandbox can use; all else of a sandbox has ended with its first process."""
+        self._networks.give_back(cell.network)
+        if self._groups is not None and cell.group is not None:
+            self._groups.give_back(cell.group)
 
     def close(self) -> None:
-        """Remove the control group of all sandboxes."""
+        """Remove the control groups."""
         if self._groups is not None:
             self._groups.close()
+
+    def _take(self, limits: dict[str, Any]) -> tuple[int, groups.Group | None]:
+        group = None
+        if self._groups is not None:
+            group = self._groups.take(limits["total_memory_mb"] + limits["disk_mb"])
+        return self._networks.take(), group
 
     def _open_groups(self) -> groups.Groups | None:
         for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
@@ -121,11 +145,10 @@ class Jail:
 
     def _confine(self) -> None:
         """Put a second wall where mounts and namespaces are the first, if the kernel has Landlock."""
-        version = landlock.abi()
-        if version:
-            rules = [("/", landlock.READ), *((f"/dev/{name}", landlock.USE) for name in mounts.DEVICES)]
+        if self._landlock:
+            rules = [("/", landlock.READ), ("/dev", landlock.USE)]
             rules += [(path, landlock.CHANGE) for path in (self._workdir, "/tmp", "/dev/shm")]
-            fd = landlock.ruleset(rules, version)
+            fd = landlock.ruleset(rules, self._landlock)
             landlock.restrict(fd)
             os.close(fd)
 

@@ -15,6 +15,7 @@ from agentgym.tools.sandbox.agent.follow import DriverGone
 from agentgym.tools.sandbox.agent.sessions import Sessions
 
 Answer = tuple[dict[str, Any], list[bytes]]
+_NOTHING: Answer = ({}, [])
 _MAX_MESSAGE = 2000
 
 
@@ -31,21 +32,6 @@ class Agent:
         self._control = control
         self._workspace = Workspace(place.folder)
         self._sessions = Sessions(place)
-        self._operations: dict[str, Callable[[dict[str, Any], list[bytes]], Answer]] = {
-            "exec": lambda request, blobs: runs.execute(place, request, blobs, self._sessions.leaders),
-            "open": lambda request, blobs: ({"session": self._sessions.open(request)}, []),
-            "cell": lambda request, blobs: self._sessions.run(request["session"], blobs[0], request["limits"]),
-            "shut": lambda request, blobs: self._nothing(self._sessions.shut(request["session"])),
-            "read": lambda request, blobs: ({}, [files.read(self._workspace, request["path"], request["max_bytes"])]),
-            "write": self._write,
-            "list": self._list,
-            "remove": lambda request, blobs: self._nothing(files.remove(self._workspace, request["path"])),
-            "mkdir": lambda request, blobs: self._nothing(files.make_folder(self._workspace, request["path"])),
-            "pack": lambda request, blobs: ({}, [files.pack(self._workspace, request["path"], request["max_bytes"])]),
-            "unpack": self._unpack,
-            "clear": lambda request, blobs: self._nothing(files.clear(self._workspace)),
-            "health": lambda request, blobs: ({"healthy": self._healthy()}, []),
-        }
 
     def serve(self) -> None:
         """Answer requests until the driver closes the connection."""
@@ -60,12 +46,12 @@ class Agent:
             self._place.processes.end_others()
 
     def _answer(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
-        operation = self._operations.get(str(request.get("op")))
+        operation = _OPERATIONS.get(str(request.get("op")))
         if operation is None:
             return {"error": "invalid", "message": f"unknown operation {str(request.get('op'))[:99]!r}"}, []
         try:
             self._workspace.repair()
-            return operation(request, blobs)
+            return operation(self, request, blobs)
         except DriverGone:
             raise
         except FileError as error:
@@ -75,18 +61,67 @@ class Agent:
         except Exception as error:
             return {"error": "internal", "message": f"{type(error).__name__}: {error}"[:_MAX_MESSAGE]}, []
 
-    def _list(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+    def do_exec(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Run a program to its end."""
+        return runs.execute(self._place, request, blobs, self._sessions.leaders)
+
+    def do_open(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Start a session."""
+        return {"session": self._sessions.open(request)}, []
+
+    def do_cell(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Run a cell of a session."""
+        return self._sessions.run(request["session"], blobs[0], request["limits"])
+
+    def do_shut(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """End a session."""
+        self._sessions.shut(request["session"])
+        return _NOTHING
+
+    def do_read(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Read a file."""
+        return {}, [files.read(self._workspace, request["path"], request["max_bytes"])]
+
+    def do_write(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Write a file."""
+        self._place.watch.make_room(len(blobs[0]), 1)
+        files.write(self._workspace, request["path"], request["mode"], blobs[0])
+        return _NOTHING
+
+    def do_list(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """List a folder."""
         found, more = files.entries(self._workspace, request["path"], request["depth"], request["max_entries"])
         return {"more": more}, [files.table(found)]
 
-    def _write(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
-        self._place.watch.make_room(len(blobs[0]), 1)
-        return self._nothing(files.write(self._workspace, request["path"], request["mode"], blobs[0]))
+    def do_remove(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Remove a file or folder."""
+        files.remove(self._workspace, request["path"])
+        return _NOTHING
 
-    def _unpack(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+    def do_mkdir(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Make a folder."""
+        files.make_folder(self._workspace, request["path"])
+        return _NOTHING
+
+    def do_pack(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Return a folder as an archive."""
+        return {}, [files.pack(self._workspace, request["path"], request["max_bytes"])]
+
+    def do_unpack(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Write what is in an archive."""
         items = archive.split(blobs[0])
         self._place.watch.make_room(len(blobs[0]), len(items))
-        return self._nothing(files.unpack(self._workspace, request["path"], items))
+        files.unpack(self._workspace, request["path"], items)
+        return _NOTHING
+
+    def do_clear(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Empty the workspace."""
+        files.clear(self._workspace)
+        return _NOTHING
+
+    def do_health(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """Say whether something can be run."""
+        return {"healthy": self._healthy()}, []
 
     def _healthy(self) -> bool:
         """Whether something can be run: the workspace is there, and a process can be started."""
@@ -99,12 +134,10 @@ class Agent:
         waited = self._place.processes.wait(pid)
         return waited is not None and waited[0] == 0 and self._workspace.usable()
 
-    @staticmethod
-    def _nothing(_: None) -> Answer:
-        return {}, []
-
     def _idle(self) -> None:
         """Wait for a request; meanwhile hold what live sessions do in the background to the sandbox's limits."""
+        if self._control.waiting or not self._sessions.leaders:
+            return
         poll = select.poll()
         poll.register(self._control.read_fd, select.POLLIN)
         while self._sessions.leaders:
@@ -112,3 +145,8 @@ class Agent:
                 return
             if self._place.watch.breach():
                 self._sessions.shut_all()
+
+
+_OPERATIONS: dict[str, Callable[[Agent, dict[str, Any], list[bytes]], Answer]] = {
+    name[3:]: operation for name, operation in vars(Agent).items() if name.startswith("do_")
+}

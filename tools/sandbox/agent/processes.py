@@ -13,8 +13,10 @@ import sys
 import time
 from collections.abc import Iterable, Set
 from contextlib import suppress
+from typing import Any
 
 _PR_SET_CHILD_SUBREAPER = 36
+_LIBC = ctypes.CDLL(None)
 _ROUNDS = 400
 _PATIENCE_S = 3.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -23,7 +25,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 def become_subreaper() -> None:
     """Have orphans of the sandbox become children of this process."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 class Processes:
@@ -47,13 +49,20 @@ class Processes:
                 return
             if pid == 0:
                 return
+            self._note(pid, status, usage)
+
+    def _note(self, pid: int, status: int, usage: Any) -> None:
+        if pid:
             self.statuses[pid] = (status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 
     def wait(self, pid: int, patience_s: float = _PATIENCE_S) -> tuple[int, float, int] | None:
         """Return how a killed or ended child ended, or `None` if it would not end."""
         until = time.monotonic() + patience_s
         while pid not in self.statuses:
-            self.reap()
+            with suppress(ChildProcessError):  # it is among those reaped by the way, or never was
+                self._note(*os.wait4(pid, os.WNOHANG))
+            if pid not in self.statuses:
+                self.reap()
             if pid not in self.statuses:
                 if time.monotonic() > until:
                     return None
@@ -62,7 +71,7 @@ class Processes:
 
     def end_others(self, keep: Set[int] = frozenset()) -> None:
         """Kill every process of the sandbox but the sessions `keep` (leaders) and what belongs to them."""
-        for round_ in range(_ROUNDS):
+        for round_ in range(0 if _is_childless() else _ROUNDS):
             if self._alone and (not keep or round_ > _ROUNDS // 2):
                 _kill(-1)
             self.reap()
@@ -97,16 +106,34 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def _is_childless() -> bool:
+    """Whether this process certainly has no children. Then nothing runs: all that does descends from one of them."""
+    try:
+        return not _content(f"/proc/self/task/{os.getpid()}/children")
+    except OSError:
+        return False
+
+
 def children(pid: int) -> list[int]:
     """Return the direct children of a process (ended ones that were not collected yet among them)."""
     try:
         found = []
         for thread in [pid] if pid == os.getpid() else os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += [int(word) for word in file.read().split()]
+            found += [int(word) for word in _content(f"/proc/{pid}/task/{thread}/children").split()]
         return found
     except OSError:
         return [child for child, parent in _parents() if parent == pid]
+
+
+def _content(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(fd, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
 
 
 def descendants(pid: int) -> list[int]:

@@ -29,8 +29,7 @@ class Place:
     watch: Watch
     wall: Callable[[], None]
     process_limit: bool
-    out_of_memory: Callable[[], bool]
-    """Whether the kernel has killed something of this sandbox for its memory since the last call."""
+    kills: follow.Kills
 
     def at(self, cwd: str) -> str:
         """Return a run's current directory; a relative one is meant from the workspace."""
@@ -75,7 +74,7 @@ def execute(
     read_ends, write_ends = pipes(3)
     stdin_read, stdin_write = os.pipe()
     began = time.monotonic()
-    place.out_of_memory()
+    place.kills.watch()
     descriptors = {0: stdin_read, 1: write_ends[0], 2: write_ends[1], child.REPLY_FD: write_ends[2]}
     try:
         pid = child.spawn(body, descriptors, environment, folder, place.bounds(limits), place.wall)
@@ -85,15 +84,23 @@ def execute(
     finally:
         close_all([*write_ends, stdin_read])
     streams = captures(read_ends, limits)
-    feed = follow.Feed(stdin_write, stdin)
+    feed = _fed(stdin_write, stdin)
     end = follow.pidfd(pid)
     try:
         broken = follow.follow(pid, streams, [end], limits["wall_s"], place.control, place.watch, feed)
     finally:
-        feed.close()
+        if feed is not None:
+            feed.close()
         if end is not None:
             os.close(end)
     return _finish(place, pid, streams, broken, limits, began, keep)
+
+
+def _fed(fd: int, data: bytes) -> follow.Feed | None:
+    if data:
+        return follow.Feed(fd, data)
+    os.close(fd)
+    return None
 
 
 def _finish(
@@ -110,7 +117,7 @@ def _finish(
         stream.drain()
         stream.close()
     status, cpu_s, peak_kb = waited if waited is not None else (0, 0.0, 0)
-    answer = dict(follow.outcome(broken, status, cpu_s, limits, place.out_of_memory()))
+    answer = dict(follow.outcome(broken, status, cpu_s, limits, place.kills))
     return report(answer, streams, duration, cpu_s, peak_kb)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import builtins
 import contextlib
@@ -9,7 +10,6 @@ import gc
 import itertools
 import linecache
 import os
-import random
 import sys
 import threading
 import traceback
@@ -17,10 +17,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from agentgym.tools.sandbox.agent import hooks
+
 NAME = "script.py"
 
 _loaded = 0
 """How many modules were loaded before any run."""
+_program: types.ModuleType | None = None
+"""The main program of the agent, kept so that no run has to take it apart."""
 
 
 def run(code: bytes, folder: str) -> int:
@@ -33,7 +37,8 @@ def run(code: bytes, folder: str) -> int:
 
 def prepare() -> None:
     """In the agent, once: make the standard streams and remember what is loaded, so that no run has to."""
-    global _loaded
+    global _loaded, _program
+    _program = sys.modules["__main__"]
     saved = [os.dup(fd) for fd in range(3)]
     read, write = os.pipe()
     for fd, end in enumerate((read, write, write)):  # a stream asks when it is made whether it is a pipe
@@ -64,7 +69,7 @@ def begin(path: str, folder: str) -> types.ModuleType:
     sys.path.insert(0, folder)
     sys.excepthook = sys.__excepthook__ = _show
     threading.excepthook = threading.__excepthook__ = _show_of_thread  # pyright: ignore[reportAttributeAccessIssue]
-    random.seed()
+    hooks.fulfil()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()  # pyright: ignore[reportAttributeAccessIssue]
     gc.enable()
@@ -97,7 +102,8 @@ def guarded(work: Callable[[], Any], path: str) -> int:
 
 def end(main: types.ModuleType, status: int, folder: str) -> int:
     """Do what the interpreter does at its end: threads, exit functions, objects with open files, streams."""
-    status = guarded(threading._shutdown, NAME) or status  # pyright: ignore[reportAttributeAccessIssue]
+    if _thread._count() or threading._threading_atexits:  # pyright: ignore[reportAttributeAccessIssue]
+        status = guarded(threading._shutdown, NAME) or status  # pyright: ignore[reportAttributeAccessIssue]
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
     flush()

@@ -60,7 +60,7 @@ class Session:
     def run(self, code: bytes, limits: dict[str, Any]) -> tuple[dict[str, Any], list[bytes], bool]:
         """Run one cell; return the answer and whether the session lives on."""
         began = time.monotonic()
-        self._place.out_of_memory()
+        self._place.kills.watch()
         for stream in self._streams:
             stream.keep(limits["reply_bytes" if stream is self._streams[2] else "output_bytes"])
         broken = "" if self._send(code, limits) else "timeout"
@@ -93,7 +93,7 @@ class Session:
         for stream in self._streams:
             stream.drain()
         status, cpu_s, peak_kb = waited if waited is not None else (0, 0.0, 0)
-        answer = dict(follow.outcome(broken, status, cpu_s, limits, self._place.out_of_memory()))
+        answer = dict(follow.outcome(broken, status, cpu_s, limits, self._place.kills))
         report = runs.report(answer, self._streams, duration, cpu_s, peak_kb)
         self._release()
         return (*report, False)

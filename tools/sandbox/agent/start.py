@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import os
 import platform
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentgym.tools.sandbox.agent import child, script, wire
 from agentgym.tools.sandbox.agent.control import Control, take_over
-from agentgym.tools.sandbox.agent.follow import DriverGone
+from agentgym.tools.sandbox.agent.follow import DriverGone, Kills, NoKills
 from agentgym.tools.sandbox.agent.main import Agent
 from agentgym.tools.sandbox.agent.processes import Processes, become_subreaper, descendants
 from agentgym.tools.sandbox.agent.remove import remove_at
@@ -24,11 +25,12 @@ from agentgym.tools.sandbox.agent.watch import Watch
 _MAX_FDS = 8192
 """Descriptors the agent may have at a time; it needs many only while it measures a deep tree of folders."""
 _EXPECTED = (
-    *("bisect", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "encodings.idna", "encodings.latin_1"),
+    *("bisect", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "encodings.latin_1"),
     *("enum", "fractions", "functools", "heapq", "itertools", "json", "math", "operator", "pathlib", "random", "re"),
-    *("shutil", "string", "subprocess", "tempfile", "threading", "time", "traceback", "typing", "unicodedata"),
+    *("string", "subprocess", "threading", "time", "traceback", "typing"),
 )
-"""What programs mostly import. Loaded once, they cost a run nothing."""
+"""What programs mostly import. Not what needs libraries of its own and is rare: each library makes each fork dearer."""
+_hello = b""
 
 
 def main(read_fd: int, write_fd: int) -> None:
@@ -38,11 +40,11 @@ def main(read_fd: int, write_fd: int) -> None:
         settings, _ = control.receive()
         load(settings.get("preload", ()))
         uid = settings.get("uid")
-        settle()
+        settle(settings["environment"])
         give_up_rights(uid)
         become_subreaper()
         try:
-            serve(control, settings, alone=uid is not None, wall=_bind_to_agent)
+            serve(control, settings, alone=uid is not None, wall=_bind_to_agent, kills=NoKills())
         finally:
             _remove(settings.get("folder"))
     except (DriverGone, wire.BadFrame):
@@ -75,6 +77,7 @@ def give_up_rights(uid: int | None) -> None:
     if uid is not None:
         credentials.become(uid)
     if sys.platform == "linux":
+        credentials.renounce_gains()
         credentials.renounce()
         with contextlib.suppress(OSError):
             seccomp.apply()
@@ -94,12 +97,29 @@ def load(preload: Any) -> None:
             raise ImportError(f"cannot preload {name!r}: {error}") from error
 
 
-def settle() -> None:
-    """Prepare this process for being forked often: what it holds is shared with the forks, and looked at by none."""
+def settle(environment: Mapping[str, str]) -> None:
+    """Prepare this process for being an agent, or for forking agents, with this environment of runs.
+
+    What it holds is shared with the forks, and looked at by none.
+    """
+    global _hello
+    child.prepare()
+    os.environ.clear()
+    os.environ.update(environment, AGENTGYM_REPLY_FD=str(child.REPLY_FD))
+    ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_MAX_FDS, ceiling), ceiling))
+    _hello = wire.encode({"hello": platform.python_version(), "notes": ""})
     script.prepare()
     gc.collect()
+    _trim()
     gc.freeze()
     gc.disable()
+
+
+def _trim() -> None:
+    """Give memory back to the kernel that is not used, where the C library can: it would be copied by every fork."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def serve(
@@ -109,47 +129,31 @@ def serve(
     alone: bool = False,
     members: Callable[[], list[int]] | None = None,
     wall: Callable[[], None] = lambda: None,
-    out_of_memory: Callable[[], bool] = lambda: False,
+    kills: Kills,
 ) -> None:
-    """Say hello and answer requests until the driver goes away.
+    """Say hello and answer requests until the driver goes away. `settle` comes before it.
 
     Args:
         control: The connection to the driver.
-        settings: `workdir`, `environment`, `limits` (the totals of the sandbox), `watched` (folders without a quota),
-            `uid` (whom root becomes), `folder` (to be removed at the end), `process_limit` (whether the kernel's limit
-            on processes counts this sandbox alone).
+        settings: `workdir`, `limits` (the totals of the sandbox), `watched` (folders without a quota), `process_limit`
+            (whether the kernel's limit on processes counts this sandbox alone), `notes`.
         alone: Whether `kill(-1)` reaches this sandbox and nothing else.
         members: Gives the processes of this sandbox; those below the agent if not given.
         wall: Walls in a process of a run.
-        out_of_memory: Whether the kernel killed something for the sandbox's memory since the last call.
+        kills: Sees whether the kernel killed something for the sandbox's memory.
     """
-    child.deaf_to_signals()
-    os.environ.clear()
-    os.environ.update(settings["environment"], AGENTGYM_REPLY_FD=str(child.REPLY_FD))
-    ceiling = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_MAX_FDS, ceiling), ceiling))
     folder = settings["workdir"]
-    os.makedirs(folder, exist_ok=True)
-    os.chdir(folder)
-    process_limit = bool(settings.get("process_limit", True))
+    process_limit = settings.get("process_limit", True)
     watch = Watch(
         settings["limits"],
         members or (lambda: descendants(os.getpid())),
         settings.get("watched", ()),
         count_processes=not process_limit,
     )
-    place = Place(
-        folder=folder,
-        control=control.read_fd,
-        processes=Processes(alone),
-        watch=watch,
-        wall=wall,
-        process_limit=process_limit,
-        out_of_memory=out_of_memory,
-    )
+    os.chdir(folder)
+    place = Place(folder, control.read_fd, Processes(alone), watch, wall, process_limit, kills)
     agent = Agent(place, control)
-    if not script.is_prepared():
-        settle()
     gc.freeze()
-    control.send({"hello": platform.python_version(), "pid": os.getpid(), "notes": settings.get("notes", "")})
+    notes = settings.get("notes")
+    control.write(wire.encode({"hello": platform.python_version(), "notes": notes}) if notes else _hello)
     agent.serve()

@@ -14,6 +14,9 @@ LENGTH = struct.Struct(">I")
 MAX_HEADER_BYTES = 1 << 20
 MAX_BLOB_BYTES = 1 << 30
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_decode = json.JSONDecoder().raw_decode
+
 Header = dict[str, Any]
 Frame = tuple[Header, list[bytes]]
 
@@ -22,9 +25,14 @@ class BadFrame(ValueError):
     """The other side sent something that is no frame, or one that is too large."""
 
 
+def encode_header(header: Header) -> bytes:
+    """Return a header as it travels."""
+    return _encode(header).encode("ascii")
+
+
 def encode(header: Header, blobs: Sequence[bytes] = ()) -> bytes:
     """Return one frame."""
-    text = json.dumps({**header, "blobs": [len(blob) for blob in blobs]}, separators=(",", ":")).encode("ascii")
+    text = encode_header({**header, "blobs": [len(blob) for blob in blobs]})
     if len(text) > MAX_HEADER_BYTES:
         raise BadFrame(f"a header of {len(text)} bytes is above {MAX_HEADER_BYTES}")
     return b"".join([LENGTH.pack(len(text)), text, *blobs])
@@ -35,7 +43,7 @@ def decoder(max_blob_bytes: int = MAX_BLOB_BYTES) -> Generator[int, bytes, Frame
     (size,) = LENGTH.unpack((yield LENGTH.size))
     if not 0 < size <= MAX_HEADER_BYTES:
         raise BadFrame(f"a header of {size} bytes was announced, at most {MAX_HEADER_BYTES} are accepted")
-    header = _header((yield size))
+    header = _with_sizes((yield size))
     sizes = header.pop("blobs")
     if sum(sizes) > max_blob_bytes:
         raise BadFrame(f"{sum(sizes)} bytes of content were announced, at most {max_blob_bytes} are accepted")
@@ -45,13 +53,29 @@ def decoder(max_blob_bytes: int = MAX_BLOB_BYTES) -> Generator[int, bytes, Frame
     return header, blobs
 
 
-def _header(text: bytes) -> Header:
+def header_of(frame: bytes) -> Header:
+    """Return the header of a frame of which all has come."""
+    if len(frame) < LENGTH.size:
+        raise BadFrame("the frame is cut short")
+    (size,) = LENGTH.unpack_from(frame)
+    return decode_header(frame[LENGTH.size : LENGTH.size + size])
+
+
+def decode_header(text: bytes) -> Header:
+    """Return a header."""
     try:
-        header = json.loads(text)
+        header, end = _decode(text.decode("ascii"))
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"the header is no JSON: {error}") from None
+    if end != len(text):
+        raise BadFrame(f"the header is followed by {len(text) - end} bytes more")
     if not isinstance(header, dict):
         raise BadFrame(f"the header is {type(header).__name__!r}, not an object")
+    return header
+
+
+def _with_sizes(text: bytes) -> Header:
+    header = decode_header(text)
     sizes = header.setdefault("blobs", [])
     if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
         raise BadFrame(f"the lengths of the blobs are {sizes!r}")

@@ -15,15 +15,24 @@ from agentgym.tools.sandbox.containers.endpoint import Attached, attach
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.owner import labels
 from agentgym.tools.sandbox.containers.removal import remove
+from agentgym.tools.sandbox.interpreter import HASH_SEED
 from agentgym.tools.sandbox.spec import SandboxSpec
 
 _READY = b"agentgym"
 _READY_S = 30.0
-# The program is longer than an argument may be, so the argument only reads it.
+# Starts once more with the variables that `-I` ignores left out, as `-I` would ignore the seed of hashes too.
 _FIRST = """
 import os, sys
 if sys.version_info < (3, 9):
     sys.exit("python3 is older than 3.9")
+kept = {{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}}
+os.execve(sys.executable, [sys.executable, "-s", "-c", {second!r}], {{**kept, **{seed!r}}})
+"""
+# The program is longer than an argument may be, so the argument only reads it.
+_SECOND = """
+import sys
+sys.path.remove("")
+import os
 os.write(1, {ready!r})
 program = b""
 while len(program) < {size}:
@@ -34,6 +43,12 @@ while len(program) < {size}:
 exec(compile(program, "<agent>", "exec"))
 """
 _ENTRY = "from agentgym.tools.sandbox.agent.contained import main\nmain(0, 1)\n"
+
+
+def reading(size: int) -> list[str]:
+    """Return arguments for Python with which it says that it is ready and runs the program of that size on stdin."""
+    second = _SECOND.format(ready=_READY, size=size)
+    return ["-I", "-c", _FIRST.format(second=second, seed=HASH_SEED)]
 
 
 @dataclass
@@ -57,8 +72,7 @@ class Container:
     def with_python(cls, wanted: Wanted, settings: bytes) -> Self | None:
         """Start an agent and give it its settings; returns nothing if the image has no python to run it."""
         program = f"{agent_source()}\n{_ENTRY}".encode()
-        first = _FIRST.format(ready=_READY, size=len(program))
-        made = cls._make(wanted, ["python3", "-I", "-c", first], wanted.hardening.user)
+        made = cls._make(wanted, ["python3", *reading(len(program))], wanted.hardening.user)
         try:
             if made._starts_with(_READY):
                 made.endpoint.settimeout(_READY_S)

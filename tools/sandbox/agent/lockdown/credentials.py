@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import struct
@@ -14,6 +13,7 @@ _CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL = 47, 4
 _NO_ROOT_LOCKED = 0xEF  # root is nobody special, ids change no capabilities, and that for good
 _CAPABILITY_VERSION = 0x20080522
 _MAX_CAPABILITIES = 64
+_CAPABILITIES_HEADER, _NO_CAPABILITIES = struct.pack("Ii", _CAPABILITY_VERSION, 0), bytes(24)
 _NEWUSER = 0x10000000
 
 
@@ -30,22 +30,31 @@ def own_user_namespace(uid: int, gid: int, inside: int) -> None:
     """Enter a user namespace in which this user, called `inside` there, is the only one."""
     system.prctl("dumpable", _SET_DUMPABLE, 1)  # else /proc/self belongs to root since the user was changed
     system.unshare(_NEWUSER, "unshare user")
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{inside} {uid} 1"), ("gid_map", f"{inside} {gid} 1")):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
+    system.write("/proc/self/setgroups", b"deny")
+    system.write("/proc/self/uid_map", b"%d %d 1" % (inside, uid))
+    system.write("/proc/self/gid_map", b"%d %d 1" % (inside, gid))
 
 
 def renounce() -> None:
-    """Drop every capability and every way to gain one; let nobody of the same user trace this process."""
-    for capability in range(_MAX_CAPABILITIES):
-        if system.libc.prctl(_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
-            break  # the kernel knows no more, or there was no right to drop any, and hence none
+    """Drop every capability; let nobody of the same user trace this process."""
     system.libc.prctl(_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    system.libc.prctl(_SET_SECUREBITS, ctypes.c_ulong(_NO_ROOT_LOCKED), 0, 0, 0)
-    header = ctypes.c_char_p(struct.pack("Ii", _CAPABILITY_VERSION, 0))
-    system.check(system.libc.capset(header, ctypes.c_char_p(bytes(24))), "drop capabilities")
-    system.prctl("no_new_privs", _SET_NO_NEW_PRIVS, 1)
+    system.libc.prctl(_SET_SECUREBITS, _NO_ROOT_LOCKED, 0, 0, 0)
+    system.check(system.libc.capset(_CAPABILITIES_HEADER, _NO_CAPABILITIES), "drop capabilities")
+    no_new_privileges()
     system.prctl("not dumpable", _SET_DUMPABLE, 0)
+
+
+def renounce_gains() -> None:
+    """Let no program that is started have a capability, whatever its file or its user says."""
+    prctl = system.libc.prctl
+    for capability in range(_MAX_CAPABILITIES):
+        if prctl(_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            break  # the kernel knows no more, or there was no right to drop any, and hence none
+
+
+def no_new_privileges() -> None:
+    """Let starting a program never give rights, for good."""
+    system.prctl("no_new_privs", _SET_NO_NEW_PRIVS, 1)
 
 
 def die_with_parent() -> None:

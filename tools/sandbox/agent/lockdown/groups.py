@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+
+from agentgym.tools.sandbox.agent.lockdown import system
 
 _PREFIX = "agentgym-"
 _V1 = "sys/fs/cgroup/memory"
 _V2 = "sys/fs/cgroup"
 _LIMIT = ("memory.limit_in_bytes", "memory.max")
 _SWAP = ("memory.swappiness", "memory.swap.max")
+_USAGE = ("memory.usage_in_bytes", "memory.current")
 _KILLS = ("memory.oom_control", "memory.events")
 _MB = 1 << 20
 _TRIES = 20
+_MAX_FREE = 64
+_RESIDUE = 4 * _MB
+"""Bytes counted to a group that is used again, at most: what the kernel has not let go of yet."""
 
 
 class Groups:
@@ -30,6 +34,8 @@ class Groups:
         self._version = 1 if os.path.exists(f"{host}{_V1}/memory.limit_in_bytes") else 2
         self.top = f"{host}{_V1 if self._version == 1 else _V2}"
         self._folder = f"{self.top}/{_PREFIX}{driver}-{os.urandom(4).hex()}"
+        self._made = 0
+        self._free: dict[int, list[Group]] = {}
 
     def prepare(self, host_processes: str) -> None:
         """Make the group of all groups, and remove those of drivers that were killed; `OSError` if that is refused."""
@@ -43,46 +49,84 @@ class Groups:
                 _remove(f"{self.top}/{name}")
         os.mkdir(self._folder)
         if self._version == 2:
-            _write(f"{self._folder}/cgroup.subtree_control", "+memory")
+            system.write(f"{self._folder}/cgroup.subtree_control", b"+memory")
 
-    def enter(self, name: str, megabytes: int) -> int:
-        """Make a group for a sandbox and put this process into it; return a descriptor that tells of kills."""
-        folder = f"{self._folder}/{name}"
+    def take(self, megabytes: int) -> Group:
+        """Return a group for a sandbox: one in which nothing is left of another, or a new one."""
+        free = self._free.get(megabytes)
+        if free:
+            return free.pop()
+        self._made += 1
+        return self._make(f"{self._folder}/{self._made}", megabytes)
+
+    def give_back(self, group: Group) -> None:
+        """Take note that the processes of a sandbox have ended."""
+        free = self._free.setdefault(group.megabytes, [])
+        if len(free) < _MAX_FREE and group.empty():
+            free.append(group)
+        else:
+            group.close()
+            _remove(group.folder)
+
+    def _make(self, folder: str, megabytes: int) -> Group:
         os.mkdir(folder)
         column = self._version - 1
-        _write(f"{folder}/{_LIMIT[column]}", str(megabytes * _MB))
+        system.write(f"{folder}/{_LIMIT[column]}", b"%d" % (megabytes * _MB))
         with suppress(OSError):
-            _write(f"{folder}/{_SWAP[column]}", "0")
-        _write(f"{folder}/cgroup.procs", "0")
-        return os.open(f"{folder}/{_KILLS[column]}", os.O_RDONLY | os.O_CLOEXEC)
-
-    def leave(self, name: str) -> None:
-        """Remove the group of a sandbox whose processes have ended."""
-        _remove(f"{self._folder}/{name}")
+            system.write(f"{folder}/{_SWAP[column]}", b"0")
+        processes = os.open(f"{folder}/cgroup.procs", os.O_RDWR | os.O_CLOEXEC)
+        usage, kills = (
+            os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in (_USAGE[column], _KILLS[column])
+        )
+        return Group(folder, megabytes, processes, usage, kills)
 
     def close(self) -> None:
-        """Remove the group of all groups."""
+        """Remove the groups."""
         _remove(self._folder)
 
 
+class Group:
+    """A control group for one sandbox at a time, and the open files by which it is used."""
+
+    def __init__(self, folder: str, megabytes: int, processes: int, usage: int, kills: int):
+        self.folder = folder
+        self.megabytes = megabytes
+        self.kills = kills
+        self._processes = processes
+        self._usage = usage
+
+    def enter(self) -> None:
+        """Put this process into it."""
+        os.write(self._processes, b"0")
+
+    def empty(self) -> bool:
+        """Whether it is as good as new: it has no processes, and what is counted to it is little."""
+        return not os.pread(self._processes, 1, 0) and int(os.pread(self._usage, 64, 0)) < _RESIDUE
+
+    def close(self) -> None:
+        """Close the files."""
+        for fd in (self._processes, self._usage, self.kills):
+            os.close(fd)
+
+
 class Kills:
-    """Says whether the kernel has killed something for the memory of a group since it was last asked."""
+    """Says whether the kernel has killed something for the memory of a group since it was last told to watch."""
 
     def __init__(self, fd: int):
         self._fd = fd
-        self._seen = self._count()
+        self._before = b""
 
-    def __call__(self) -> bool:
+    def watch(self) -> None:
+        """Begin to count anew."""
+        self._before = os.pread(self._fd, 4096, 0)
+
+    def happened(self) -> bool:
         """Return whether it has."""
-        before, self._seen = self._seen, self._count()
-        return self._seen > before
+        return _count(os.pread(self._fd, 4096, 0)) > _count(self._before)
 
-    def _count(self) -> int:
-        try:
-            lines = os.pread(self._fd, 4096, 0).decode("ascii").splitlines()
-            return int(dict(line.split() for line in lines).get("oom_kill", 0))
-        except (OSError, ValueError):
-            return 0
+
+def _count(text: bytes) -> int:
+    return int(dict(line.split() for line in text.splitlines()).get(b"oom_kill", 0))
 
 
 def open_groups(host: str, driver: int) -> Groups | None:
@@ -95,22 +139,6 @@ def open_groups(host: str, driver: int) -> Groups | None:
     except OSError:
         return None
     return groups
-
-
-def enter(groups: Groups | None, request: dict[str, Any]) -> Callable[[], bool]:
-    """Put this process into a group of its own, if there are groups; return what tells of kills for memory."""
-    if groups is None:
-        return lambda: False
-    limits = request["limits"]
-    return Kills(groups.enter(str(request["id"]), limits["total_memory_mb"] + limits["disk_mb"]))
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode("ascii"))
-    finally:
-        os.close(fd)
 
 
 def _remove(folder: str) -> None:

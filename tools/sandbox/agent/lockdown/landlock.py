@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
 import struct
@@ -18,6 +17,7 @@ _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _RIGHTS_BY_ABI = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_RULE = struct.Struct("=Qi")
 _TCP = 1 << 0 | 1 << 1
 _SCOPES = 1 << 0 | 1 << 1
 
@@ -29,19 +29,41 @@ CHANGE = (1 << 16) - 1 & ~_MAKE_DEVICES & ~_IOCTL_DEV
 
 def abi() -> int:
     """Return the version of Landlock that the kernel has; 0 for none."""
-    return max(0, system.libc.syscall(ctypes.c_long(_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION)))
+    return max(0, system.libc.syscall(_CREATE, None, 0, _VERSION))
 
 
-def ruleset(rules: Iterable[tuple[str, int]], version: int) -> int:
+def ruleset(rules: Iterable[tuple[str, int]], version: int, opened: Iterable[bytes] = ()) -> int:
     """Return a descriptor of rules: each a path and what may be done beneath it. Missing paths are left out.
 
     TCP is denied from version 4 on, signals and abstract sockets to processes outside from version 6 on.
+
+    Args:
+        rules: Paths and rights.
+        version: What `abi` says.
+        opened: More rules, of whose paths the kernel's descriptors are open already: what `open_rules` has given.
     """
-    handled = _RIGHTS_BY_ABI[min(version, len(_RIGHTS_BY_ABI) - 1)]
-    fd = _create(handled, version)
-    for path, rights in rules:
-        _allow(fd, path, rights & handled)
+    fd = _create(_handled(version), version)
+    for rule in opened:
+        _add(fd, rule)
+    for rule in open_rules(rules, version):
+        _add(fd, rule)
+        os.close(_descriptor(rule))
     return fd
+
+
+def open_rules(rules: Iterable[tuple[str, int]], version: int) -> list[bytes]:
+    """Return rules as the kernel wants them. Each holds a descriptor of its path."""
+    handled = _handled(version)
+    found = []
+    for path, rights in rules:
+        try:
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= _OF_FILES
+        found.append(_RULE.pack(rights & handled, fd))
+    return found
 
 
 def scope(version: int) -> int | None:
@@ -51,7 +73,7 @@ def scope(version: int) -> int | None:
 
 def restrict(fd: int) -> None:
     """Put this process under the rules, for good. `no_new_privs` must be set."""
-    system.call("landlock_restrict_self", _RESTRICT, ctypes.c_int(fd), ctypes.c_uint32(0))
+    system.call("landlock_restrict_self", _RESTRICT, fd, 0)
 
 
 def _create(handled: int, version: int) -> int:
@@ -61,33 +83,16 @@ def _create(handled: int, version: int) -> int:
     if version >= 6:
         values.append(_SCOPES)
     attributes = struct.pack(f"{len(values)}Q", *values)
-    fd = system.call(
-        "landlock_create_ruleset",
-        _CREATE,
-        ctypes.c_char_p(attributes),
-        ctypes.c_size_t(len(attributes)),
-        ctypes.c_uint32(0),
-    )
-    os.set_inheritable(fd, False)
-    return fd
+    return system.call("landlock_create_ruleset", _CREATE, attributes, len(attributes), 0)
 
 
-def _allow(ruleset_fd: int, path: str, rights: int) -> None:
-    try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        if not stat.S_ISDIR(os.fstat(fd).st_mode):
-            rights &= _OF_FILES
-        rule = struct.pack("=Qi", rights, fd)
-        system.call(
-            f"landlock_add_rule {path}",
-            _ADD_RULE,
-            ctypes.c_int(ruleset_fd),
-            ctypes.c_int(_PATH_BENEATH),
-            ctypes.c_char_p(rule),
-            ctypes.c_uint32(0),
-        )
-    finally:
-        os.close(fd)
+def _handled(version: int) -> int:
+    return _RIGHTS_BY_ABI[min(version, len(_RIGHTS_BY_ABI) - 1)]
+
+
+def _descriptor(rule: bytes) -> int:
+    return _RULE.unpack(rule)[1]
+
+
+def _add(ruleset_fd: int, rule: bytes) -> None:
+    system.call("landlock_add_rule", _ADD_RULE, ruleset_fd, _PATH_BENEATH, rule, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import struct
 from collections.abc import Iterable
@@ -209,6 +208,8 @@ def _map_owner(source: str, mapping: int) -> None:
 
 def copy_tree(source: str, target: str, uid: int | None) -> None:
     """Copy folders, regular files and links; everything belongs to the user `uid` (if given) afterwards."""
+    import shutil  # with its libraries it would make every fork of the zygote dearer
+
     for folder, names, files in os.walk(source):
         below = os.path.normpath(os.path.join(target, os.path.relpath(folder, source)))
         os.makedirs(below, exist_ok=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import struct
+from collections.abc import Collection
+from enum import Enum
 from functools import cache
 
 from agentgym.tools.sandbox.agent.lockdown import syscalls, system
@@ -33,37 +35,50 @@ _OWN_ONLY = {
 """Calls that change a process, and which argument names it: only 0, the caller itself, is allowed."""
 _CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", *_OWN_ONLY}
 _ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
+_BUILDING = frozenset(("mount", "umount2", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"))
+"""What a fork of a zygote needs to build a sandbox of namespaces."""
+
+
+class Part(Enum):
+    """Which calls a filter refuses. Filters add up, and a small one is on a process in a tenth of the time."""
+
+    ALL = frozenset(_ALWAYS)
+    BEFORE = frozenset(_ALWAYS) - _BUILDING
+    """All but what building a sandbox takes; for a zygote, whose forks have it from the start."""
+    AFTER = _BUILDING
+    """What is missing there."""
 
 
 @cache
-def program(machine: str) -> bytes:
+def program(machine: str, part: Part = Part.ALL) -> bytes:
     """Return the filter for a machine; `OSError` for one whose system calls are not in the table."""
     if machine not in syscalls.ARCHITECTURES:
         known = ", ".join(sorted(syscalls.ARCHITECTURES))
         raise OSError(errno.ENOSYS, f"no filter of system calls for the machine {machine!r}, only for {known}")
     code = _Assembler(machine)
     code.begin(syscalls.ARCHITECTURES[machine][1])
-    for name in _ALWAYS:
-        code.deny(name, errno.ENOTSUP if "xattr" in name else errno.EPERM)
-    code.deny("clone3", errno.ENOSYS)  # its flags are behind a pointer; C libraries then use clone
-    code.deny_if("clone", 0, (), _NEW_NAMESPACES)
-    code.allow_only("socketpair", 0, (_AF_UNIX,))
-    for name, argument in _OWN_ONLY.items():
-        code.allow_only(name, argument, (0,))
-    code.allow_only("personality", 0, (0, 0xFFFFFFFF))
-    code.deny_if("ioctl", 1, (_TIOCSTI, _TIOCLINUX))
+    code.deny_all(part.value)
+    if part is not Part.AFTER:
+        code.deny_some()
     code.emit(_RETURN, _ALLOW)
     return bytes(code.code)
 
 
-def apply() -> None:
+def apply(part: Part = Part.ALL) -> None:
     """Put the filter on this process and all that it will start, for good. `no_new_privs` must be set."""
-    code = program(system.MACHINE)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    _, header = prepared(part)
     system.check(
-        system.libc.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_MODE_FILTER), ctypes.c_char_p(header), 0, 0), "seccomp"
+        system.libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(header), 0, 0),
+        "seccomp",
     )
+
+
+@cache
+def prepared(part: Part) -> tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]]:
+    """Return the filter as the kernel wants it: instructions, and what points to them."""
+    code = program(system.MACHINE, part)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    return buffer, ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer)))
 
 
 class _Assembler:
@@ -81,6 +96,21 @@ class _Assembler:
         self.emit(_LOAD, _NUMBER)
         self.emit(_JUMP_ABOVE, syscalls.HIGHEST_KNOWN, 0, 1)  # the x32 calls are far above
         self.emit(_RETURN, _ERRNO | errno.ENOSYS)
+
+    def deny_all(self, names: Collection[str]) -> None:
+        for name in _ALWAYS:
+            if name in names:
+                self.deny(name, errno.ENOTSUP if "xattr" in name else errno.EPERM)
+
+    def deny_some(self) -> None:
+        """Deny calls by their arguments."""
+        self.deny("clone3", errno.ENOSYS)  # its flags are behind a pointer; C libraries then use clone
+        self.deny_if("clone", 0, (), _NEW_NAMESPACES)
+        self.allow_only("socketpair", 0, (_AF_UNIX,))
+        for name, argument in _OWN_ONLY.items():
+            self.allow_only(name, argument, (0,))
+        self.allow_only("personality", 0, (0, 0xFFFFFFFF))
+        self.deny_if("ioctl", 1, (_TIOCSTI, _TIOCLINUX))
 
     def deny(self, name: str, reason: int = errno.EPERM) -> None:
         number = syscalls.number(name, self._machine)

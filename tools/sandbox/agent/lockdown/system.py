@@ -10,7 +10,13 @@ from typing import Any
 libc = ctypes.CDLL(None, use_errno=True)
 MACHINE = platform.machine()
 
-_PRCTL_ARGUMENTS = 4
+if platform.system() == "Linux":  # each call converts its arguments as told here, and makes no objects for them
+    libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    libc.mount.argtypes = [*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p]
+    libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    libc.unshare.argtypes = [ctypes.c_int]
+    libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
+    libc.capset.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 
 
 def check(result: int, step: str) -> int:
@@ -22,14 +28,22 @@ def check(result: int, step: str) -> int:
 
 
 def call(step: str, number: int, *arguments: Any) -> int:
-    """Do the system call of that number."""
-    return check(libc.syscall(ctypes.c_long(number), *arguments), step)
+    """Do the system call of that number; whole numbers among its arguments have 32 bits."""
+    return check(libc.syscall(number, *arguments), step)
 
 
-def prctl(step: str, option: int, *arguments: int) -> int:
+def prctl(step: str, option: int, first: int = 0, second: int = 0) -> int:
     """Change or ask something about this process."""
-    padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:_PRCTL_ARGUMENTS]]
-    return check(libc.prctl(option, *padded), step)
+    return check(libc.prctl(option, first, second, 0, 0), step)
+
+
+def write(path: str, text: bytes) -> None:
+    """Write to a file of the kernel's, in one go."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text)
+    finally:
+        os.close(fd)
 
 
 def mount(source: str, target: str, kind: str | None = None, flags: int = 0, options: str = "") -> None:
@@ -39,7 +53,7 @@ def mount(source: str, target: str, kind: str | None = None, flags: int = 0, opt
             os.fsencode(source),
             os.fsencode(target),
             kind.encode() if kind else None,
-            ctypes.c_ulong(flags),
+            flags,
             options.encode() if options else None,
         ),
         f"mount {kind or 'bind'} at {target}",
