@@ -1,1 +1,29 @@
-"""A real browser for environments: one context per episode, everything bounded in time and size."""
+"""A real browser for environments: one context per episode, everything bounded in time and size.
+
+`default_pool(BrowserOptions(...)).open(SessionOptions(...))` gives a `BrowserSession`: views are accessibility trees
+with refs, actions take refs or coordinates, only allowed origins exist, and time and randomness are the page's own.
+"""
+
+from agentgym.tools.browser.errors import BrowserGone, PageError
+from agentgym.tools.browser.launching import find_executable
+from agentgym.tools.browser.observe import difference, page_of, pages_of
+from agentgym.tools.browser.options import BrowserOptions, SessionOptions
+from agentgym.tools.browser.pool import BrowserPool, default_pool
+from agentgym.tools.browser.session import BrowserSession
+from agentgym.tools.browser.view import Node, View
+
+__all__ = [
+    "BrowserGone",
+    "BrowserOptions",
+    "BrowserPool",
+    "BrowserSession",
+    "Node",
+    "PageError",
+    "SessionOptions",
+    "View",
+    "default_pool",
+    "difference",
+    "find_executable",
+    "page_of",
+    "pages_of",
+]

@@ -1,0 +1,199 @@
+"""Actions on elements by ref: click, fill, type, press, select, check, hover, scroll, upload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from agentgym.tools.browser.acting import Acting, bounded_text
+from agentgym.tools.browser.bridge import bridged
+from agentgym.tools.browser.errors import PageError
+from agentgym.tools.browser.pointing import Target, choose
+from agentgym.tools.browser.tab import Tab
+
+Button = Literal["left", "middle", "right"]
+Direction = Literal["up", "down", "left", "right"]
+BUTTONS = ("left", "middle", "right")
+WAYS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
+MAX_TYPED = 500
+KEYS_MS = 30_000.0
+"""More than any deadline: whether a page is too slow is for the session's deadline to say."""
+MAX_UPLOAD = 8_000_000
+FORMS = {
+    "date": "2030-01-31",
+    "time": "15:30",
+    "datetime-local": "2030-01-31T15:30",
+    "month": "2030-01",
+    "week": "2030-W05",
+    "number": "12.5",
+    "range": "50",
+    "color": "#ff8800",
+}
+SCROLL = """(element, [dx, dy]) => {
+  let node = element;
+  const can = (n) => (dy ? n.scrollHeight > n.clientHeight : n.scrollWidth > n.clientWidth)
+    && !/visible|hidden|clip/.test(getComputedStyle(n)[dy ? 'overflowY' : 'overflowX']);
+  while (node && node !== document.scrollingElement && !can(node)) node = node.parentElement;
+  node = node || document.scrollingElement || document.documentElement;
+  const before = [node.scrollLeft, node.scrollTop];
+  node.scrollBy({left: dx * node.clientWidth, top: dy * node.clientHeight, behavior: 'instant'});
+  return before[0] !== node.scrollLeft || before[1] !== node.scrollTop;
+}"""
+
+
+class ElementActions(Acting):
+    """What can be done with the elements of the last view."""
+
+    @bridged
+    async def click(self, ref: str, button: Button = "left", double: bool = False) -> None:
+        """Click an element with real mouse events."""
+        if button not in BUTTONS:
+            raise PageError(f"there is no mouse button {button!r}; choose one of {', '.join(BUTTONS)}")
+
+        async def work(tab: Tab) -> None:
+            await self._press_mouse(tab, await self._on(tab, ref), button, 2 if double else 1)
+
+        await self._act(work)
+
+    @bridged
+    async def fill(self, ref: str, text: str) -> None:
+        """Replace the content of a text field."""
+
+        async def work(tab: Tab) -> None:
+            target = self._editable(await self._on(tab, ref))
+            await target.locator.fill(bounded_text(text), force=True, timeout=KEYS_MS)
+            if (form := FORMS.get(target.facts["type"])) and await target.locator.input_value() != text:
+                raise PageError(f"{target.label} does not take {text[:80]!r}; it is written like {form}")
+
+        await self._act(work)
+
+    @bridged
+    async def type(self, ref: str, text: str) -> None:
+        """Click a text field and type at its caret, key by key."""
+
+        async def work(tab: Tab) -> None:
+            await self._press_mouse(tab, self._editable(await self._on(tab, ref)), "left", 1)
+            await self._type(tab, text)
+
+        await self._act(work)
+
+    @bridged
+    async def press(self, key: str, ref: str | None = None) -> None:
+        """Press a key or a combination such as "Control+a", on an element if `ref` is given."""
+
+        async def work(tab: Tab) -> None:
+            if ref is not None:
+                target = await self._on(tab, ref, visible=False)
+                await target.locator.focus(timeout=KEYS_MS)
+            await self._key(tab, key)
+
+        await self._act(work)
+
+    @bridged
+    async def select(self, ref: str, values: Sequence[str]) -> None:
+        """Choose options of a list by their labels or values."""
+        wanted = [values] if isinstance(values, str) else list(values)
+
+        async def work(tab: Tab) -> None:
+            target = await self._on(tab, ref, visible=False)
+            await target.locator.select_option(index=choose(target, wanted), force=True, timeout=KEYS_MS)
+
+        await self._act(work)
+
+    @bridged
+    async def check(self, ref: str) -> None:
+        """Tick a checkbox, radio button or switch."""
+        await self._act(lambda tab: self._ticked(tab, ref, True))
+
+    @bridged
+    async def uncheck(self, ref: str) -> None:
+        """Clear a checkbox or switch."""
+        await self._act(lambda tab: self._ticked(tab, ref, False))
+
+    @bridged
+    async def hover(self, ref: str) -> None:
+        """Move the mouse onto an element."""
+
+        async def work(tab: Tab) -> None:
+            target = await self._on(tab, ref)
+            await tab.move_mouse(target.x, target.y)
+
+        await self._act(work)
+
+    @bridged
+    async def scroll(self, direction: Direction, amount: float = 0.8, ref: str | None = None) -> None:
+        """Scroll the page, or what scrolls around an element, by `amount` of what is in sight."""
+        if direction not in WAYS:
+            raise PageError(f"there is no direction {direction!r}; choose one of {', '.join(WAYS)}")
+        if not 0 < amount <= 100:
+            raise PageError(f"cannot scroll by {amount!r} screens; give a number between 0 and 100")
+        step = [way * amount for way in WAYS[direction]]
+
+        async def work(tab: Tab) -> None:
+            if ref is not None:
+                target = await self._on(tab, ref, visible=False)
+                moved = await target.locator.evaluate(SCROLL, step, timeout=KEYS_MS)
+            else:
+                moved = await tab.ask(f"({SCROLL})(document.scrollingElement, {step})")
+            if not moved:
+                raise PageError(f"there is nothing more to see: cannot scroll {direction}")
+            await tab.draw()
+
+        await self._act(work)
+
+    @bridged
+    async def upload(self, ref: str, files: Mapping[str, bytes]) -> None:
+        """Give files (name to content) to a file field, or to the button that asks for them."""
+        if sum(map(len, files.values())) > MAX_UPLOAD:
+            raise PageError(f"the files are too large; at most {MAX_UPLOAD} bytes can be uploaded")
+        payload = [{"name": name, "mimeType": "", "buffer": content} for name, content in files.items()]
+
+        async def work(tab: Tab) -> None:
+            target = await self._on(tab, ref, visible=False)
+            if target.facts["type"] == "file":
+                await target.locator.set_input_files(payload, timeout=KEYS_MS)  # pyright: ignore[reportArgumentType]
+                return
+            await self._press_mouse(tab, await self._on(tab, ref), "left", 1)
+            if (chooser := await self._windows.choosing()) is None:
+                raise PageError(f"{target.label} asked for no file")
+            await chooser.set_files(payload, timeout=KEYS_MS)  # pyright: ignore[reportArgumentType]
+
+        await self._act(work)
+
+    async def _ticked(self, tab: Tab, ref: str, wanted: bool) -> None:
+        target = await self._on(tab, ref)
+        if not target.facts["tickable"]:
+            raise PageError(f"{target.label} is no checkbox, radio button or switch")
+        if target.facts["checked"] != wanted:
+            await self._press_mouse(tab, target, "left", 1)
+
+    def _editable(self, target: Target) -> Target:
+        if not target.facts["editable"] or target.facts["tag"] == "select":
+            raise PageError(f"{target.label} is no text field")
+        if target.facts["readonly"]:
+            raise PageError(f"{target.label} is read-only")
+        return target
+
+    async def _press_mouse(self, tab: Tab, target: Target, button: Button, count: int) -> None:
+        if target.facts["tag"] == "option":
+            raise PageError(f"{target.label} is an option; use the select action on its list instead")
+        await tab.page.mouse.click(target.x, target.y, button=button, click_count=count)
+
+    async def _type(self, tab: Tab, text: str) -> None:
+        if len(text) <= MAX_TYPED:
+            await tab.page.keyboard.type(text)
+        else:
+            await tab.page.keyboard.insert_text(bounded_text(text))
+
+    async def _key(self, tab: Tab, key: str) -> None:
+        from playwright.async_api import Error
+
+        try:
+            await tab.page.keyboard.press(key)
+        except Error as problem:
+            if "Unknown key" not in problem.message:
+                raise
+            raise PageError(
+                f"there is no key {key[:40]!r}; use names such as Enter, Tab, Escape, Backspace, Delete, Space, "
+                "ArrowDown, PageDown, Home, End, F5, a, A, or Control+a"
+            ) from None

@@ -1,0 +1,65 @@
+"""Taking a view of a page: its accessibility snapshot, or what is in sight of a page too large for that."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agentgym.tools.browser.aria import INTERACTIVE, first_ref, parse_snapshot
+from agentgym.tools.browser.numbering import Numbering, frame_of
+from agentgym.tools.browser.options import SessionOptions
+from agentgym.tools.browser.tab import Tab
+from agentgym.tools.browser.view import Node, View
+
+SNAPSHOT_S = 5.0
+FACTS = (
+    "({title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
+    " top: Math.round(scrollY), height: document.scrollingElement ? document.scrollingElement.scrollHeight : 0,"
+    " window: innerHeight})"
+)
+TOO_LARGE = "the page is very large: only what is in sight is shown; scroll to see more"
+
+
+async def look(tab: Tab, numbering: Numbering, options: SessionOptions, boxes: bool = False) -> View:
+    """Return the tab's view (without tabs and notices)."""
+    from playwright.async_api import TimeoutError as TooSlow
+
+    if tab.unreachable:
+        return View(url=tab.unreachable, title="", nodes=(), note="this address could not be opened")
+    facts = await tab.ask(FACTS, SNAPSHOT_S)
+    nodes, note = None, ""
+    if facts["elements"] <= options.max_elements:
+        try:
+            async with asyncio.timeout(SNAPSHOT_S + 1):
+                snapshot = await tab.page.aria_snapshot(mode="ai", timeout=SNAPSHOT_S * 1000, boxes=boxes)
+            numbering.begin(f"{tab.documents}:{frame_of(first_ref(snapshot))}")
+            nodes = parse_snapshot(snapshot, numbering.number, options.all_refs)
+        except (TooSlow, TimeoutError):
+            await tab.interrupt()
+    if nodes is None:
+        nodes, note = await _in_sight(tab, numbering), TOO_LARGE
+    return View(url=tab.page.url, title=facts["title"], nodes=nodes, scroll=_scroll(facts), note=note)
+
+
+async def _in_sight(tab: Tab, numbering: Numbering) -> tuple[Node, ...]:
+    """What the viewport shows, as a flat list; handles are XPaths."""
+    numbering.begin(f"{tab.documents}:sight")
+    items = await tab.call("sight.js", seconds=SNAPSHOT_S)
+    return tuple(
+        Node(
+            role=item["role"],
+            name=item["name"],
+            value=item["value"],
+            url=item["url"],
+            ref=numbering.number(item["handle"]) if item["role"] in INTERACTIVE else "",
+            handle=item["handle"],
+        )
+        for item in items
+    )
+
+
+def _scroll(facts: dict[str, Any]) -> str:
+    below = facts["height"] - facts["window"] - facts["top"]
+    if facts["top"] <= 0 and below <= 0:
+        return ""
+    return f"Scroll: {facts['top']} px above, {max(below, 0)} px below what is in sight"

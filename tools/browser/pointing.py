@@ -1,0 +1,77 @@
+"""From a ref to a place on the page, with a clear word when the element cannot be acted on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agentgym.tools.browser.errors import PageError
+from agentgym.tools.browser.numbering import frame_of
+from agentgym.tools.browser.tab import Tab, script
+from agentgym.tools.browser.view import Node, View
+
+if TYPE_CHECKING:
+    from playwright.async_api import Locator
+
+FOUND_MS = 2000.0
+CHANGED = "the page changed since it was looked at; look again"
+
+
+@dataclass(frozen=True)
+class Target:
+    """An element as it is now."""
+
+    node: Node
+    locator: Locator
+    facts: dict[str, Any]
+    x: float
+    y: float
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return self.node.line()[:120]
+
+
+async def locate(tab: Tab, view: View, ref: str, visible: bool = True) -> Target:
+    """Find the element of a ref, scrolled into sight; a `PageError` says why it cannot be acted on."""
+    from playwright.async_api import TimeoutError as NotFound
+
+    node = view.node(ref)
+    locator = tab.locator(node.handle)
+    try:
+        facts = await locator.evaluate(script("locate.js"), timeout=FOUND_MS)
+    except NotFound:
+        raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}") from None
+    problem = facts["problem"]
+    if problem == "gone":
+        raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
+    if problem == "disabled":
+        raise PageError(f"{node.line()[:120]} is disabled")
+    if problem and visible:
+        what = f"covered by {facts['cover']}; act on that first" if problem == "covered" else "not visible"
+        raise PageError(f"{node.line()[:120]} is {what}")
+    x, y = facts["x"], facts["y"]
+    if visible and frame_of(node.handle) != frame_of(next((n.handle for n in view.nodes if n.handle), "")):
+        box = await locator.bounding_box(timeout=FOUND_MS)
+        if box is None:
+            raise PageError(f"{node.line()[:120]} is not visible")
+        x, y = box["x"] + x - facts["left"], box["y"] + y - facts["top"]
+    return Target(node, locator, facts, x, y)
+
+
+def choose(target: Target, wanted: list[str]) -> list[int]:
+    """Return the positions of the options with these labels or values."""
+    options = target.facts["options"]
+    if target.facts["tag"] != "select":
+        raise PageError(f"{target.label} is no list of options; click it instead")
+    places = []
+    for name in wanted:
+        place = next((i for i, (label, value, _) in enumerate(options) if name in (label, value)), None)
+        if place is None:
+            known = ", ".join(repr(label) for label, _, _ in options[:30])
+            raise PageError(f"{target.label} has no option {name[:80]!r}; it has {known}")
+        if options[place][2]:
+            raise PageError(f"option {name[:80]!r} of {target.label} is disabled")
+        places.append(place)
+    return places

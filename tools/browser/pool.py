@@ -1,0 +1,252 @@
+"""Browsers shared by the sessions of a process: started when needed, recycled, replaced when they die."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import re
+import weakref
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.browser.bridge import bridged, wait
+from agentgym.tools.browser.driver import Driver, start_driver
+from agentgym.tools.browser.launching import launch
+from agentgym.tools.browser.options import BrowserOptions, SessionOptions
+from agentgym.tools.browser.session import BrowserSession
+from agentgym.tools.browser.tab import script
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, CDPSession, Page
+
+OPEN_S = 60.0
+CLOSE_S = 5.0
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class _Spare:
+    """A context with a page, opened before anyone asked."""
+
+    context: BrowserContext
+    page: Page
+    cdp: CDPSession
+
+
+@dataclass(eq=False)
+class _Running:
+    """One Chromium."""
+
+    browser: Browser
+    driver: Driver
+    opened: int = 0
+    dead: bool = False
+    sessions: set[BrowserSession] = field(default_factory=set)
+    spares: list[_Spare] = field(default_factory=list)
+    filling: asyncio.Task[None] | None = None
+
+    def alive(self) -> bool:
+        """Whether it can be used."""
+        return not self.dead and self.driver.alive and self.browser.is_connected()
+
+
+class _State:
+    """What a pool holds in one process; lives on the browsers' loop."""
+
+    def __init__(self, options: BrowserOptions) -> None:
+        self.pid = os.getpid()
+        self.driver: Driver | None = None
+        self.running: list[_Running] = []
+        self.lock = asyncio.Lock()
+        self.room = asyncio.Semaphore(options.max_sessions)
+
+
+class BrowserPool:
+    """Opens sessions in Chromium processes that are started with `options`.
+
+    A browser serves `recycle_after` sessions and is then replaced; one that dies is replaced with the next `open`, and
+    its sessions raise `InfrastructureError`. Nothing is left running after `close` or at the end of the process.
+    """
+
+    def __init__(self, options: BrowserOptions | None = None) -> None:
+        self.options = options or BrowserOptions()
+        self._state: _State | None = None
+        _pools.add(self)
+
+    @bridged
+    async def open(self, options: SessionOptions) -> BrowserSession:
+        """Open a session of its own context: no cookies, storage or cache of any other."""
+        state = self._here()
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await state.room.acquire()
+        except TimeoutError:
+            raise InfrastructureError(
+                f"all {self.options.max_sessions} browser sessions are in use; close some or raise max_sessions"
+            ) from None
+        try:
+            return await self._opened(state, options)
+        except BaseException:
+            state.room.release()
+            raise
+
+    @bridged
+    async def close(self) -> None:
+        """Close every session and end every process. The pool can be used again."""
+        state, self._state = self._here(), None
+        async with state.lock:
+            for running in list(state.running):
+                for session in list(running.sessions):
+                    session._lost("the browser pool was closed")
+                await self._end(state, running)
+            if state.driver is not None:
+                await state.driver.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions are open."""
+        return 0 if self._state is None else sum(len(running.sessions) for running in self._state.running)
+
+    def _here(self) -> _State:
+        """This process's state: what a parent process holds is not ours to touch."""
+        if self._state is None or self._state.pid != os.getpid():
+            self._state = _State(self.options)
+        return self._state
+
+    async def _opened(self, state: _State, options: SessionOptions) -> BrowserSession:
+        problem: Exception | None = None
+        for _ in range(ATTEMPTS):
+            async with state.lock:
+                running = await self._browser(state)
+                running.opened += 1
+            try:
+                async with asyncio.timeout(OPEN_S):
+                    spare = running.spares.pop() if running.spares else await self._spare(running)
+                    session = await self._begin(state, running, spare, options)
+                self._refill(running)
+                return session
+            except InfrastructureError:
+                raise
+            except Exception as error:
+                problem = error
+                running.dead = True
+        raise InfrastructureError(f"no browser session could be opened: {problem}") from problem
+
+    async def _begin(self, state: _State, running: _Running, spare: _Spare, options: SessionOptions) -> BrowserSession:
+        async def released() -> None:
+            if session in running.sessions:
+                running.sessions.discard(session)
+                state.room.release()
+            if self._spent(running) and not running.sessions and running in state.running:
+                async with state.lock:
+                    await self._end(state, running)
+
+        context = spare.context
+        session = BrowserSession(context, options, running.alive, released)
+        allowed = options.pattern.pattern.removeprefix("^")
+        sockets = re.sub(r"\bhttp(s?)://", r"ws\1://", allowed)
+        await asyncio.gather(
+            context.add_init_script(script("page.js").replace("SEED", str(options.seed & 0xFFFFFFFF))),
+            context.set_extra_http_headers(dict(options.headers)),
+            context.route(re.compile(f"^(?!{allowed})"), _refuse),
+            context.route_web_socket(re.compile(f"^(?!{sockets})"), _close),
+            spare.page.set_viewport_size({"width": options.viewport[0], "height": options.viewport[1]}),
+            session._start(spare.page, spare.cdp),
+        )
+        running.sessions.add(session)
+        return session
+
+    async def _browser(self, state: _State) -> _Running:
+        """The browser that takes the next session; a new one if there is none or it has served enough."""
+        for running in list(state.running):
+            if not running.alive() or (self._spent(running) and not running.sessions):
+                await self._end(state, running)
+        usable = [running for running in state.running if not self._spent(running)]
+        if usable:
+            return usable[-1]
+        if state.driver is not None and not state.driver.alive:
+            state.driver = None
+        state.driver = state.driver or await start_driver()
+        running = _Running(await launch(state.driver, self.options), state.driver)
+        running.browser.on("disconnected", lambda _: self._died(running))
+        state.running.append(running)
+        return running
+
+    async def _spare(self, running: _Running) -> _Spare:
+        options: dict[str, Any] = {
+            "accept_downloads": False,
+            "service_workers": "block",
+            "permissions": [],
+            "reduced_motion": "reduce",
+            "locale": self.options.locale,
+            "timezone_id": self.options.timezone,
+        }
+        context = await running.browser.new_context(**options)
+        page = await context.new_page()
+        return _Spare(context, page, await context.new_cdp_session(page))
+
+    def _refill(self, running: _Running) -> None:
+        """Open spare contexts in the background."""
+
+        async def fill() -> None:
+            with suppress(Exception):
+                while len(running.spares) < self.options.spare and not running.dead and not self._spent(running):
+                    running.spares.append(await self._spare(running))
+
+        if running.filling is None or running.filling.done():
+            running.filling = asyncio.ensure_future(fill())
+
+    def _spent(self, running: _Running) -> bool:
+        return running.opened >= self.options.recycle_after
+
+    def _died(self, running: _Running) -> None:
+        running.dead = True
+        for session in running.sessions:
+            session._lost("the browser of this session died")
+
+    async def _end(self, state: _State, running: _Running) -> None:
+        if running in state.running:
+            state.running.remove(running)
+        running.dead = True
+        if running.filling is not None:
+            running.filling.cancel()
+        with suppress(Exception):
+            async with asyncio.timeout(CLOSE_S):
+                await running.browser.close()
+
+
+async def _refuse(route: Any) -> None:
+    with suppress(Exception):
+        await route.abort("blockedbyclient")
+
+
+async def _close(socket: Any) -> None:
+    with suppress(Exception):
+        await socket.close()
+
+
+_pools: weakref.WeakSet[BrowserPool] = weakref.WeakSet()
+_shared: dict[tuple[int, BrowserOptions], BrowserPool] = {}
+
+
+def default_pool(options: BrowserOptions | None = None) -> BrowserPool:
+    """Return the pool of this process for these options."""
+    options = options or BrowserOptions()
+    return _shared.setdefault((os.getpid(), options), BrowserPool(options))
+
+
+@atexit.register
+def _close_all() -> None:
+    for pool in list(_pools):
+        if pool._state is not None and pool._state.pid == os.getpid():
+            with suppress(Exception):
+                wait(pool.close.here())

@@ -1,0 +1,205 @@
+"""`BrowserSession`: one episode's browser, isolated from all others, with everything bounded in time and size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+from urllib.parse import urljoin
+
+from agentgym.errors import InfrastructureError
+from agentgym.tools.browser.acting import LOOK_S
+from agentgym.tools.browser.bridge import bridged
+from agentgym.tools.browser.elements import ElementActions
+from agentgym.tools.browser.errors import PageError
+from agentgym.tools.browser.marks import marked
+from agentgym.tools.browser.pixels import PixelActions
+from agentgym.tools.browser.tab import Tab
+from agentgym.tools.browser.view import View
+
+MAX_WAIT_S = 60.0
+WAIT_STEPS = 10
+SHOWS = "(text) => !!document.body && document.body.innerText.includes(text)"
+UNANSWERED = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_CLOSED")
+
+
+class BrowserSession(ElementActions, PixelActions):
+    """A browser context for one episode. Get one from `BrowserPool.open`.
+
+    Every method blocks, from any thread; `await session.click.awaited("e3")` does the same from any event loop. Actions
+    return nothing: call `view` to see what came of them. What the model did wrong is a `PageError`, a browser that
+    died an `InfrastructureError`.
+    """
+
+    @bridged
+    async def view(self) -> View:
+        """Look at the page. Refs in actions are those of the last view."""
+        async with self._lock:
+            self._check()
+            return await self._look()
+
+    @bridged
+    async def renumber(self) -> None:
+        """Count refs anew from e1 with the next view: for a page that begins anew without being loaded again."""
+        self._numberings.clear()
+
+    @bridged
+    async def screenshot(self, marks: bool = False) -> bytes:
+        """Return what is in sight as PNG; with `marks`, elements carry their refs in boxes (and are looked at anew)."""
+        async with self._lock:
+            self._check()
+            nodes = (await self._look(boxes=True)).nodes if marks else ()
+            image = await self._guarded(self._windows.tab.picture(), LOOK_S)
+            return marked(image, nodes) if marks else image
+
+    @bridged
+    async def goto(self, url: str) -> None:
+        """Open an address (absolute, or relative to the current one)."""
+        address = self._address(url)
+        await self._act(lambda tab: self._navigate(tab, address))
+
+    @bridged
+    async def back(self) -> None:
+        """Go to the page before this one."""
+        await self._act(lambda tab: self._travel(tab, -1))
+
+    @bridged
+    async def forward(self) -> None:
+        """Go to the page after this one, when `back` was used."""
+        await self._act(lambda tab: self._travel(tab, 1))
+
+    @bridged
+    async def reload(self) -> None:
+        """Load the page again."""
+        await self._act(self._again)
+
+    @bridged
+    async def wait(self, seconds: float = 1.0, text: str | None = None) -> None:
+        """Let page time pass (which takes no time here), until `text` is on the page if one is given."""
+        if not 0 < seconds <= MAX_WAIT_S:
+            raise PageError(f"cannot wait for {seconds!r} seconds; give a number between 0 and {MAX_WAIT_S:g}")
+        if text is None:
+            await self._act(_nothing, seconds)
+            return
+        for _ in range(WAIT_STEPS):
+            await self._act(_nothing, seconds / WAIT_STEPS)
+            async with self._lock:
+                if await self._guarded(self._windows.tab.ask(f"({SHOWS})({json.dumps(text)})"), LOOK_S):
+                    return
+        raise PageError(f"{text[:80]!r} did not appear within {seconds:g} seconds")
+
+    @bridged
+    async def new_tab(self, url: str | None = None) -> None:
+        """Open another tab and look at that one."""
+        address = None if url is None else self._address(url)
+        async with self._lock:
+            self._check()
+            self._windows.check_room()
+            await self._guarded(self._windows.new(), LOOK_S)
+        if address is not None:
+            await self._act(lambda tab: self._navigate(tab, address))
+
+    @bridged
+    async def switch_tab(self, index: int) -> None:
+        """Look at another tab, by number from 0."""
+        async with self._lock:
+            self._check()
+            self._windows.current = self._tab_number(index)
+
+    @bridged
+    async def close_tab(self, index: int | None = None) -> None:
+        """Close a tab, the current one unless a number is given."""
+        async with self._lock:
+            self._check()
+            number = self._windows.current if index is None else self._tab_number(index)
+            if len(self._windows.tabs) == 1:
+                raise PageError("this is the only tab; it cannot be closed")
+            await self._guarded(self._windows.close(number), LOOK_S)
+
+    @bridged
+    async def dialog(self, accept: bool, text: str | None = None) -> None:
+        """Say how the next question of the page (confirm or prompt) will be answered."""
+        self._windows.answer = (bool(accept), text)
+
+    @bridged
+    async def read(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression in the page. Never for models: rewards live there."""
+        async with self._lock:
+            self._check()
+            return await self._guarded(self._evaluated(self._windows.tab, expression), self.options.deadline)
+
+    @bridged
+    async def run(self, script: str) -> Any:
+        """Like `read`, for scripts that do something: page time passes afterwards. Never for models."""
+        return await self._act(lambda tab: self._evaluated(tab, script))
+
+    @bridged
+    async def close(self) -> None:
+        """Throw the episode's browser context away. Safe to call again."""
+        await self._shut()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _commit_ms(self) -> float:
+        return self.options.deadline * 900
+
+    def _address(self, url: str) -> str:
+        current = self._windows.tab.page.url
+        address = urljoin(current if current.startswith("http") else self.options.allowed[0], url.strip())
+        if self.options.pattern.match(address) is None:
+            raise PageError(
+                f"{url[:200]!r} cannot be opened; allowed are addresses at {', '.join(self.options.allowed)}"
+            )
+        return address
+
+    async def _again(self, tab: Tab) -> None:
+        await self._clock.stop(tab.cdp)
+        await tab.page.reload(wait_until="commit", timeout=self._commit_ms)
+
+    async def _navigate(self, tab: Tab, address: str) -> None:
+        from playwright.async_api import Error
+
+        # The page may move to another process, which begins with the last time it was told.
+        await self._clock.stop(tab.cdp)
+        for last in (False, True):
+            try:
+                await tab.page.goto(address, wait_until="commit", timeout=self._commit_ms)
+                return
+            except Error as problem:
+                message = problem.message
+                if "interrupted by another navigation" in message and not last:
+                    continue
+                if "Download is starting" in message or "ERR_ABORTED" in message:
+                    return
+                await tab.stop_loading()
+                if any(code in message for code in UNANSWERED):
+                    raise InfrastructureError(f"the server of {address} does not answer") from problem
+                raise
+
+    async def _travel(self, tab: Tab, way: int) -> None:
+        history = await tab.cdp.send("Page.getNavigationHistory")
+        place = history["currentIndex"] + way
+        if not 0 <= place < len(history["entries"]) or history["entries"][place]["url"] == "about:blank":
+            raise PageError(f"there is no page to go {'back' if way < 0 else 'forward'} to")
+        await self._clock.stop(tab.cdp)
+        go = tab.page.go_back if way < 0 else tab.page.go_forward
+        await go(wait_until="commit", timeout=self._commit_ms)
+
+    async def _evaluated(self, tab: Tab, expression: str) -> Any:
+        try:
+            return await tab.ask_page(expression, self.options.deadline)
+        except ValueError as problem:
+            raise InfrastructureError(f"{expression[:80]!r} failed in the page: {problem}") from problem
+
+    def _tab_number(self, index: int) -> int:
+        if not 0 <= index < len(self._windows.tabs):
+            raise PageError(f"there is no tab {index!r}; there are {len(self._windows.tabs)}, numbered from 0")
+        return index
+
+
+async def _nothing(_: Tab) -> None:
+    """Waiting is an action that does nothing but let time pass."""

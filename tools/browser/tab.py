@@ -1,0 +1,178 @@
+"""One page of a session: its clock, a private script world, and a way out of scripts that never end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import Awaitable
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from agentgym.tools.browser.clock import REGARDLESS, UNTIL_NETWORK, Clock
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Locator, Page
+
+STUCK = "the page's script took too long and was stopped"
+WORLD = "agentgym"
+ANSWER_S = 2.0
+STALLED_S = 0.25
+STEP_S = 0.016
+PAUSE_S = 0.005
+
+
+@cache
+def script(name: str) -> str:
+    """Return the text of one of this package's scripts."""
+    return files("agentgym.tools.browser").joinpath("data", name).read_text(encoding="utf-8")
+
+
+class Unanswered(Exception):
+    """A page does not answer even after its script was stopped."""
+
+
+class Tab:
+    """A page and the debugging session that controls its time."""
+
+    def __init__(self, page: Page, cdp: CDPSession, clock: Clock, deadline: float) -> None:
+        self.page, self.cdp, self.clock, self.deadline = page, cdp, clock, deadline
+        self.documents = 0
+        self.crashed = False
+        self.expected_windows = 0
+        self.unreachable = ""
+        self._stalled = False
+        self._world: int | None = None
+        self._expired = asyncio.Event()
+
+    async def prepare(self, stop: bool = True) -> None:
+        """Listen to what the page does, and stop its clock unless it shares that of the page that opened it."""
+        self.cdp.on("Emulation.virtualTimeBudgetExpired", lambda _: self._expired.set())
+        self.cdp.on("Page.frameNavigated", self._navigated)
+        self.cdp.on("Page.windowOpen", self._window_opening)
+        self.page.on("crash", self._died)
+        await self.cdp.send("Page.enable")
+        if stop:
+            await self.clock.stop(self.cdp)
+
+    def locator(self, handle: str) -> Locator:
+        """Return Playwright's locator of a node of the last snapshot."""
+        return self.page.locator(handle if handle.startswith("xpath=") else f"aria-ref={handle}")
+
+    async def live(self, seconds: float) -> str:
+        """Let page time pass; return what went wrong with it, told to the reader, or an empty string."""
+        problem = ""
+        policies = ((UNTIL_NETWORK, STALLED_S if self._stalled else self.deadline * 0.5), (REGARDLESS, self.deadline))
+        for policy, patience in policies:
+            try:
+                async with asyncio.timeout(patience):
+                    await self.clock.move(self.cdp, self._expired, seconds, policy)
+                break
+            except TimeoutError:
+                problem = "the page is still waiting for the network" if not self._stalled else ""
+                self._stalled = True
+        else:
+            return STUCK
+        return problem
+
+    async def live_through(self, work: Awaitable[Any]) -> None:
+        """Await work that needs page time to pass meanwhile."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                await self.clock.move(self.cdp, self._expired, STEP_S, REGARDLESS)
+                await asyncio.wait({task}, timeout=PAUSE_S)
+            await task
+        finally:
+            task.cancel()
+
+    async def move_mouse(self, x: float, y: float) -> None:
+        """Move the mouse; Chromium answers with the next frame, which may not come while page time stands still."""
+        await asyncio.gather(self.page.mouse.move(x, y), self.draw())
+
+    async def draw(self) -> None:
+        """Make the page draw itself once, so that it notices what is in sight now."""
+        clip = {"x": 0, "y": 0, "width": 1, "height": 1, "scale": 1}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_S):
+                await self.cdp.send("Page.captureScreenshot", {"format": "jpeg", "clip": clip})
+
+    async def picture(self) -> bytes:
+        """Return what is in sight as PNG."""
+        answer = await self.cdp.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+        return b64decode(answer["data"])
+
+    async def stop_loading(self) -> None:
+        """Give up what is being loaded."""
+        from playwright.async_api import Error
+
+        with suppress(TimeoutError, Error):
+            async with asyncio.timeout(ANSWER_S):
+                await self.cdp.send("Page.stopLoading")
+
+    async def interrupt(self) -> None:
+        """Stop the script that keeps the page busy; `Unanswered` when that does not help."""
+        for _ in range(3):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_S):
+                    await self.cdp.send("Runtime.terminateExecution")
+                    await self.cdp.send("Emulation.setVirtualTimePolicy", {"policy": "pause"})
+                    await self.cdp.send("Runtime.evaluate", {"expression": "0"})
+                    return
+        raise Unanswered
+
+    async def ask(self, expression: str, seconds: float = ANSWER_S) -> Any:
+        """Evaluate an expression next to the page's own scripts, which neither see nor change it."""
+        async with asyncio.timeout(seconds):
+            for last in (False, True):
+                try:
+                    if self._world is None:
+                        self._world = await self._new_world()
+                    return await self._evaluate(expression, {"contextId": self._world})
+                except Exception as problem:
+                    if last or "context" not in str(problem):
+                        raise
+                    self._world = None
+        raise AssertionError
+
+    async def ask_page(self, expression: str, seconds: float) -> Any:
+        """Evaluate an expression among the page's own scripts, which may answer what they like."""
+        async with asyncio.timeout(seconds):
+            return await self._evaluate(expression, {})
+
+    async def call(self, name: str, *arguments: Any, seconds: float = ANSWER_S) -> Any:
+        """Call one of this package's scripts (a function) in the private world."""
+        return await self.ask(f"({script(name)})({', '.join(map(json.dumps, arguments))})", seconds)
+
+    async def _evaluate(self, expression: str, where: dict[str, Any]) -> Any:
+        answer = await self.cdp.send(
+            "Runtime.evaluate", {"expression": expression, "returnByValue": True, "awaitPromise": True, **where}
+        )
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
+            raise ValueError(details.get("exception", {}).get("description") or details.get("text"))
+        return answer["result"].get("value")
+
+    async def _new_world(self) -> int:
+        tree = await self.cdp.send("Page.getFrameTree")
+        world = await self.cdp.send(
+            "Page.createIsolatedWorld", {"frameId": tree["frameTree"]["frame"]["id"], "worldName": WORLD}
+        )
+        return world["executionContextId"]
+
+    def _navigated(self, event: dict[str, Any]) -> None:
+        if "parentId" not in event["frame"]:
+            self.documents += 1
+            self._stalled, self._world = False, None
+            self.unreachable = event["frame"].get("unreachableUrl", "")
+            if self.unreachable:
+                # Error pages live in a process of their own, which the running piece of time does not reach.
+                self._expired.set()
+
+    def _window_opening(self, _: dict[str, Any]) -> None:
+        self.expected_windows += 1
+
+    def _died(self, _: object) -> None:
+        self.crashed = True

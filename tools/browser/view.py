@@ -1,0 +1,207 @@
+"""What a page looks like to a model: a tree of nodes with refs to act on, and its text form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+
+from agentgym.tools.browser.errors import PageError
+
+MAX_NAME = 200
+MAX_URL = 120
+CELLS = frozenset({"cell", "columnheader", "rowheader", "gridcell"})
+PLAIN = frozenset({"generic", "rowgroup", "none", "presentation", "paragraph", "text", "strong", "emphasis", "code"})
+
+
+@dataclass(frozen=True)
+class Node:
+    """One element or piece of text. `ref` is what actions take; empty for what is not acted on."""
+
+    role: str
+    name: str = ""
+    value: str = ""
+    ref: str = ""
+    states: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    depth: int = 0
+    parent: int | None = None
+    handle: str = field(default="", compare=False)
+    box: tuple[int, int, int, int] | None = field(default=None, compare=False)
+
+    @property
+    def label(self) -> str:
+        """What a reader calls the node: its name, else its own text."""
+        return self.name or self.value
+
+    def line(self) -> str:
+        """The node in one line, without indentation."""
+        parts = [f"[{self.ref}]"] if self.ref else []
+        bare = not self.ref and not self.name and not self.states and self.role in PLAIN
+        if bare and self.value:
+            return _clipped(self.value, MAX_NAME * 10)
+        parts.append(self.role)
+        if self.name:
+            parts.append(f'"{_clipped(self.name, MAX_NAME)}"')
+        if self.states:
+            parts.append("(" + ", ".join(_state(name, value) for name, value in self.states.items()) + ")")
+        if self.url:
+            parts.append("-> " + _clipped(self.url, MAX_URL))
+        line = " ".join(parts)
+        return f"{line}: {_clipped(self.value, MAX_NAME * 10)}" if self.value else line
+
+
+@dataclass(frozen=True)
+class View:
+    """A page at one moment. `notices` tell what happened since the one before (dialogs, downloads, tabs)."""
+
+    url: str
+    title: str
+    nodes: tuple[Node, ...]
+    tabs: tuple[str, ...] = ()
+    tab: int = 0
+    notices: tuple[str, ...] = ()
+    scroll: str = ""
+    note: str = ""
+
+    @cached_property
+    def header(self) -> str:
+        """Where the reader is: title, address, tabs, scroll position and notices."""
+        lines = [f"Page: {self.title or '(no title)'}", f"URL: {self.url}"]
+        if len(self.tabs) > 1:
+            lines += [
+                f"Tab {index}{' (this one)' if index == self.tab else ''}: {url}" for index, url in enumerate(self.tabs)
+            ]
+        lines += [part for part in (self.scroll, self.note) if part]
+        return "\n".join(lines + [f"Notice: {notice}" for notice in self.notices])
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The page line by line, indented by depth; wrappers without a meaning of their own are left out."""
+        lines, level, folded = [], {-1: 0}, set()
+        for index, node in enumerate(self.nodes):
+            above = -1 if node.parent is None else node.parent
+            level[index] = level.get(above, 0)
+            if above in folded:
+                folded.add(index)
+                continue
+            if node.role == "row" and (row := self._row(index)):
+                lines.append(" " * level[index] + row)
+                folded.add(index)
+            elif node.ref or node.label or node.role not in PLAIN:
+                lines.append(" " * level[index] + node.line())
+                level[index] += 1
+        return tuple(lines)
+
+    @cached_property
+    def text(self) -> str:
+        """The whole view as text."""
+        return "\n".join((self.header, "", *self.lines))
+
+    @cached_property
+    def refs(self) -> Mapping[str, Node]:
+        """The nodes that can be acted on, by ref."""
+        return {node.ref: node for node in self.nodes if node.ref}
+
+    @cached_property
+    def focused(self) -> Node | None:
+        """The node that has the keyboard."""
+        return next((node for node in self.nodes if "focused" in node.states), None)
+
+    def node(self, ref: str) -> Node:
+        """Return the node with this ref; a `PageError` lists refs that look alike."""
+        wanted = ref.strip().strip("[]").strip() if isinstance(ref, str) else ""
+        if wanted in self.refs:
+            return self.refs[wanted]
+        close = get_close_matches(wanted, self.refs, n=3, cutoff=0.5) or list(self.refs)[:3]
+        hints = "; ".join(self.refs[name].line() for name in close)
+        raise PageError(
+            f"there is no element {str(ref)[:40]!r} in the last view of this page"
+            + (f"; for example: {hints}" if hints else "; it has no elements to act on")
+        )
+
+    def children(self, index: int) -> list[int]:
+        """Positions of the nodes directly under the node at `index`."""
+        return self._tree.get(index, [])
+
+    def text_of(self, index: int) -> str:
+        """Names and texts of the node at `index` and of everything in it."""
+        if index not in self._texts:
+            end = index + 1
+            while end < len(self.nodes) and self.nodes[end].depth > self.nodes[index].depth:
+                end += 1
+            parts = [part for node in self.nodes[index:end] for part in (node.name, node.value) if part]
+            self._texts[index] = " ".join(parts)
+        return self._texts[index]
+
+    def find_all(self, role: str | None, name: str | None = None, within: str | None = None) -> list[Node]:
+        """Return the nodes with this role and name, in document order.
+
+        `name` is compared with the name, or for nameless nodes with the text; nodes that only contain it are taken
+        when none equals it. `within` keeps those whose closest surroundings (row, item, form, ...) hold that text.
+        """
+        found = [i for i, node in enumerate(self.nodes) if node.role == role or (role is None and node.ref)]
+        if name is not None:
+            wanted = _folded(name)
+            called = {i: _folded(self.nodes[i].name or self.text_of(i)) for i in found}
+            found = [i for i in found if called[i] == wanted] or [i for i in found if wanted in called[i]]
+        if within is not None:
+            found = self._within(found, _folded(within))
+        return [self.nodes[i] for i in found]
+
+    def find(self, role: str | None, name: str | None = None, nth: int = 0, within: str | None = None) -> Node:
+        """Return the `nth` of `find_all`; a `PageError` says how many there are."""
+        found = self.find_all(role, name, within)
+        if not -len(found) <= nth < len(found):
+            raise PageError(
+                f"wanted number {nth} of the elements with role {role!r}, name {name!r}, within {within!r}, "
+                f"but {self.url} has {len(found)} of them"
+            )
+        return found[nth]
+
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        return {}
+
+    @cached_property
+    def _tree(self) -> dict[int, list[int]]:
+        tree: dict[int, list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            if node.parent is not None:
+                tree.setdefault(node.parent, []).append(index)
+        return tree
+
+    def _row(self, index: int) -> str:
+        """A table row of plain cells in one line; empty when it holds something to act on."""
+        cells = [self.nodes[child] for child in self.children(index)]
+        plain = all(cell.role in CELLS and not cell.ref for cell in cells)
+        if not cells or not plain or self.nodes[index].ref or any(self.children(i) for i in self.children(index)):
+            return ""
+        return "row: " + " | ".join(_clipped(cell.label, MAX_NAME) for cell in cells)
+
+    def _above(self, index: int) -> list[int]:
+        above, parent = [], self.nodes[index].parent
+        while parent is not None:
+            above.append(parent)
+            parent = self.nodes[parent].parent
+        return above
+
+    def _within(self, found: list[int], wanted: str) -> list[int]:
+        """Keep the nodes whose nearest ancestor holding `wanted` holds no other's nearest ancestor."""
+        holder = {i: next((a for a in self._above(i) if wanted in _folded(self.text_of(a))), None) for i in found}
+        outer = {above for holding in holder.values() if holding is not None for above in self._above(holding)}
+        return [i for i in found if holder[i] is not None and holder[i] not in outer]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _clipped(text: str, limit: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _state(name: str, value: str) -> str:
+    return name if value == "true" else f"{name} {value}" if value != "false" else f"not {name}"
