@@ -21,7 +21,7 @@ from agentgym.policy_loader import has_weights, load_policy
 from agentgym.task import read_manifest
 from agentgym.trajectory import read_jsonl, write_jsonl
 
-COMMANDS = ("list", "new", "check", "tasks", "play", "eval", "train", "show", "replay")
+COMMANDS = ("list", "new", "check", "index", "tasks", "play", "eval", "train", "show", "replay")
 
 
 @pytest.fixture(autouse=True)
