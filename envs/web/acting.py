@@ -1,0 +1,277 @@
+"""`BrowserTools`: the actions that a policy can take in a browser, as tools. What a task is, subclasses say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.envs.web.observing import show_view, with_picture
+from agentgym.errors import InfrastructureError, ToolError
+from agentgym.messages import Pictured, ToolCall
+from agentgym.tools.browser import BrowserSession, View
+from agentgym.toolset import tool
+
+_WAIT_LEAST_S, _WAIT_MOST_S = 0.1, 5.0
+
+
+@contextmanager
+def ours() -> Iterator[None]:
+    """Turn what goes wrong with a page into a failure of the infrastructure: nobody acted on it."""
+    try:
+        yield
+    except ToolError as problem:
+        raise InfrastructureError(f"the browser cannot show the page: {problem}") from problem
+
+
+class BrowserTools(Env):
+    """Tools that act in the current browser session."""
+
+    _session: BrowserSession | None = None
+    _view: View | None = None
+    _said: str | None = None
+    _whole: bool = False
+    _pictures: str = "none"
+    _view_chars: int = 6_000
+
+    @tool
+    def click(self, ref: str) -> str | Pictured:
+        """Click an element.
+
+        Args:
+            ref: Its ref, such as e12.
+        """
+        return self._act("click", {"ref": ref}, lambda page: page.click(ref))
+
+    @tool
+    def double_click(self, ref: str) -> str | Pictured:
+        """Double-click an element.
+
+        Args:
+            ref: Its ref.
+        """
+        return self._act("double_click", {"ref": ref}, lambda page: page.click(ref, double=True))
+
+    @tool(name="type")
+    def type_into(self, ref: str, text: str) -> str | Pictured:
+        """Put text into a field, in place of what it holds.
+
+        Args:
+            ref: The field's ref.
+            text: The text.
+        """
+        return self._act("type", {"ref": ref, "text": text}, lambda page: page.fill(ref, text))
+
+    @tool
+    def select(self, ref: str, option: str, also: list[str] | None = None) -> str | Pictured:
+        """Choose an option of a list.
+
+        Args:
+            ref: The list's ref.
+            option: The option's text.
+            also: Other options to choose with it, where a list takes several.
+        """
+        return self._act(
+            "select", {"ref": ref, "option": option}, lambda page: page.select(ref, [option, *(also or [])])
+        )
+
+    @tool
+    def hover(self, ref: str) -> str | Pictured:
+        """Move the mouse over an element.
+
+        Args:
+            ref: Its ref.
+        """
+        return self._act("hover", {"ref": ref}, lambda page: page.hover(ref))
+
+    @tool
+    def upload(self, ref: str, name: str, text: str) -> str | Pictured:
+        """Give a text file to a file field.
+
+        Args:
+            ref: The field's ref.
+            name: The file's name.
+            text: What is in it.
+        """
+        files = {name: text.encode()}
+        return self._act("upload", {"ref": ref, "name": name}, lambda page: page.upload(ref, files))
+
+    @tool
+    def click_at(self, x: float, y: float) -> str | Pictured:
+        """Click a point of the page.
+
+        Args:
+            x: Pixels from the left.
+            y: Pixels from the top.
+        """
+        return self._act("click_at", {"x": x, "y": y}, lambda page: page.click_at(x, y))
+
+    @tool
+    def double_click_at(self, x: float, y: float) -> str | Pictured:
+        """Double-click a point of the page.
+
+        Args:
+            x: Pixels from the left.
+            y: Pixels from the top.
+        """
+        return self._act("double_click_at", {"x": x, "y": y}, lambda page: page.click_at(x, y, double=True))
+
+    @tool
+    def drag(self, x1: float, y1: float, x2: float, y2: float) -> str | Pictured:
+        """Press the mouse at one point, move it to another and let go.
+
+        Args:
+            x1: Where it begins, pixels from the left.
+            y1: Where it begins, pixels from the top.
+            x2: Where it ends, pixels from the left.
+            y2: Where it ends, pixels from the top.
+        """
+        return self._act("drag", {}, lambda page: page.drag(x1, y1, x2, y2))
+
+    @tool
+    def type_text(self, text: str) -> str | Pictured:
+        """Type text where the focus is.
+
+        Args:
+            text: The text.
+        """
+        return self._act("type_text", {"text": text}, lambda page: page.type_text(text))
+
+    @tool
+    def press(self, key: str) -> str | Pictured:
+        """Press a key.
+
+        Args:
+            key: Such as Enter, Escape, Tab, ArrowDown or Control+a.
+        """
+        return self._act("press", {"key": key}, lambda page: page.press(key))
+
+    @tool
+    def scroll(self, direction: Literal["up", "down", "left", "right"], ref: str = "") -> str | Pictured:
+        """Scroll by nearly a screen.
+
+        Args:
+            direction: Where to.
+            ref: What to scroll, if not the page.
+        """
+        return self._act("scroll", {}, lambda page: page.scroll(direction, ref=ref or None))
+
+    @tool
+    def goto(self, address: str) -> str | Pictured:
+        """Open an address of this site.
+
+        Args:
+            address: A path such as /cart, or a whole address.
+        """
+        return self._act("goto", {"address": address}, lambda page: page.goto(self._absolute(address)))
+
+    @tool
+    def back(self) -> str | Pictured:
+        """Go back to the page before."""
+        return self._act("back", {}, lambda page: page.back())
+
+    @tool
+    def tab(self, number: int) -> str | Pictured:
+        """Change to another tab.
+
+        Args:
+            number: Which one, as the page's text counts them.
+        """
+        return self._act("tab", {}, lambda page: page.switch_tab(number))
+
+    @tool
+    def wait(self, seconds: float) -> str | Pictured:
+        """Wait for the page to do something.
+
+        Args:
+            seconds: At most 5.
+        """
+        return self._act("wait", {}, lambda page: page.wait(min(max(seconds, _WAIT_LEAST_S), _WAIT_MOST_S)))
+
+    @tool
+    def dialog(self, accept: bool, text: str = "") -> str:
+        """Say beforehand how the next dialog of the page is to be answered; else it is dismissed.
+
+        Args:
+            accept: Whether to say yes.
+            text: What to put into it, if it asks for text.
+        """
+        self._page.dialog(accept, text or None)
+        self.reward("valid", 1.0)
+        return "The next dialog will be answered so."
+
+    @tool
+    def look(self, part: int) -> str | Pictured:
+        """Show the whole page, or the next part of a long one.
+
+        Args:
+            part: Which part, from 1.
+        """
+        self._view = self._page.view()
+        self.reward("valid", 1.0)
+        return with_picture(show_view(self._view, None, self._view_chars, part), self._picture())
+
+    @tool(name="finish")
+    def finish_task(self) -> str:
+        """Say that the task is done. This ends the episode."""
+        return self._end_with("finish", {})
+
+    @tool
+    def answer(self, text: str) -> str:
+        """Give the answer that the task asks for. This ends the episode.
+
+        Args:
+            text: The answer alone.
+        """
+        if not text.strip():
+            raise ToolError("The answer is empty.")
+        self._said = text.strip()
+        return self._end_with("answer", {"text": text})
+
+    # What subclasses write.
+
+    def taken(self, call: ToolCall) -> None:
+        """Look at an action that was taken; the current view is still the one in which it was chosen."""
+
+    def acted(self) -> None:
+        """Look at the page after an action: it may have decided the task."""
+
+    # How it works.
+
+    @property
+    def _page(self) -> BrowserSession:
+        if self._session is None:
+            raise InfrastructureError("the browser's page is gone; reset the environment")
+        return self._session
+
+    def _act(self, name: str, arguments: Mapping[str, Any], do: Callable[[BrowserSession], None]) -> str | Pictured:
+        before = self._view
+        do(self._page)
+        self.taken(ToolCall(name, arguments))
+        self.reward("valid", 1.0)
+        self.acted()
+        if self.reason is not None:
+            return "Done."
+        self._view = self._page.view()
+        known = None if self._whole else before
+        return with_picture(show_view(self._view, known, self._view_chars), self._picture())
+
+    def _end_with(self, name: str, arguments: Mapping[str, Any]) -> str:
+        self.taken(ToolCall(name, arguments))
+        self.reward("valid", 1.0)
+        self.reward("finished", 1.0)
+        self.finish(Reason.ANSWERED)
+        return "Done."
+
+    def _picture(self) -> bytes | None:
+        if self._pictures == "none":
+            return None
+        with ours():
+            return self._page.screenshot(marks=self._pictures == "marks")
+
+    def _absolute(self, address: str) -> str:
+        """Return an address with the origin of the page that is shown, if it has none."""
+        return urljoin(self._view.url if self._view else "", address.strip())

@@ -1,0 +1,119 @@
+"""`BrowserEnv`: what a policy is offered and shown of a browser. What a task is, subclasses say.
+
+The browser is `agentgym.tools.browser`: one context per episode, every call bounded in time, only the task's own
+addresses reachable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from agentgym.envs.web.acting import BrowserTools, ours
+from agentgym.envs.web.observing import show_view, with_picture
+from agentgym.errors import UsageError
+from agentgym.messages import Pictured
+from agentgym.rewards import OUTCOME, Channel
+from agentgym.tools.browser import BrowserOptions, SessionOptions, default_pool
+
+Observe = Literal["changes", "whole"]
+Screenshots = Literal["none", "plain", "marks"]
+Actions = Literal["refs", "pixels", "both"]
+
+_REFS = ("click", "double_click", "type", "select", "hover", "upload")
+_PIXELS = ("click_at", "double_click_at", "drag", "type_text")
+_DEADLINE_S = 20.0
+"""Of a call of the browser: so much that a busy machine does not change what is seen."""
+_COMMON = ("press", "scroll", "goto", "back", "tab", "wait", "dialog", "look")
+
+
+class BrowserEnv(BrowserTools):
+    """Base of the environments that are played in a browser.
+
+    Args:
+        observe: After an action show what `"changes"` on the page, or the `"whole"` page.
+        view_chars: Characters of a page that are shown at a time; `look` shows the next part.
+        screenshots: `"none"`; `"plain"` pictures beside the text; `"marks"`: with the refs drawn on them.
+        actions: Offer tools that act on `"refs"`, on `"pixels"`, or `"both"`.
+        offer: Names of the tools to offer, for small models; those that `actions` stands for if not given.
+        viewport: Width and height of the page in CSS pixels.
+        executable: The Chromium to use, if not the one that is found (`agentgym.tools.browser`).
+        kwargs: Arguments of `agentgym.Env`.
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the task was solved"),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
+        "valid": Channel("1 if the action could be taken on the page", per_turn=True),
+        "finished": Channel("1 if the policy ended the episode itself"),
+    }
+    max_turns = 30
+    endings: tuple[str, ...] = ("finish", "answer")
+    """Tools by which a policy says that it is done."""
+    unneeded: tuple[str, ...] = ()
+    """Tools that are not offered unless they are asked for by name."""
+
+    def __init__(
+        self,
+        *,
+        observe: Observe = "changes",
+        view_chars: int = 6_000,
+        screenshots: Screenshots = "none",
+        actions: Actions = "refs",
+        offer: Sequence[str] | None = None,
+        viewport: tuple[int, int] = (1280, 720),
+        executable: str | None = None,
+        **kwargs: Any,
+    ):
+        _one_of("actions", actions, get_args(Actions))
+        acting = (*(_REFS if actions != "pixels" else ()), *(_PIXELS if actions != "refs" else ()))
+        offered = [name for name in (*acting, *_COMMON, *self.endings) if name not in self.unneeded]
+        self.tools = type(self).tools.only(*(offer or offered))
+        super().__init__(**kwargs)
+        self._whole = _one_of("observe", observe, get_args(Observe)) == "whole"
+        self._pictures = _one_of("screenshots", screenshots, get_args(Screenshots))
+        if view_chars < 200:
+            raise UsageError(f"view_chars must be at least 200, not {view_chars!r}")
+        self._view_chars = view_chars
+        self._viewport = (int(viewport[0]), int(viewport[1]))
+        self._executable = executable
+
+    def release(self) -> None:
+        """Give the browser's context back."""
+        self._leave()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_session": None, "_view": None}
+
+    def _open(
+        self,
+        *,
+        allowed: tuple[str, ...],
+        resolve: Mapping[str, str] | None = None,
+        reachable: tuple[str, ...] = (),
+        **more: Any,
+    ) -> None:
+        """Begin with a fresh browser context that reaches nothing but `allowed`."""
+        self._leave()
+        names = tuple(sorted((resolve or {}).items()))
+        pool = default_pool(BrowserOptions(executable=self._executable, resolve=names, reachable=reachable))
+        options = SessionOptions(allowed=allowed, viewport=self._viewport, deadline=_DEADLINE_S, **more)
+        self._session = pool.open(options)
+
+    def _leave(self) -> None:
+        session, self._session, self._view = self._session, None, None
+        if session is not None:
+            session.close()
+
+    def _opening(self, text: str) -> str | Pictured:
+        """Return an opening: `text`, and the page as it is."""
+        self._said = None
+        with ours():
+            self._view = self._page.view()
+        return with_picture(f"{text}\n\n{show_view(self._view, None, self._view_chars)}", self._picture())
+
+
+def _one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
+    if value not in valid:
+        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
+    return value

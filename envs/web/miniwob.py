@@ -1,0 +1,144 @@
+"""`MiniWoBEnv`: a page of MiniWoB++ played with the same tools as any other site; the page itself gives the reward.
+
+The pages are those of the package `miniwob`, served unchanged. Their own clock is stopped: turns are what is limited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agentgym.endings import Reason
+from agentgym.env import Solution
+from agentgym.envs.web.acting import ours
+from agentgym.envs.web.base import BrowserEnv
+from agentgym.envs.web.miniwob_page import ASKED, NEEDS_CONTEXT, NEEDS_RELOAD, SAY, STATE, start_script
+from agentgym.envs.web.miniwob_solutions import Sight, load_solutions
+from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.messages import Pictured
+from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.task import Task, TaskSource
+from agentgym.tasks.miniwob import MiniWoBTasks
+from agentgym.tools.sites import SiteServer
+
+HOST = "miniwob.test"
+
+
+class MiniWoBEnv(BrowserEnv):
+    """Do what a page of MiniWoB++ asks for.
+
+    Task: one of 130 pages, each a small form, list, mail client, drawing or game that a seed fills.
+    Tools: those of `WebEnv` but for `answer`, `finish` and `goto`: the page says when it is done.
+    Observation: what is asked, the accessibility tree as text with refs, then what changed.
+    Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0.
+    Episode end: the page has decided, or 10 turns are over.
+    Version history: v0, first version.
+
+    Args:
+        page: Name or names of pages; all if not given. `agentgym/miniwob-click-button-v0` is one page.
+        task_seed: Other seeds give other tasks.
+        tasks: A task source of your own, instead of the choices above.
+        kwargs: Arguments of `BrowserEnv` and `agentgym.Env`.
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the page's reward is above 0"),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
+        "valid": Channel("1 if the action could be taken on the page", per_turn=True),
+        "finished": Channel("1 if the page has decided"),
+        "raw": Channel("the page's own reward, without its time penalty", low=-1.0),
+    }
+    scheme = Scheme(
+        weights={OUTCOME: 1.0, "format": 0.05, "valid": 0.05},
+        gates=(Gate(on="finished", at_least=1.0, opens=("format", "valid")),),
+        averaged=frozenset({"format", "valid"}),
+    )
+    system_prompt = "Do what the page asks for. Act on elements by their refs."
+    max_turns = 10
+    endings = ()
+    unneeded = ("goto", "back", "tab", "dialog", "upload")
+
+    def __init__(
+        self,
+        *,
+        page: str | Sequence[str] | None = None,
+        task_seed: int | None = None,
+        tasks: TaskSource | None = None,
+        viewport: tuple[int, int] = (320, 320),
+        **kwargs: Any,
+    ):
+        if tasks is not None and (page is not None or task_seed is not None):
+            raise UsageError("tasks=... was given, so page and task_seed cannot be chosen too; give one or the other")
+        super().__init__(tasks=tasks or MiniWoBTasks(page, task_seed or 0), viewport=viewport, **kwargs)
+        self._asked = ""
+        self._loaded = ""
+
+    @classmethod
+    def default_tasks(cls) -> TaskSource:
+        """Return tasks on all pages."""
+        return MiniWoBTasks()
+
+    def start(self, task: Task) -> str | Pictured:
+        """Load the page, or begin anew inside of it, and say what it asks for."""
+        try:
+            self._begin(task)
+        except InfrastructureError:
+            # The browser may have died since the last episode, which is no fault of this one.
+            self._leave()
+            self._begin(task)
+        return self._opening(self._asked)
+
+    def acted(self) -> None:
+        """End the episode if the page has decided."""
+        done, raw = self._page.read(STATE)
+        if done:
+            self._decide(float(raw))
+
+    def solution(self, task: Task) -> Solution:
+        """Play a page that is known to be solvable by rule from what is seen."""
+        page, solutions = task.data["page"], load_solutions()
+        if page not in solutions:
+            raise UsageError(f"there is no scripted solution of {page!r}; there are some of: {', '.join(solutions)}")
+        yield from solutions[page](Sight(self._asked, lambda: self._seen))
+
+    def _begin(self, task: Task) -> None:
+        page = task.data["page"]
+        if self._session is None or page in NEEDS_CONTEXT:
+            server = SiteServer.shared()
+            server.serve_folder(HOST, pages_folder())
+            self._open(allowed=(f"http://{HOST}",), resolve={"*.test": f"127.0.0.1:{server.port}"})
+            self._loaded = ""
+        if page != self._loaded or page in NEEDS_RELOAD:
+            self._loaded = ""
+            with ours():
+                self._page.goto(f"http://{HOST}/miniwob/{page}.html")
+        with ours():
+            self._page.renumber()
+            self._page.run(start_script(task.data["seed"]))
+            self._page.read(SAY)
+            self._asked = str(self._page.read(ASKED))
+        self._loaded = page
+
+    def _decide(self, raw: float) -> None:
+        right = raw > 0
+        self.reward("raw", raw)
+        self.reward("finished", 1.0)
+        self.reward(OUTCOME, float(right))
+        self.finish(Reason.SOLVED if right else Reason.ANSWERED)
+
+    @property
+    def _seen(self) -> Any:
+        if self._view is None:
+            raise InfrastructureError("the page is gone; reset the environment")
+        return self._view
+
+
+def pages_folder() -> Path:
+    """Return where the pages of MiniWoB++ are. Raises `MissingExtra`."""
+    require("miniwob", "web")
+    spec = find_spec("miniwob")
+    if spec is None or spec.origin is None:
+        raise UsageError("the package miniwob has no files; install it again: pip install 'agentgym-suite[web]'")
+    return Path(spec.origin).parent / "html"

@@ -1,0 +1,26 @@
+"""What a policy is shown of a page: the whole view or what changed, a part at a time, with a picture if wanted."""
+
+from __future__ import annotations
+
+from agentgym.messages import Pictured
+from agentgym.tools.browser import View, difference, page_of
+
+
+def show_view(view: View, before: View | None, max_chars: int, part: int = 1) -> str:
+    """Return a view as text.
+
+    Args:
+        view: What to show.
+        before: The view that the policy saw last; given it, only what changed is shown.
+        max_chars: Characters of a part; a longer view says how many parts there are.
+        part: Which part, from 1.
+    """
+    if before is not None and before.text == view.text and before.url == view.url and not view.notices:
+        return "Nothing changed."
+    text = view.text if before is None else difference(before, view)
+    return page_of(text, part, max_chars)
+
+
+def with_picture(text: str, picture: bytes | None) -> str | Pictured:
+    """Return `text` with a picture, if there is one."""
+    return text if picture is None else Pictured(text, (picture,))

@@ -1,0 +1,81 @@
+"""Playing web environments in tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from agentgym.env import Env, StepResult
+from agentgym.messages import text_of
+
+
+def call(env: Env, name: str, **arguments: Any) -> StepResult:
+    """Take one action."""
+    return env.step({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]})
+
+
+def said(step: StepResult) -> str:
+    """The text of an observation."""
+    return text_of(step.observation[-1])
+
+
+def play_solution(env: Env) -> StepResult:
+    """Play the reference solution to its end; return the last step."""
+    solution = env.solution(env.task)
+    action, step = next(solution), None
+    while True:
+        assert not isinstance(action, str)
+        step = call(env, action.name, **action.arguments)
+        if step.terminated or step.truncated:
+            return step
+        action = solution.send(step.observation)
+
+
+def play_randomly(env: Any, seed: int, steps: int) -> list[str]:
+    """Reset to a seed and take actions that it draws; return every observation."""
+    rng, seen = Random(seed), [text_of(env.reset(seed=seed)[0][-1])]
+    for _ in range(steps):
+        name, arguments = draw_action(env, rng)
+        step = call(env, name, **arguments)
+        seen.append(f"{name} {arguments}\n{said(step)}")
+        if step.terminated or step.truncated:
+            break
+    return seen
+
+
+def draw_action(env: Any, rng: Random) -> tuple[str, dict[str, Any]]:
+    """Draw an action on what is seen, mostly a sensible one."""
+    nodes = list(env._view.refs.values())
+    kind = rng.random()
+    if not nodes or kind < 0.1:
+        return rng.choice(
+            [("back", {}), ("scroll", {"direction": "down"}), ("press", {"key": "Tab"}), ("look", {"part": 1})]
+        )
+    node = rng.choice(nodes)
+    if node.role in ("textbox", "searchbox", "spinbutton") and kind < 0.9:
+        return "type", {"ref": node.ref, "text": rng.choice(["3", "garden", "Ada", "2030-01-09"])}
+    return "click", {"ref": node.ref}
+
+
+def kill_browsers() -> None:
+    """Kill every Chromium below this process."""
+    parents: dict[int, tuple[int, str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name, _, rest = (entry / "stat").read_text().rpartition(")")
+            except OSError:
+                continue
+            parents[int(entry.name)] = (int(rest.split()[1]), name)
+    for pid, (_, name) in parents.items():
+        if "(chrom" in name and _is_below(pid, parents):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _is_below(pid: int, parents: dict[int, tuple[int, str]]) -> bool:
+    while pid in parents and pid != os.getpid():
+        pid = parents[pid][0]
+    return pid == os.getpid()
