@@ -14,7 +14,7 @@ import pytest
 
 from agentgym.checks.play import assistant_call
 from agentgym.envs.swe import SWEEnv
-from agentgym.messages import ToolCall
+from agentgym.messages import ToolCall, text_of
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.instance import TEST_TARGETS, from_task, write_instances
 from agentgym.tasks.swe.pytest_folder import NAMES
@@ -83,9 +83,9 @@ def env(instances: Path) -> Iterator[SWEEnv]:
 
 def test_the_solution_solves_it_in_the_image(env: SWEEnv):
     actions = env.solution(env.task)
-    step = env.step(assistant_call(next(actions)))
+    step = env.step(assistant_call(_tool_call(next(actions))))
     while not step.terminated:
-        step = env.step(assistant_call(actions.send(step.observation)))
+        step = env.step(assistant_call(_tool_call(actions.send(step.observation))))
     assert step.info["is_success"], step.info
     assert step.info["sandbox"]["tier"] == "docker"
 
@@ -97,6 +97,11 @@ def test_doing_nothing_solves_nothing(env: SWEEnv):
 
 def test_the_policy_works_on_the_images_own_files(env: SWEEnv):
     step = env.step(assistant_call(ToolCall("run", {"command": "pwd; touch here && ls"})))
-    shown = str(step.observation[-1]["content"])
+    shown = text_of(step.observation[-1])
     assert "/testbed" in shown
     assert "here" in shown
+
+
+def _tool_call(move: ToolCall | str) -> ToolCall:
+    assert isinstance(move, ToolCall)
+    return move

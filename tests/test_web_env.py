@@ -53,6 +53,13 @@ def test_finishing_at_once_solves_nothing(env: WebEnv):
     assert last.info["rewards"]["progress"] == 0.0
 
 
+def test_a_site_that_breaks_is_no_fault_of_the_policy_s(env: WebEnv):
+    assert env._site is not None
+    env._site.connection.execute("ALTER TABLE category RENAME TO gone")
+    with pytest.raises(InfrastructureError, match="no such table"):
+        call(env, "goto", address="/")
+
+
 def test_what_a_page_says_does_not_count(env: WebEnv):
     wanted = Task("w", "train", "Say it", data=env.task.data, gold=dict(env.task.gold))
     env.reset(options={"task": wanted})

@@ -129,6 +129,11 @@ class WebEnv(BrowserEnv):
         self.reward("demonstration", action_reward(said, shown))
         self._next_step += said == shown
 
+    def acted(self) -> None:
+        """Fail the episode if a bug of the site broke a page: that is no fault of the policy's."""
+        if self._site is not None and self._site.broken is not None:
+            raise InfrastructureError(f"the site is broken: {self._site.broken}")
+
     def grade(self) -> dict[str, float]:
         """Compare the server's state with the one asked for; on sites that are not ours, what the browser sees."""
         gold, site = self.task.gold, self._site

@@ -137,7 +137,7 @@ def _write_vectors(folder: Path, shape: tuple[int, int]) -> None:
 
 def _write_graph(folder: Path) -> None:
     require("usearch", "dense")
-    from usearch.index import Index
+    from usearch.index import Index  # pyright: ignore[reportMissingImports]
 
     vectors = numpy.load(folder / _VECTORS, mmap_mode="r")
     graph = Index(ndim=vectors.shape[1], metric="ip", dtype="f32")
@@ -152,7 +152,7 @@ def _open_graph(folder: Path, dimensions: int) -> Any:
     if not (folder / _GRAPH).exists():
         return None
     require("usearch", "dense")
-    from usearch.index import Index
+    from usearch.index import Index  # pyright: ignore[reportMissingImports]
 
     graph = Index(ndim=dimensions, metric="ip", dtype="f32")
     graph.view(str(folder / _GRAPH))
