@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _PAGES = """
-ascending-numbers bisect-angle book-flight book-flight-nodelay button-delay buy-ticket chase-circle choose-date
+ascending-numbers bisect-angle book-flight book-flight-nodelay button-delay buy-ticket choose-date
 choose-date-easy choose-date-medium choose-date-nodelay choose-list circle-center click-button click-button-sequence
 click-checkboxes click-checkboxes-large click-checkboxes-soft click-checkboxes-transfer click-collapsible
 click-collapsible-2 click-collapsible-2-nodelay click-collapsible-nodelay click-color click-dialog click-dialog-2
@@ -18,14 +18,14 @@ email-inbox-delete email-inbox-forward email-inbox-forward-nl email-inbox-forwar
 email-inbox-nl-turk email-inbox-noscroll email-inbox-reply email-inbox-star-reply enter-date enter-password enter-text
 enter-text-2 enter-text-dynamic enter-time find-greatest find-midpoint find-word focus-text focus-text-2 form-sequence
 form-sequence-2 form-sequence-3 generate-number grid-coordinate guess-number highlight-text highlight-text-2 hot-cold
-hover-shape identify-shape login-user login-user-popup moving-items multi-layouts multi-orderings navigate-tree
+hover-shape identify-shape login-user login-user-popup multi-layouts multi-orderings navigate-tree
 number-checkboxes odd-or-even order-food phone-book read-table read-table-2 resize-textarea right-angle scroll-text
 scroll-text-2 search-engine sign-agreement simon-says simple-algebra simple-arithmetic social-media social-media-all
 social-media-some stock-market terminal text-editor text-transform tic-tac-toe unicode-test use-autocomplete
 use-autocomplete-nodelay use-colorwheel use-colorwheel-2 use-slider use-slider-2 use-spinner visual-addition
 """
 MINIWOB_PAGES = tuple(_PAGES.split())
-"""The pages of MiniWoB++ by the name of their file."""
+"""The pages of MiniWoB++ by the name of their file; without two that never look the same twice."""
 
 BUILTIN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "agentgym/code-v0": ("agentgym.envs.code:CodeEnv", {}),

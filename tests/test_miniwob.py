@@ -121,4 +121,4 @@ def test_a_killed_browser_is_replaced_with_the_next_episode(env: MiniWoBEnv):
 
 
 def test_pages_with_a_treatment_are_pages():
-    assert set(NEEDS_RELOAD) | set(NEEDS_CONTEXT) <= set(MINIWOB_PAGES) | {"chase-circle", "moving-items"}
+    assert set(NEEDS_RELOAD) | set(NEEDS_CONTEXT) <= set(MINIWOB_PAGES)

@@ -29,7 +29,7 @@ HOST = "miniwob.test"
 class MiniWoBEnv(BrowserEnv):
     """Do what a page of MiniWoB++ asks for.
 
-    Task: one of 130 pages, each a small form, list, mail client, drawing or game that a seed fills.
+    Task: one of 128 pages, each a small form, list, mail client, drawing or game that a seed fills.
     Tools: those of `WebEnv` but for `answer`, `finish` and `goto`: the page says when it is done.
     Observation: what is asked, the accessibility tree as text with refs, then what changed.
     Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0.

@@ -113,11 +113,9 @@ _TIMERS = "timers of an episode go on in the next"
 _WIDGETS = "its widgets are made once and keep their state"
 
 NEEDS_RELOAD = {
-    "chase-circle": _TIMERS,
     "click-pie": _TIMERS,
     "click-pie-nodelay": _TIMERS,
     "hover-shape": _TIMERS,
-    "moving-items": _TIMERS,
     "simon-says": _TIMERS,
     "stock-market": _TIMERS,
     "drag-cube": _WIDGETS,
