@@ -280,13 +280,34 @@ def test_waiting_for_text(world):
             session.wait(1e9)
 
 
-def test_animations_end_at_once(world):
-    html = """<style>p { transition: opacity 5s } .off { opacity: 0 }</style><p id=p>x</p>
-      <button onclick='p.className = "off"; p.ontransitionend = () => document.title = "over"'>Go</button>"""
+def test_transitions_and_animations_end_with_the_action_that_began_them(world):
+    html = """<style>p { transition: opacity 5s } .off { opacity: 0 }
+      @keyframes grow { to { width: 77px } } .grown { animation: grow 3s 2s forwards }</style><p id=p>x</p><i id=i></i>
+      <div id=d>y</div><script>const said = []; i.ontransitionend = () => said.push('never')
+      p.ontransitionend = () => said.push('faded'); d.onanimationend = () => said.push('grew')
+      function go() { p.className = 'off'; d.className = 'grown'; i.style.color = 'red' }</script>
+      <button onclick='go()'>Go</button>"""
     with open_page(world, html) as session:
         session.click(ref(session, "button"))
-        session.wait(1)
-        assert session.view().title == "over"
+        assert session.read("[getComputedStyle(p).opacity, d.offsetWidth, said.toSorted()]") == [
+            "0", 77, ["faded", "grew"],
+        ]  # fmt: skip
+
+
+def test_what_never_stops_moving_is_held_at_its_beginning(world):
+    html = "<style>@keyframes k { to { width: 77px } } p { width: 10px; animation: k 1s infinite }</style><p id=p>"
+    with open_page(world, html) as session:
+        first = session.screenshot()
+        session.wait(3.3)
+        assert session.read("p.offsetWidth") == 10
+        assert session.screenshot() == first
+
+
+def test_a_style_that_is_changed_can_be_measured_at_once(world):
+    html = "<p id=p style='width:1px'></p><button onclick='p.style.width = \"50px\"; document.title = p.offsetWidth'>B"
+    with open_page(world, html) as session:
+        session.click(ref(session, "button"))
+        assert session.view().title == "50"
 
 
 def test_mouse_and_keyboard_by_place(world):

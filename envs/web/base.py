@@ -23,7 +23,8 @@ Actions = Literal["refs", "pixels", "both"]
 _REFS = ("click", "double_click", "type", "select", "hover", "upload")
 _PIXELS = ("click_at", "double_click_at", "drag", "type_text")
 _DEADLINE_S = 20.0
-"""Of a call of the browser: so much that a busy machine does not change what is seen."""
+_OWN_DEADLINE_S = 60.0
+"""Of an action on pages that are ours: so much that a busy machine does not fail it."""
 _COMMON = ("press", "scroll", "goto", "back", "tab", "wait", "dialog", "look")
 
 
@@ -93,11 +94,13 @@ class BrowserEnv(BrowserTools):
         reachable: tuple[str, ...] = (),
         **more: Any,
     ) -> None:
-        """Begin with a fresh browser context that reaches nothing but `allowed`."""
+        """Begin with a fresh browser context that reaches nothing but `allowed`. Pages that we serve are trusted."""
         self._leave()
         names = tuple(sorted((resolve or {}).items()))
         pool = default_pool(BrowserOptions(executable=self._executable, resolve=names, reachable=reachable))
-        options = SessionOptions(allowed=allowed, viewport=self._viewport, deadline=_DEADLINE_S, **more)
+        trusted = not reachable
+        deadline = _OWN_DEADLINE_S if trusted else _DEADLINE_S
+        options = SessionOptions(allowed, viewport=self._viewport, deadline=deadline, trusted=trusted, **more)
         self._session = pool.open(options)
 
     def _leave(self) -> None:

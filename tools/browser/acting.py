@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page
 
 MAX_TEXT = 20_000
-LOOK_S = 15.0
 CLOSE_S = 5.0
-CLOSING_S = 0.2
 GONE = re.compile(
     r"has been closed|Target closed|crashed|disconnected|Connection closed|not open for writing|os error", re.IGNORECASE
 )
@@ -63,6 +61,11 @@ class Acting:
         """The view that refs are taken from."""
         return self._view
 
+    @property
+    def _patience(self) -> float:
+        """Real seconds for what the browser does in several steps."""
+        return 3 * self.options.look_s
+
     async def _start(self, page: Page, cdp: CDPSession) -> None:
         await self._windows.start(page, cdp)
 
@@ -89,6 +92,7 @@ class Acting:
                 return await task
         except TimeoutError as problem:
             self._check()
+            self._blame("the browser took too long")
             await self._interrupted()
             raise PageError("the page took too long; its script was stopped. Try something else") from problem
         except (ToolError, InfrastructureError):
@@ -103,8 +107,11 @@ class Acting:
 
     async def _only_a_tab(self) -> bool:
         """Whether what was closed is one window, by its own page, and neither the session nor the browser."""
-        await asyncio.sleep(CLOSING_S)
-        return not self._failure and not self._closed and self._alive()
+        with suppress(Exception):
+            async with asyncio.timeout(CLOSE_S):
+                await self._context.cookies("http://the.browser.answers/")
+                return not self._failure and not self._closed and self._alive()
+        return False
 
     async def _interrupted(self) -> None:
         from playwright.async_api import Error
@@ -141,17 +148,25 @@ class Acting:
         """Let the page come to rest: its own second, and one of every window it opened."""
         await self._live(self._windows.tab, seconds)
         self._clock.now += seconds
-        if await self._guarded(self._windows.arrive(), LOOK_S):
+        if await self._guarded(self._windows.arrive(), self._patience):
             await self._live(self._windows.tab, self.options.tick)
             self._clock.now += self.options.tick
         self._check()
 
     async def _live(self, tab: Tab, seconds: float) -> None:
-        problem = await self._guarded(tab.live(seconds), 2 * self.options.deadline + LOOK_S)
+        problem = await self._guarded(tab.live(seconds), 2 * self.options.deadline + self._patience)
+        if not problem:
+            return
+        self._blame(problem)
         if problem == STUCK:
             await self._interrupted()
-        if problem:
-            self._windows.notice(problem)
+        self._windows.notice(problem)
+
+    def _blame(self, problem: str) -> None:
+        """Of trusted pages, say that it was not the page's fault."""
+        if self.options.trusted:
+            self._lost(f"{problem}, though its pages are known to be quick")
+            raise InfrastructureError(self._failure)
 
     async def _on(self, tab: Tab, ref: str, visible: bool = True) -> Target:
         view = self._view
@@ -166,7 +181,7 @@ class Acting:
         """Take a view and remember it."""
         tab = self._windows.tab
         numbering = self._numberings.setdefault(tab, Numbering())
-        view = await self._guarded(look(tab, numbering, self.options, boxes), LOOK_S)
+        view = await self._guarded(look(tab, numbering, self.options, boxes), self._patience)
         if view is None:
             raise PageError("the page closed its window; look again")
         self._viewed, self._viewed_document = tab, tab.documents

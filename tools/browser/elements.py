@@ -8,7 +8,7 @@ from typing import Literal
 from agentgym.tools.browser.acting import Acting, bounded_text
 from agentgym.tools.browser.bridge import bridged
 from agentgym.tools.browser.errors import PageError
-from agentgym.tools.browser.pointing import Target, choose
+from agentgym.tools.browser.pointing import SLOW_MS, Target, choose
 from agentgym.tools.browser.tab import Tab
 
 Button = Literal["left", "middle", "right"]
@@ -16,8 +16,6 @@ Direction = Literal["up", "down", "left", "right"]
 BUTTONS = ("left", "middle", "right")
 WAYS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 MAX_TYPED = 500
-KEYS_MS = 30_000.0
-"""More than any deadline: whether a page is too slow is for the session's deadline to say."""
 MAX_UPLOAD = 8_000_000
 FORMS = {
     "date": "2030-01-31",
@@ -61,7 +59,7 @@ class ElementActions(Acting):
 
         async def work(tab: Tab) -> None:
             target = self._editable(await self._on(tab, ref))
-            await target.locator.fill(bounded_text(text), force=True, timeout=KEYS_MS)
+            await target.locator.fill(bounded_text(text), force=True, timeout=SLOW_MS)
             if (form := FORMS.get(target.facts["type"])) and await target.locator.input_value() != text:
                 raise PageError(f"{target.label} does not take {text[:80]!r}; it is written like {form}")
 
@@ -84,7 +82,7 @@ class ElementActions(Acting):
         async def work(tab: Tab) -> None:
             if ref is not None:
                 target = await self._on(tab, ref, visible=False)
-                await target.locator.focus(timeout=KEYS_MS)
+                await target.locator.focus(timeout=SLOW_MS)
             await self._key(tab, key)
 
         await self._act(work)
@@ -96,7 +94,7 @@ class ElementActions(Acting):
 
         async def work(tab: Tab) -> None:
             target = await self._on(tab, ref, visible=False)
-            await target.locator.select_option(index=choose(target, wanted), force=True, timeout=KEYS_MS)
+            await target.locator.select_option(index=choose(target, wanted), force=True, timeout=SLOW_MS)
 
         await self._act(work)
 
@@ -130,9 +128,11 @@ class ElementActions(Acting):
         step = [way * amount for way in WAYS[direction]]
 
         async def work(tab: Tab) -> None:
+            # Before and after, as a page that loads more at its end is told when that comes into sight or leaves it.
+            await tab.draw()
             if ref is not None:
                 target = await self._on(tab, ref, visible=False)
-                moved = await target.locator.evaluate(SCROLL, step, timeout=KEYS_MS)
+                moved = await target.locator.evaluate(SCROLL, step, timeout=SLOW_MS)
             else:
                 moved = await tab.ask(f"({SCROLL})(document.scrollingElement, {step})")
             if not moved:
@@ -151,12 +151,12 @@ class ElementActions(Acting):
         async def work(tab: Tab) -> None:
             target = await self._on(tab, ref, visible=False)
             if target.facts["type"] == "file":
-                await target.locator.set_input_files(payload, timeout=KEYS_MS)  # pyright: ignore[reportArgumentType]
+                await target.locator.set_input_files(payload, timeout=SLOW_MS)  # pyright: ignore[reportArgumentType]
                 return
             await self._press_mouse(tab, await self._on(tab, ref), "left", 1)
             if (chooser := await self._windows.choosing()) is None:
                 raise PageError(f"{target.label} asked for no file")
-            await chooser.set_files(payload, timeout=KEYS_MS)  # pyright: ignore[reportArgumentType]
+            await chooser.set_files(payload, timeout=SLOW_MS)  # pyright: ignore[reportArgumentType]
 
         await self._act(work)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentgym.errors import InfrastructureError, UsageError
@@ -11,10 +13,13 @@ from agentgym.tools.browser.driver import LAUNCH_S, Driver
 from agentgym.tools.browser.options import BrowserOptions
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Playwright
+    from playwright.async_api import Browser
 
 VARIABLE = "AGENTGYM_CHROMIUM"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# The headless shell has no windows to care for and takes half the time.
+SHELL = "chromium-headless-shell"
+NAMES = (SHELL, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+DEBIAN = Path("/usr/lib/chromium")
 # One process for all sites of a context: fewer processes, and one virtual clock for a page and its frames.
 ARGUMENTS = (
     "--disable-dev-shm-usage",
@@ -33,35 +38,37 @@ def find_executable(given: str | None = None) -> str | None:
             if shutil.which(named) is None:
                 raise UsageError(f"{where} is {named!r}, which is no program that can be started")
             return shutil.which(named)
-    return next((path for path in map(shutil.which, NAMES) if path), None)
+    path = next((path for path in map(shutil.which, NAMES) if path), None)
+    # Debian's command for it is a script, which would stay as one process more.
+    return str(DEBIAN / SHELL) if path == f"/usr/bin/{SHELL}" and (DEBIAN / SHELL).exists() else path
 
 
 def playwright_has_browser() -> bool:
     """Whether `playwright install chromium` was run here."""
     place = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or os.path.expanduser("~/.cache/ms-playwright")
-    return os.path.isdir(place) and any(name.startswith("chromium-") for name in os.listdir(place))
+    return os.path.isdir(place) and any(name.startswith("chromium") for name in os.listdir(place))
 
 
-def choose_executable(playwright: Playwright, given: str | None = None) -> str:
-    """Return the browser to start, Playwright's own before one on PATH."""
-    if not given and not os.environ.get(VARIABLE) and os.path.exists(playwright.chromium.executable_path):
-        return playwright.chromium.executable_path
+def choose_executables(given: str | None = None) -> list[str | None]:
+    """Return the browsers to try, best first; `None` is the one that Playwright installed, if it did."""
+    chosen = given or os.environ.get(VARIABLE)
+    own = [None] if not chosen and playwright_has_browser() else []
     path = find_executable(given)
-    if path is None:
+    if not own and path is None:
         raise UsageError(
             "no Chromium was found; run 'playwright install chromium', or install one (for example "
-            f"'apt install chromium') and give its path as BrowserOptions(executable=...) or in ${VARIABLE}"
+            f"'apt install {SHELL}') and give its path as BrowserOptions(executable=...) or in ${VARIABLE}"
         )
-    return path
+    return [*own, *([path] if path else [])]
 
 
 async def launch(driver: Driver, options: BrowserOptions) -> Browser:
     """Start one headless Chromium, in its own sandbox where the machine lets it."""
     from playwright.async_api import Error
 
-    path = choose_executable(driver.playwright, options.executable)
     problem = None
-    for sandbox in (True, False) if os.geteuid() else (False,):
+    sandboxes = (True, False) if os.geteuid() else (False,)
+    for path, sandbox in product(choose_executables(options.executable), sandboxes):
         try:
             return await driver.playwright.chromium.launch(
                 executable_path=path,
@@ -74,4 +81,4 @@ async def launch(driver: Driver, options: BrowserOptions) -> Browser:
             )
         except Error as error:
             problem = error
-    raise InfrastructureError(f"Chromium ({path}) did not start: {str(problem)[:1500]}") from problem
+    raise InfrastructureError(f"Chromium did not start: {str(problem)[:1500]}") from problem

@@ -11,7 +11,6 @@ from agentgym.tools.browser.options import SessionOptions
 from agentgym.tools.browser.tab import Tab
 from agentgym.tools.browser.view import Node, View
 
-SNAPSHOT_S = 5.0
 FACTS = (
     "({title: document.title.slice(0, 300), elements: document.getElementsByTagName('*').length,"
     " top: Math.round(scrollY), height: document.scrollingElement ? document.scrollingElement.scrollHeight : 0,"
@@ -26,25 +25,27 @@ async def look(tab: Tab, numbering: Numbering, options: SessionOptions, boxes: b
 
     if tab.unreachable:
         return View(url=tab.unreachable, title="", nodes=(), note="this address could not be opened")
-    facts = await tab.ask(FACTS, SNAPSHOT_S)
+    facts = await tab.ask(FACTS, options.look_s)
     nodes, note = None, ""
     if facts["elements"] <= options.max_elements:
         try:
-            async with asyncio.timeout(SNAPSHOT_S + 1):
-                snapshot = await tab.page.aria_snapshot(mode="ai", timeout=SNAPSHOT_S * 1000, boxes=boxes)
+            async with asyncio.timeout(options.look_s + 1):
+                snapshot = await tab.page.aria_snapshot(mode="ai", timeout=options.look_s * 1000, boxes=boxes)
             numbering.begin(f"{tab.documents}:{frame_of(first_ref(snapshot))}")
             nodes = parse_snapshot(snapshot, numbering.number, options.all_refs)
         except (TooSlow, TimeoutError):
+            if options.trusted:
+                raise TimeoutError from None
             await tab.interrupt()
     if nodes is None:
-        nodes, note = await _in_sight(tab, numbering), TOO_LARGE
+        nodes, note = await _in_sight(tab, numbering, options.look_s), TOO_LARGE
     return View(url=tab.page.url, title=facts["title"], nodes=nodes, scroll=_scroll(facts), note=note)
 
 
-async def _in_sight(tab: Tab, numbering: Numbering) -> tuple[Node, ...]:
+async def _in_sight(tab: Tab, numbering: Numbering, seconds: float) -> tuple[Node, ...]:
     """What the viewport shows, as a flat list; handles are XPaths."""
     numbering.begin(f"{tab.documents}:sight")
-    items = await tab.call("sight.js", seconds=SNAPSHOT_S)
+    items = await tab.call("sight.js", seconds=seconds)
     return tuple(
         Node(
             role=item["role"],

@@ -50,6 +50,9 @@ class BrowserOptions:
         return ", ".join([*rules, "MAP * ~NOTFOUND", *(f"EXCLUDE {name}" for name in self.reachable)])
 
 
+_LOOK_S = 5.0
+
+
 @dataclass(frozen=True)
 class SessionOptions:
     """What one episode sees and may reach.
@@ -57,7 +60,8 @@ class SessionOptions:
     `allowed` are origins ("http://shop.test", "http://*.test", "http://127.0.0.1:*"); requests to all others fail.
     The page's clock starts at `clock`, stands still between actions and moves by `tick` seconds with each; `seed` fixes
     its random numbers. `deadline` bounds an action in real seconds. `all_refs` numbers every element, not only what
-    looks as if it could be acted on.
+    looks as if it could be acted on. What takes too long is the page's doing, and told to the policy, unless the
+    pages are `trusted`: then it is an `InfrastructureError`.
     """
 
     allowed: tuple[str, ...]
@@ -70,6 +74,7 @@ class SessionOptions:
     max_tabs: int = 5
     max_elements: int = 5000
     all_refs: bool = False
+    trusted: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.allowed, str) or not self.allowed:
@@ -85,6 +90,11 @@ class SessionOptions:
         if min(self.viewport) < 1 or max(self.viewport) > 4096:
             raise UsageError(f"viewport must be between 1 and 4096 pixels each way, not {self.viewport!r}")
         self.start  # noqa: B018
+
+    @property
+    def look_s(self) -> float:
+        """Real seconds that reading a page may take: a page can be large, but what is trusted gets its whole time."""
+        return self.deadline if self.trusted else _LOOK_S
 
     @property
     def start(self) -> float:

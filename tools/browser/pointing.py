@@ -13,7 +13,8 @@ from agentgym.tools.browser.view import Node, View
 if TYPE_CHECKING:
     from playwright.async_api import Locator
 
-FOUND_MS = 2000.0
+SLOW_MS = 30_000.0
+"""More than any deadline: whether a page is too slow is for the session's deadline to say."""
 CHANGED = "the page changed since it was looked at; look again"
 
 
@@ -35,14 +36,12 @@ class Target:
 
 async def locate(tab: Tab, view: View, ref: str, visible: bool = True) -> Target:
     """Find the element of a ref, scrolled into sight; a `PageError` says why it cannot be acted on."""
-    from playwright.async_api import TimeoutError as NotFound
-
     node = view.node(ref)
     locator = tab.locator(node.handle)
-    try:
-        facts = await locator.evaluate(script("locate.js"), timeout=FOUND_MS)
-    except NotFound:
-        raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}") from None
+    # Asked first, as all else waits for the element to come.
+    if not await locator.count():
+        raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
+    facts = await locator.evaluate(script("locate.js"), timeout=SLOW_MS)
     problem = facts["problem"]
     if problem == "gone":
         raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
@@ -53,7 +52,7 @@ async def locate(tab: Tab, view: View, ref: str, visible: bool = True) -> Target
         raise PageError(f"{node.line()[:120]} is {what}")
     x, y = facts["x"], facts["y"]
     if visible and frame_of(node.handle) != frame_of(next((n.handle for n in view.nodes if n.handle), "")):
-        box = await locator.bounding_box(timeout=FOUND_MS)
+        box = await locator.bounding_box(timeout=SLOW_MS)
         if box is None:
             raise PageError(f"{node.line()[:120]} is not visible")
         x, y = box["x"] + x - facts["left"], box["y"] + y - facts["top"]

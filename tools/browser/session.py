@@ -7,7 +7,6 @@ from typing import Any, Self
 from urllib.parse import urljoin
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.browser.acting import LOOK_S
 from agentgym.tools.browser.bridge import bridged
 from agentgym.tools.browser.elements import ElementActions
 from agentgym.tools.browser.errors import PageError
@@ -48,7 +47,7 @@ class BrowserSession(ElementActions, PixelActions):
         async with self._lock:
             self._check()
             nodes = (await self._look(boxes=True)).nodes if marks else ()
-            image = await self._guarded(self._windows.tab.picture(), LOOK_S)
+            image = await self._guarded(self._windows.tab.picture(), self._patience)
             return marked(image, nodes) if marks else image
 
     @bridged
@@ -83,7 +82,7 @@ class BrowserSession(ElementActions, PixelActions):
         for _ in range(WAIT_STEPS):
             await self._act(_nothing, seconds / WAIT_STEPS)
             async with self._lock:
-                if await self._guarded(self._windows.tab.ask(f"({SHOWS})({json.dumps(text)})"), LOOK_S):
+                if await self._guarded(self._windows.tab.ask(f"({SHOWS})({json.dumps(text)})"), self._patience):
                     return
         raise PageError(f"{text[:80]!r} did not appear within {seconds:g} seconds")
 
@@ -94,7 +93,7 @@ class BrowserSession(ElementActions, PixelActions):
         async with self._lock:
             self._check()
             self._windows.check_room()
-            await self._guarded(self._windows.new(), LOOK_S)
+            await self._guarded(self._windows.new(), self._patience)
         if address is not None:
             await self._act(lambda tab: self._navigate(tab, address))
 
@@ -113,7 +112,7 @@ class BrowserSession(ElementActions, PixelActions):
             number = self._windows.current if index is None else self._tab_number(index)
             if len(self._windows.tabs) == 1:
                 raise PageError("this is the only tab; it cannot be closed")
-            await self._guarded(self._windows.close(number), LOOK_S)
+            await self._guarded(self._windows.close(number), self._patience)
 
     @bridged
     async def dialog(self, accept: bool, text: str | None = None) -> None:

@@ -22,6 +22,17 @@ ANSWER_S = 2.0
 STALLED_S = 0.25
 STEP_S = 0.016
 PAUSE_S = 0.005
+TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+MAX_ENDINGS = 3
+END_ANIMATIONS = """(() => {
+  const moving = document.getAnimations().filter((animation) => animation.playState === "running");
+  for (const animation of moving) {
+    const end = animation.playbackRate > 0 ? animation.effect?.getComputedTiming().endTime : Infinity;
+    if (end < Infinity) animation.finish();
+    else animation.pause(), animation.currentTime = 0;
+  }
+  return moving.length;
+})()"""
 
 
 @cache
@@ -75,7 +86,18 @@ class Tab:
                 self._stalled = True
         else:
             return STUCK
+        await self._finish_animations()
         return problem
+
+    async def _finish_animations(self) -> None:
+        """Bring transitions and animations to their end, which would come in real time; those without one to a halt."""
+        from playwright.async_api import Error
+
+        with suppress(Error, TimeoutError):
+            for _ in range(MAX_ENDINGS):
+                if not await self.ask(END_ANIMATIONS, self.deadline):
+                    return
+                await self.draw()
 
     async def live_through(self, work: Awaitable[Any]) -> None:
         """Await work that needs page time to pass meanwhile."""
@@ -93,11 +115,9 @@ class Tab:
         await asyncio.gather(self.page.mouse.move(x, y), self.draw())
 
     async def draw(self) -> None:
-        """Make the page draw itself once, so that it notices what is in sight now."""
-        clip = {"x": 0, "y": 0, "width": 1, "height": 1, "scale": 1}
+        """Make the page draw itself, so that it notices what is in sight now; one that is too large never does."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(ANSWER_S):
-                await self.cdp.send("Page.captureScreenshot", {"format": "jpeg", "clip": clip})
+            await self.ask(TWO_FRAMES)
 
     async def picture(self) -> bytes:
         """Return what is in sight as PNG."""

@@ -124,7 +124,7 @@ class Windows:
         """Wait until windows that pages opened are here; tell whether there are new tabs."""
         expected = sum(tab.expected_windows for tab in self.tabs)
         with suppress(TimeoutError):
-            async with asyncio.timeout(ARRIVAL_S):
+            async with asyncio.timeout(self.options.look_s):
                 while self._arrived < expected or self._arriving:
                     await (asyncio.wait(self._arriving.values()) if self._arriving else asyncio.sleep(0.005))
         self._arrived = 0

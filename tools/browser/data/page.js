@@ -1,4 +1,4 @@
-// Runs before any script of a page: its randomness is seeded, its clocks agree, nothing moves by itself.
+// Runs before any script of a page: its randomness is seeded, its clocks agree, carets and scrolling do not move.
 ((seed) => {
   let a = seed >>> 0;
   const next = () => {
@@ -37,12 +37,8 @@
     setTimeout(() => callback({ didTimeout: false, timeRemaining: () => 50 }), 1);
   self.cancelIdleCallback = clearTimeout.bind(self);
 
-  // Transitions and animations end at once, but still tell that they did.
   const sheet = new CSSStyleSheet();
-  sheet.replaceSync(`*, *::before, *::after {
-    animation-duration: 1ms !important; animation-delay: 0s !important; animation-iteration-count: 1 !important;
-    transition-duration: 1ms !important; transition-delay: 0s !important;
-    caret-color: transparent !important; scroll-behavior: auto !important; }`);
+  sheet.replaceSync(`*, *::before, *::after { caret-color: transparent !important; scroll-behavior: auto !important; }`);
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 
   // A window without an opener would be a process with a clock of its own; a flood of windows opens a few.
