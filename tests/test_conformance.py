@@ -16,9 +16,12 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("agentgym/sql-v0", {"engine": "sqlite", "show_schema": "prompt"}),
     ("agentgym/code-v0", {"tools": "files+bash+test", "stateful": False}),
     ("agentgym/search-v0", {"two_stage": True, "judge": True, "results": "passages"}),
+    ("agentgym/web-v0", {"difficulty": 2}),
     ("agentgym/miniwob-click-button-v0", {}),
 ]
-IDS = [name for name in list_environments() if name.startswith("agentgym/") and not name.startswith(MINIWOB)]
+ELSEWHERE = (MINIWOB, "agentgym/web-")
+"""Ids that are in `VARIANTS` only: all levels of `web` would take several times as long."""
+IDS = [name for name in list_environments() if name.startswith("agentgym/") and not name.startswith(ELSEWHERE)]
 CHOSEN = [*((env_id, {}) for env_id in IDS), *VARIANTS]
 CASES = [
     pytest.param(
@@ -26,7 +29,7 @@ CASES = [
         kwargs,
         id=" ".join([env_id, *map(str, kwargs.values())]),
         marks=[pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
-        if env_id.startswith((MINIWOB, "agentgym/web-"))
+        if env_id.startswith(ELSEWHERE)
         else [],
     )
     for env_id, kwargs in CHOSEN

@@ -59,7 +59,8 @@ def run_checks(
         kwargs: Arguments to make it with.
         only: Names of the checks to run; all if not given.
         seed: Where every random choice of the checks comes from.
-        timeout_s: Time limit of each check; one that does not come back is an error, and the others go on.
+        timeout_s: Time limit of each check, on top of what its resets and steps take by themselves; one that does not
+            come back is an error, and the others go on.
         on_row: Called with each result as soon as it is there.
 
     Raises:

@@ -37,15 +37,25 @@ def gold_hidden_at_start(subject: Subject) -> Finding:
     episodes = subject.episodes("idle")
     shown = {episode.task.id: _texts([episode.task.prompt, episode.opening, episode.info]) for episode in episodes}
     pieces = 0
-    for episode in episodes:
-        common = [shown[other.task.id] for other in episodes if other.task.gold != episode.task.gold]
-        for piece in secrets_of(episode.task):
-            if _PLAIN_WORD.fullmatch(piece):
-                continue
-            pieces += 1
-            if shows(shown[episode.task.id], piece) and not any(shows(other, piece) for other in common):
-                raise CheckFailed(f"task {episode.task.id!r}: the opening or its info shows {short(piece)}; {_ADVICE}")
+    with subject.env() as env:
+        for episode in episodes:
+            common = [shown[other.task.id] for other in episodes if other.task.gold != episode.task.gold]
+            secrets = [piece for piece in secrets_of(episode.task) if not _PLAIN_WORD.fullmatch(piece)]
+            pieces += len(secrets)
+            for piece in secrets:
+                if not shows(shown[episode.task.id], piece) or any(shows(other, piece) for other in common):
+                    continue
+                if shows(episode.task.prompt, piece) or not _world_shows(env, episode, piece):
+                    raise CheckFailed(
+                        f"task {episode.task.id!r}: the opening or its info shows {short(piece)}; {_ADVICE}"
+                    )
     return f"looked for {pieces} pieces of gold"
+
+
+def _world_shows(env: Env, episode: Episode, piece: str) -> bool:
+    """Whether the opening shows it although the gold has something else in its place: an answer that can be found."""
+    opened = _play_marked(env, _with_canaries(episode.task)[0], replace(episode, actions=[]))
+    return shows(_texts([opened.opening, opened.info]), piece)
 
 
 @check("gold-hidden-in-play", "no tool result or info before the end shows anything of the gold")

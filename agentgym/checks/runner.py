@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -17,6 +18,8 @@ from agentgym.checks.subject import Subject
 from agentgym.errors import UsageError
 
 CHECK_TIMEOUT_S = 60.0
+RESETS, STEPS = 500, 5000
+"""More than any check makes: a slow environment is given the time for them on top."""
 
 
 class Status(StrEnum):
@@ -74,8 +77,9 @@ def run(
     subject = Subject(target, kwargs, seed)
     rows: list[Row] = []
     try:
+        limit_s = timeout_s + _needed_s(subject, timeout_s)
         for one in checks:
-            rows.append(_run_one(one, subject, timeout_s, told={row.name for row in rows}))
+            rows.append(_run_one(one, subject, limit_s, told={row.name for row in rows}))
             if on_row is not None:
                 on_row(rows[-1])
     finally:
@@ -94,9 +98,24 @@ def select(checks: Sequence[Check], only: Sequence[str] | None) -> list[Check]:
     return [one for one in checks if not only or one.name in only]
 
 
+def _needed_s(subject: Subject, timeout_s: float) -> float:
+    """Seconds that the resets and steps of a check take; nothing for an environment that cannot even be tried."""
+    needed = [0.0]
+
+    def try_out() -> None:
+        with suppress(Exception):
+            reset_s, step_s = subject.pace()
+            needed[0] = RESETS * reset_s + STEPS * step_s
+
+    thread = threading.Thread(target=try_out, name="check-pace", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    return needed[0]
+
+
 def _run_one(one: Check, subject: Subject, timeout_s: float, told: set[str]) -> Row:
     """Run a check in a thread of its own: what hangs can be left behind."""
-    outcome = [(Status.ERROR, f"did not come back within {timeout_s:g} s; find out what it waits for, and bound it")]
+    outcome = [(Status.ERROR, f"did not come back within {timeout_s:.0f} s; find out what it waits for, and bound it")]
 
     def work() -> None:
         outcome[0] = _attempt(one, subject, told)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice
+from statistics import fmean
 from typing import Any
 
 import gymnasium
@@ -26,6 +28,7 @@ from agentgym.checks.play import (
 )
 from agentgym.checks.probe import Probes
 from agentgym.env import Env
+from agentgym.spaces import Action
 from agentgym.task import Task
 
 PER_LEVEL = 2
@@ -36,6 +39,8 @@ _SCANNED = 200
 
 _SCAN_SECONDS = 2.0
 """Time after which a split has been looked at enough, however few tasks that were."""
+
+_TRIED_STEPS = 3
 
 PLAYERS: dict[str, Player] = {
     "solution": solution_player,
@@ -128,6 +133,13 @@ class Subject:
             except Exception:
                 return None
 
+    def pace(self) -> tuple[float, float]:
+        """Return the seconds of a reset and of a step, of an environment that has warmed up."""
+        with self.env() as env:
+            task = env.tasks.get(next(iter(env.tasks.splits)), 0)
+            _, warm = (play(env, task, self.seed, _briefly) for _ in range(2))
+        return warm.reset_s, fmean(warm.step_s)
+
     def close(self) -> None:
         """End what the checks have started."""
         if "probes" in self.__dict__:
@@ -189,6 +201,10 @@ class Subject:
         """Play one episode per task. Raises `Broken` naming the task and the turn that broke."""
         with self.env() as env:
             return [play(env, task, self.seed, PLAYERS[player]) for task in self.tasks]
+
+
+def _briefly(env: Env, task: Task) -> Iterable[Action]:
+    return islice(random_player(env, task), _TRIED_STEPS)
 
 
 def _first_tasks(env: Env, split: str) -> list[Task]:

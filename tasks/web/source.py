@@ -108,7 +108,9 @@ def draw_task(choice: Family, site_seed: int, rng: Random, task_id: str, split: 
     finally:
         db.close()
     prompt = rng.choice(choice.phrasings).format_map(draft.words)
-    data: dict[str, Any] = {"site": choice.site, "seed": site_seed, "start": draft.start}
+    # What the prompt names is no secret; were it the answer, it would have to be one.
+    named = sorted({str(word) for word in draft.words.values()} - {str(draft.answer)})
+    data: dict[str, Any] = {"site": choice.site, "seed": site_seed, "start": draft.start, "named": named}
     if choice.options:
         data["options"] = dict(choice.options)
     return Task(
