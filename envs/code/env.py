@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env, Solution
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import Grader
-from agentgym.envs.code.options import one_of, run_limits, task_source, tool_names, with_cost
+from agentgym.envs.code.options import run_limits, task_source, tool_names, with_cost
 from agentgym.envs.code.show import show_run
 from agentgym.envs.code.solving import SOLUTION_FILE, solve
 from agentgym.envs.code.verdict import Verdict

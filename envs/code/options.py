@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agentgym.choices import given_apart_from, limits_from
 from agentgym.errors import UsageError
 from agentgym.rewards import OUTCOME, Gate, Scheme
 from agentgym.task import TaskSource
@@ -24,23 +25,14 @@ TOOLS = {
 
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
     """Return `tasks`, or the source that `choices` (a file and its format, or arguments of `CodeTasks`) describe."""
-    given = {name: value for name, value in choices.items() if value is not None}
+    given = given_apart_from(tasks, choices)
     if tasks is not None:
-        if given:
-            raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
         return tasks
     if "file" not in given and "format" not in given:
         return CodeTasks(**given)
     if others := set(given) - {"file", "format"}:
         raise UsageError(f"tasks from a file have no {sorted(others)} to choose")
     return read_tasks(given.get("format"), given.get("file"))
-
-
-def one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
-    """Return `value` if it is among `valid`."""
-    if value not in valid:
-        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
-    return value
 
 
 def tool_names(wanted: str | Sequence[str]) -> tuple[str, ...]:
@@ -54,12 +46,7 @@ def tool_names(wanted: str | Sequence[str]) -> tuple[str, ...]:
 
 def run_limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
     """Return limits that are given whole, by name, or not at all."""
-    if isinstance(limits, Limits):
-        return limits
-    known = Limits.__dataclass_fields__
-    if unknown := set(limits or ()) - set(known):
-        raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(known)}")
-    return Limits(**(limits or {}))
+    return Limits(**limits_from(Limits, limits))
 
 
 def with_cost(scheme: Scheme, cost: float) -> Scheme:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env, Solution
 from agentgym.envs.search.answers import abstains, contains, exact, f1, without_citations
@@ -17,7 +18,7 @@ from agentgym.envs.search.deciding import Way, decision_f1
 from agentgym.envs.search.indexes import given_index, index_of
 from agentgym.envs.search.judging import RIGHT, TOOK_USELESS, USEFUL_ABOVE, Scorer, shows_answer, worth
 from agentgym.envs.search.ledger import Ledger
-from agentgym.envs.search.options import between, one_of, scheme_named, task_source, tool_names
+from agentgym.envs.search.options import between, scheme_named, task_source, tool_names
 from agentgym.envs.search.schemes import DEFAULT, TIER_FORMAT, TIER_WRONG_FORMAT, tier
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.envs.search.simulating import Simulation

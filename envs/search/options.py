@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agentgym.choices import given_apart_from
 from agentgym.envs.search.schemes import SCHEMES
 from agentgym.errors import UsageError
 from agentgym.rewards import Scheme
@@ -17,10 +18,8 @@ FILE_CHOICES = frozenset({"folder", "format"})
 
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
     """Return `tasks`, or the source that `choices` (a file or folder, or arguments of `SearchTasks`) describe."""
-    given = {name: value for name, value in choices.items() if value is not None}
+    given = given_apart_from(tasks, choices)
     if tasks is not None:
-        if given:
-            raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
         return tasks
     if "folder" not in given:
         return SearchTasks(**given)
@@ -42,13 +41,6 @@ def tool_names(*, pages: bool, judge: bool, two_stage: bool) -> tuple[str, ...]:
     """Return the names of the tools that are offered."""
     names = ["search", *(("open", "more", "find") if pages else ()), "answer"]
     return (*(["decide"] if two_stage else []), *names, *(["judge"] if judge else []))
-
-
-def one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
-    """Return `value` if it is among `valid`."""
-    if value not in valid:
-        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
-    return value
 
 
 def between(name: str, value: int, least: int, most: int) -> int:

@@ -11,11 +11,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env, Solution
 from agentgym.envs.sql.grading import answer_matches, match, partial
 from agentgym.envs.sql.linking import Names, linking
-from agentgym.envs.sql.options import at_least, one_of, query_limits, task_source
+from agentgym.envs.sql.options import at_least, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.show import show_result, show_schema, show_table
 from agentgym.envs.sql.ties import match_but_for_ties

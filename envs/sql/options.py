@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agentgym.choices import given_apart_from, limits_from
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
 from agentgym.tasks.sql import SQLTasks
@@ -14,10 +15,8 @@ from agentgym.tools.database import QueryLimits
 
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
     """Return `tasks`, or the source that `choices` (`folder`, or arguments of `SQLTasks`) describe."""
-    given = {name: value for name, value in choices.items() if value is not None}
+    given = given_apart_from(tasks, choices)
     if tasks is not None:
-        if given:
-            raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
         return tasks
     folder = given.pop("folder", None)
     if folder is None:
@@ -29,19 +28,7 @@ def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSou
 
 def query_limits(limits: QueryLimits | Mapping[str, Any] | None) -> QueryLimits:
     """Return limits that are given whole, by name, or not at all."""
-    if isinstance(limits, QueryLimits):
-        return limits
-    known = QueryLimits.__dataclass_fields__
-    if unknown := set(limits or ()) - set(known):
-        raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(known)}")
-    return QueryLimits(**(limits or {}))
-
-
-def one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
-    """Return `value` if it is among `valid`."""
-    if value not in valid:
-        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
-    return value
+    return QueryLimits(**limits_from(QueryLimits, limits))
 
 
 def at_least(name: str, value: int, least: int) -> int:

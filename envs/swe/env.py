@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env, Solution
 from agentgym.envs.swe.grading import Grader, Verdict
-from agentgym.envs.swe.options import above_zero, one_of, run_limits, task_source
+from agentgym.envs.swe.options import above_zero, run_limits, task_source
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.running import command_of, pytest_arguments
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree, read_tree

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agentgym.choices import limits_from, one_of
 from agentgym.envs.swe.source import InstanceTasks
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
@@ -34,19 +35,7 @@ def task_source(tasks: TaskSource | None, file: str | Path | None, kind: str | N
 
 def run_limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
     """Return limits that are given whole, by name, or not at all."""
-    if isinstance(limits, Limits):
-        return limits
-    known = Limits.__dataclass_fields__
-    if unknown := set(limits or ()) - set(known):
-        raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(known)}")
-    return WORK_LIMITS.but(**(limits or {}))
-
-
-def one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
-    """Return `value` if it is among `valid`."""
-    if value not in valid:
-        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
-    return value
+    return WORK_LIMITS.but(**limits_from(Limits, limits))
 
 
 def above_zero(name: str, value: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from agentgym.choices import one_of
 from agentgym.envs.web.acting import BrowserTools, ours
 from agentgym.envs.web.observing import show_view, with_picture
 from agentgym.errors import UsageError
@@ -66,13 +67,13 @@ class BrowserEnv(BrowserTools):
         executable: str | None = None,
         **kwargs: Any,
     ):
-        _one_of("actions", actions, get_args(Actions))
+        one_of("actions", actions, get_args(Actions))
         acting = (*(_REFS if actions != "pixels" else ()), *(_PIXELS if actions != "refs" else ()))
         offered = [name for name in (*acting, *_COMMON, *self.endings) if name not in self.unneeded]
         self.tools = type(self).tools.only(*(offer or offered))
         super().__init__(**kwargs)
-        self._whole = _one_of("observe", observe, get_args(Observe)) == "whole"
-        self._pictures = _one_of("screenshots", screenshots, get_args(Screenshots))
+        self._whole = one_of("observe", observe, get_args(Observe)) == "whole"
+        self._pictures = one_of("screenshots", screenshots, get_args(Screenshots))
         if view_chars < 200:
             raise UsageError(f"view_chars must be at least 200, not {view_chars!r}")
         self._view_chars = view_chars
@@ -114,9 +115,3 @@ class BrowserEnv(BrowserTools):
         with ours():
             self._view = self._page.view()
         return with_picture(f"{text}\n\n{show_view(self._view, None, self._view_chars)}", self._picture())
-
-
-def _one_of(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
-    if value not in valid:
-        raise UsageError(f"{name} must be one of {', '.join(valid)}, not {value!r}")
-    return value

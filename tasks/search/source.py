@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import Task, check_split
+from agentgym.errors import UsageError
+from agentgym.procedural import ProceduralTasks, choose_families
+from agentgym.task import Task
 from agentgym.tasks.search import (
     families_chain,
     families_compare,
@@ -34,11 +35,9 @@ FAMILY_MODULES = (
 )
 """The modules that fill `FAMILIES`."""
 _NAMES_ITS_ANSWER = (Feature.COMPARISON, Feature.NO_SEARCH)
-_DRAWS = 400
-"""Draws of one family before another one of its level takes its place."""
 
 
-class SearchTasks:
+class SearchTasks(ProceduralTasks[Family]):
     """Questions whose answers are found by searching a generated encyclopedia. Every split is without end.
 
     Tasks go round over the levels, and within a level over its families. After `questions_per_world` of them comes
@@ -53,6 +52,10 @@ class SearchTasks:
         seed: Other seeds make other worlds and questions; splits stay disjoint across seeds.
     """
 
+    prefix = "search"
+    draws = 400
+    more = "passages or families"
+
     def __init__(
         self,
         difficulty: int | Sequence[int] | None = None,
@@ -64,68 +67,50 @@ class SearchTasks:
     ):
         if questions_per_world < 1 or (worlds is not None and worlds < 1):
             raise UsageError(f"a split needs a world and a question: {questions_per_world=}, {worlds=}")
-        self._levels = _choose_families(difficulty, families)
-        self._passages, self._per_world, self._worlds, self._seed = passages, questions_per_world, worlds, seed
+        super().__init__(seed)
+        self._levels = choose_families(FAMILIES, difficulty, families)
+        self._passages, self._per_world, self._worlds = passages, questions_per_world, worlds
 
     @property
     def splits(self) -> tuple[str, ...]:
         """Names of the splits."""
         return SPLITS
 
-    def size(self, split: str) -> None:
-        """Return `None`: no split has an end. Raises `TaskError` for an unknown split."""
-        check_split(self, split)
+    def levels(self, split: str) -> list[list[str]]:
+        """Return the names of the families, by level."""
+        return self._levels
 
-    def get(self, split: str, index: int) -> Task:
-        """Return task number `index` of `split`."""
-        if index < 0:
-            raise TaskError(f"task numbers start at 0, not {index}")
-        check_split(self, split)
-        families = self._levels[index % len(self._levels)]
-        first = index // len(self._levels) % len(families)
-        rng = Random(f"search/{self._seed}/{split}/{index}")
-        for name in (*families[first:], *families[:first]):
-            for _ in range(_DRAWS):
-                task = self._draw(FAMILIES[name], split, index, rng)
-                if task is not None:
-                    return task
-        raise TaskError(
-            f"found no question of {', '.join(families)} in world {self._world(index)}; allow more passages or families"
-        )
-
-    def find(self, task_id: str) -> Task:
-        """Return the task with an id such as `search/train/17`."""
-        source, split, index = [*task_id.split("/"), "", ""][:3]
-        if source != "search" or split not in SPLITS or task_id != f"search/{split}/{index}" or not index.isdecimal():
-            raise TaskError(f"no task {task_id!r}; ids look like search/{SPLITS[0]}/0")
-        return self.get(split, int(index))
+    def family(self, name: str) -> Family:
+        """Return a family."""
+        return FAMILIES[name]
 
     def _world(self, index: int) -> int:
         number = index // self._per_world
         return number if self._worlds is None else number % self._worlds
 
-    def _draw(self, choice: Family, split: str, index: int, rng: Random) -> Task | None:
+    def draw(self, family: Family, split: str, index: int, rng: Random) -> Task | None:
+        """Draw a question; `None` if this world has none, or it gives its answer away."""
         number = self._world(index)
         scene = Scene(open_world(split, number, self._seed, self._passages), rng)
         try:
-            draft = choice.draw(scene)
+            draft = family.draw(scene)
         except NoFit:
             return None
-        prompt = capitalized(rng.choice(choice.phrasings).format_map(draft.words))
-        if choice.feature not in _NAMES_ITS_ANSWER and _gives_away(prompt, draft.answers):
+        prompt = capitalized(rng.choice(family.phrasings).format_map(draft.words))
+        if family.feature not in _NAMES_ITS_ANSWER and _gives_away(prompt, draft.answers):
             return None
         return Task(
             id=f"search/{split}/{index}",
             split=split,
             prompt=prompt,
-            difficulty=choice.level,
+            difficulty=family.level,
             data={
                 "corpus": {"world": number, "split": split, "seed": self._seed, "passages": self._passages},
                 # Questions that give choices name the right one too.
                 "named": [str(word) for word in draft.words.values()],
             },
-            gold=gold_of(choice.name, draft, scene.hops, needs_search=choice.feature is not Feature.NO_SEARCH),
-            tags=(choice.name, f"L{choice.level}", choice.feature.value, f"hops_{len(scene.hops)}"),
+            gold=gold_of(family.name, draft, scene.hops, needs_search=family.feature is not Feature.NO_SEARCH),
+            tags=(family.name, f"L{family.level}", family.feature.value, f"hops_{len(scene.hops)}"),
         )
 
 
@@ -148,26 +133,3 @@ def gold_of(
         "needs_search": needs_search,
         **draft.extra,
     }
-
-
-def _choose_families(difficulty: int | Sequence[int] | None, names: Sequence[str] | None) -> list[list[str]]:
-    """Return the names of the chosen families, by level. Names, because functions do not pickle."""
-    chosen = [FAMILIES[name] for name in _known("family", names, tuple(FAMILIES))]
-    levels = sorted({choice.level for choice in FAMILIES.values()})
-    wanted = _known("difficulty", (difficulty,) if isinstance(difficulty, int) else difficulty, tuple(levels))
-    grouped = [[choice.name for choice in chosen if choice.level == level] for level in sorted(set(wanted))]
-    if not any(grouped):
-        raise UsageError(f"none of the families {list(names or ())!r} has difficulty {difficulty!r}")
-    return [group for group in grouped if group]
-
-
-def _known(what: str, wanted: Sequence[Any] | None, valid: tuple[Any, ...]) -> tuple[Any, ...]:
-    if wanted is None:
-        return valid
-    if isinstance(wanted, str):
-        wanted = (wanted,)
-    unknown = [value for value in wanted if value not in valid]
-    if unknown or not wanted:
-        asked = repr(unknown[0]) if unknown else "(none given)"
-        raise UsageError(f"unknown {what} {asked}; choose from: {', '.join(map(str, valid))}")
-    return tuple(dict.fromkeys(wanted))

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import TEST, TRAIN, VALIDATION, Task, check_split, split_of
+from agentgym.choices import some_of
+from agentgym.errors import UsageError
+from agentgym.procedural import ProceduralTasks, choose_families
+from agentgym.task import TEST, TRAIN, VALIDATION, Task, split_of
 from agentgym.tasks.sql import (
     families_basic,
     families_filter,
@@ -45,11 +47,9 @@ FAMILY_MODULES = (
     families_window,
 )
 """The modules that fill `FAMILIES`, easier ones first."""
-_DRAWS = 600
-"""Draws of one family before another one of its level takes its place."""
 
 
-class SQLTasks:
+class SQLTasks(ProceduralTasks[Family]):
     """Questions about generated databases, answered by a query. Every split is without end.
 
     Tasks go round over the levels, and within a level over its families. Where a family has no question for a split
@@ -64,6 +64,10 @@ class SQLTasks:
         seed: Other seeds ask other questions about other databases; splits stay disjoint across seeds.
     """
 
+    prefix = "sql"
+    draws = 600
+    more = "domains or families"
+
     def __init__(
         self,
         difficulty: int | Sequence[int] | None = None,
@@ -77,57 +81,40 @@ class SQLTasks:
             raise UsageError(f"unknown dialect {dialect!r}; choose from: {', '.join(DIALECTS)}")
         if not 1 <= databases_per_domain <= 1000:
             raise UsageError(f"databases_per_domain must be 1 to 1000, not {databases_per_domain!r}")
-        self._levels = _choose_families(difficulty, families)
-        chosen = _known("domain", domains, domain_names())
+        super().__init__(seed)
+        self._levels = choose_families(FAMILIES, difficulty, families)
+        chosen = some_of("domain", domains, domain_names())
         seen = tuple(name for name in chosen if name not in HELD_OUT)
         unseen = tuple(name for name in chosen if name in HELD_OUT)
         self._domains = dict.fromkeys(SHARES, seen) if seen else {}
         if unseen:
             self._domains[TEST_UNSEEN] = unseen
-        self._dialect, self._databases, self._seed = dialect, databases_per_domain, seed
+        self._dialect, self._databases = dialect, databases_per_domain
 
     @property
     def splits(self) -> tuple[str, ...]:
         """Names of the splits."""
         return tuple(self._domains)
 
-    def size(self, split: str) -> None:
-        """Return `None`: no split has an end. Raises `TaskError` for an unknown split."""
-        check_split(self, split)
+    def levels(self, split: str) -> list[list[str]]:
+        """Return the names of the families, by level."""
+        return self._levels
 
-    def get(self, split: str, index: int) -> Task:
-        """Return task number `index` of `split`."""
-        if index < 0:
-            raise TaskError(f"task numbers start at 0, not {index}")
-        check_split(self, split)
-        families = self._levels[index % len(self._levels)]
-        first = index // len(self._levels) % len(families)
-        rng = Random(f"sql/{self._seed}/{split}/{index}")
-        for choice in (*families[first:], *families[:first]):
-            for _ in range(_DRAWS):
-                task = self._draw(choice, split, index, rng)
-                if task is not None:
-                    return task
-        names = ", ".join(choice.name for choice in families)
-        raise TaskError(f"found no question of {names} for split {split!r}; allow more domains or families")
-
-    def find(self, task_id: str) -> Task:
-        """Return the task with an id such as `sql/train/17`."""
-        source, split, index = [*task_id.split("/"), "", ""][:3]
-        if source != "sql" or split not in self.splits or task_id != f"sql/{split}/{index}" or not index.isdecimal():
-            raise TaskError(f"no task {task_id!r}; ids look like sql/{self.splits[0]}/0")
-        return self.get(split, int(index))
+    def family(self, name: str) -> Family:
+        """Return a family."""
+        return FAMILIES[name]
 
     def database(self, task: Task) -> DatabaseSpec:
         """Return the database that `task` asks about."""
         return database_for(task.data)
 
-    def _draw(self, choice: Family, split: str, index: int, rng: Random) -> Task | None:
+    def draw(self, family: Family, split: str, index: int, rng: Random) -> Task | None:
+        """Draw a question; `None` if it is degenerate or belongs to another split."""
         domain = rng.choice(self._domains[split])
         database_seed = self._seed * 1000 + rng.randrange(self._databases)
         world = open_world(domain, database_seed)
         try:
-            draft = choice.draw(Scene(world, rng))
+            draft = family.draw(Scene(world, rng))
         except NoFit:
             return None
         if split != TEST_UNSEEN and split_of(f"{domain}|{draft.sql}", SHARES) != split:
@@ -138,11 +125,11 @@ class SQLTasks:
         return Task(
             id=f"sql/{split}/{index}",
             split=split,
-            prompt=rng.choice(choice.phrasings).format_map(draft.words),
-            difficulty=choice.level,
+            prompt=rng.choice(family.phrasings).format_map(draft.words),
+            difficulty=family.level,
             data={"domain": domain, "database_seed": database_seed, "dialect": dialect},
             gold=_gold(draft, run_steps(draft, world), dialect),
-            tags=(choice.name, f"L{choice.level}"),
+            tags=(family.name, f"L{family.level}"),
         )
 
 
@@ -151,25 +138,3 @@ def _gold(draft: Draft, steps: Sequence[str], dialect: str) -> Mapping[str, Any]
     gold = {"sql": say(draft.sql), "ordered": draft.ordered, "answer": "query"}
     gold |= {"tables": draft.tables, "columns": draft.columns}
     return gold | ({"steps": [say(step) for step in steps]} if steps else {})
-
-
-def _choose_families(difficulty: int | Sequence[int] | None, names: Sequence[str] | None) -> list[list[Family]]:
-    chosen = [FAMILIES[name] for name in _known("family", names, tuple(FAMILIES))]
-    levels = sorted({choice.level for choice in FAMILIES.values()})
-    wanted = _known("difficulty", (difficulty,) if isinstance(difficulty, int) else difficulty, tuple(levels))
-    grouped = [[choice for choice in chosen if choice.level == level] for level in sorted(set(wanted))]
-    if not any(grouped):
-        raise UsageError(f"none of the families {list(names or ())!r} has difficulty {difficulty!r}")
-    return [group for group in grouped if group]
-
-
-def _known(what: str, wanted: Sequence[Any] | None, valid: tuple[Any, ...]) -> tuple[Any, ...]:
-    if wanted is None:
-        return valid
-    if isinstance(wanted, str):
-        wanted = (wanted,)
-    unknown = [value for value in wanted if value not in valid]
-    if unknown or not wanted:
-        asked = repr(unknown[0]) if unknown else "(none given)"
-        raise UsageError(f"unknown {what} {asked}; choose from: {', '.join(map(str, valid))}")
-    return tuple(dict.fromkeys(wanted))

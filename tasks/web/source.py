@@ -14,8 +14,10 @@ from pkgutil import iter_modules
 from random import Random
 from typing import Any
 
-from agentgym.errors import TaskError, UsageError
-from agentgym.task import TEST, TRAIN, VALIDATION, Task, check_split
+from agentgym.choices import some_of
+from agentgym.errors import UsageError
+from agentgym.procedural import ProceduralTasks, by_level
+from agentgym.task import TEST, TRAIN, VALIDATION, Task
 from agentgym.tasks.web.family import FAMILIES, Draft, Family, NoFit, Scene, gold_of
 from agentgym.tools.sites.episode import new_database
 from agentgym.tools.sites.site import SITE_MODULES, find_site
@@ -23,11 +25,9 @@ from agentgym.tools.sites.site import SITE_MODULES, find_site
 SITES = tuple(SITE_MODULES)
 _LAST_DIGITS = {TRAIN: (0, 1, 2, 3, 4, 5, 6, 7), VALIDATION: (8,), TEST: (9,)}
 """Last digits of the sites' seeds of each split (`agentgym.tools.sites.words.seed_split`)."""
-_DRAWS = 60
-"""Draws of one family before another one of its level takes its place."""
 
 
-class WebTasks:
+class WebTasks(ProceduralTasks[Family]):
     """Tasks on the bundled sites, graded by the server's state. Every split is without end.
 
     Tasks go round over the difficulties, and within one over its families.
@@ -39,6 +39,9 @@ class WebTasks:
         seed: Other seeds give other tasks on other sites; splits stay disjoint across seeds.
     """
 
+    prefix = "web"
+    draws = 60
+
     def __init__(
         self,
         sites: Sequence[str] | None = None,
@@ -46,20 +49,18 @@ class WebTasks:
         difficulty: int | Sequence[int] | None = None,
         seed: int = 0,
     ):
-        chosen_sites = _known("site", sites, SITES)
+        super().__init__(seed)
+        chosen_sites = some_of("site", sites, SITES)
         known = load_families()
-        chosen = [known[name] for name in _known("family", families, tuple(known))]
-        levels = _known("difficulty", difficulty, (1, 2, 3, 4, 5))
+        chosen = [known[name] for name in some_of("family", families, known)]
+        levels = some_of("difficulty", difficulty, (1, 2, 3, 4, 5))
         fitting = [choice for choice in chosen if choice.site in chosen_sites and choice.level in levels]
         if not fitting:
             raise UsageError(
                 f"no family fits sites={sites!r}, families={families!r}, difficulty={difficulty!r}; "
                 f"families are: {', '.join(known)}"
             )
-        self._levels = [
-            group for level in range(1, 6) if (group := [choice for choice in fitting if choice.level == level])
-        ]
-        self._seed = seed
+        self._levels = by_level(fitting)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -69,35 +70,23 @@ class WebTasks:
     @property
     def families(self) -> tuple[Family, ...]:
         """The families that tasks are drawn from, easier ones first."""
-        return tuple(choice for group in self._levels for choice in group)
+        return tuple(self.family(name) for group in self._levels for name in group)
 
-    def size(self, split: str) -> None:
-        """Return `None`: no split has an end. Raises `TaskError` for an unknown split."""
-        check_split(self, split)
+    def levels(self, split: str) -> list[list[str]]:
+        """Return the names of the families, by level."""
+        return self._levels
 
-    def get(self, split: str, index: int) -> Task:
-        """Return task number `index` of `split`."""
-        if index < 0:
-            raise TaskError(f"task numbers start at 0, not {index}")
-        check_split(self, split)
-        group = self._levels[index % len(self._levels)]
-        first = index // len(self._levels) % len(group)
-        rng = Random(f"web/{self._seed}/{split}/{index}")
-        for choice in (*group[first:], *group[:first]):
-            for _ in range(_DRAWS):
-                site_seed = rng.randrange(100_000) * 10 + rng.choice(_LAST_DIGITS[split])
-                try:
-                    return draw_task(choice, site_seed, rng, f"web/{split}/{index}", split)
-                except NoFit:
-                    continue
-        raise TaskError(f"found nothing to ask for {', '.join(choice.name for choice in group)}; allow more families")
+    def family(self, name: str) -> Family:
+        """Return a family."""
+        return load_families()[name]
 
-    def find(self, task_id: str) -> Task:
-        """Return the task with an id such as `web/train/17`."""
-        source, split, index = [*task_id.split("/"), "", ""][:3]
-        if source != "web" or split not in self.splits or task_id != f"web/{split}/{index}" or not index.isdecimal():
-            raise TaskError(f"no task {task_id!r}; ids look like web/{self.splits[0]}/0")
-        return self.get(split, int(index))
+    def draw(self, family: Family, split: str, index: int, rng: Random) -> Task | None:
+        """Draw a task on a site of its own; `None` if that site has nothing to ask."""
+        site_seed = rng.randrange(100_000) * 10 + rng.choice(_LAST_DIGITS[split])
+        try:
+            return draw_task(family, site_seed, rng, f"web/{split}/{index}", split)
+        except NoFit:
+            return None
 
 
 def draw_task(choice: Family, site_seed: int, rng: Random, task_id: str, split: str) -> Task:
@@ -131,14 +120,3 @@ def load_families() -> dict[str, Family]:
         if module.name.partition("_")[0] in SITES:
             import_module(f"agentgym.tasks.web.{module.name}")
     return dict(sorted(FAMILIES.items()))
-
-
-def _known(what: str, wanted: Any, valid: tuple[Any, ...]) -> tuple[Any, ...]:
-    if wanted is None:
-        return valid
-    asked = (wanted,) if isinstance(wanted, str | int) else tuple(wanted)
-    unknown = [value for value in asked if value not in valid]
-    if unknown or not asked:
-        shown = repr(unknown[0]) if unknown else "(none given)"
-        raise UsageError(f"unknown {what} {shown}; choose from: {', '.join(map(str, valid))}")
-    return tuple(dict.fromkeys(asked))

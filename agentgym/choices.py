@@ -1,0 +1,50 @@
+"""Arguments that choose among known names, with an error that says which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from agentgym.errors import UsageError
+
+T = TypeVar("T")
+
+
+def one_of(name: str, value: Any, valid: Iterable[Any]) -> Any:
+    """Return `value` if it is among `valid`."""
+    if value not in (valid := tuple(valid)):
+        raise UsageError(f"{name} must be one of {', '.join(map(str, valid))}, not {value!r}")
+    return value
+
+
+def some_of(what: str, wanted: Any, valid: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the wanted values, one or several, each once; all if `wanted` is `None`."""
+    valid = tuple(valid)
+    if wanted is None:
+        return valid
+    asked = (wanted,) if isinstance(wanted, str | int) else tuple(wanted)
+    unknown = [value for value in asked if value not in valid]
+    if unknown or not asked:
+        shown = repr(unknown[0]) if unknown else "(none given)"
+        raise UsageError(f"unknown {what} {shown}; choose from: {', '.join(map(str, valid))}")
+    return tuple(dict.fromkeys(asked))
+
+
+def given_apart_from(tasks: object, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choices that were made; together with `tasks=...`, which leaves no choice, they are an error."""
+    given = {name: value for name, value in choices.items() if value is not None}
+    if tasks is not None and given:
+        raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
+    return given
+
+
+def limits_from(kind: type[T], given: T | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the fields of limits that are given whole, by name, or not at all."""
+    names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
+    if isinstance(given, kind):
+        return {name: getattr(given, name) for name in names}
+    assert given is None or isinstance(given, Mapping)
+    if unknown := set(given or ()) - set(names):
+        raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(names)}")
+    return dict(given or {})
