@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
@@ -50,3 +51,10 @@ def build(folder: Path, backend: str, documents=DOCUMENTS) -> LocalIndex | Hybri
 
 def ids(hits) -> list[str]:
     return [hit.id for hit in hits]
+
+
+def built(request, tmp_path_factory) -> Iterator[LocalIndex | HybridIndex | MemoryIndex]:
+    """A fixture's work: the index of the small corpus with the backend that the test asks for."""
+    made = build(tmp_path_factory.mktemp("index") / "x", request.param)
+    yield made
+    made.close()

@@ -7,21 +7,10 @@ import pytest
 from agentgym.errors import ToolError, UsageError
 from agentgym.tools.index import Document, NoSuchDocument, Page, build_index
 from agentgym.tools.index.base import MAX_PAGE_CHARS
-from tests.index_cases import ALL, DOCUMENTS, FOLDERS, LEXICAL, build, ids
+from tests.index_cases import ALL, DOCUMENTS, FOLDERS, LEXICAL, build, built, ids
 
-
-@pytest.fixture(scope="module", params=ALL)
-def index(request, tmp_path_factory):
-    made = build(tmp_path_factory.mktemp("index") / "x", request.param)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module", params=LEXICAL)
-def lexical(request, tmp_path_factory):
-    made = build(tmp_path_factory.mktemp("index") / "x", request.param)
-    yield made
-    made.close()
+index = pytest.fixture(scope="module", params=ALL)(built)
+lexical = pytest.fixture(scope="module", params=LEXICAL)(built)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from agentgym.tools.index.tokens import MAX_TERM_CHARS, MAX_TERMS, query_terms, tokens
-from tests.index_cases import ALL, LEXICAL, build, ids
+from tests.index_cases import ALL, LEXICAL, build, built, ids
 
 HOSTILE = [
     "",
@@ -44,18 +44,8 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture(scope="module", params=ALL)
-def index(request, tmp_path_factory):
-    made = build(tmp_path_factory.mktemp("index") / "x", request.param)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module", params=LEXICAL)
-def lexical(request, tmp_path_factory):
-    made = build(tmp_path_factory.mktemp("index") / "x", request.param)
-    yield made
-    made.close()
+index = pytest.fixture(scope="module", params=ALL)(built)
+lexical = pytest.fixture(scope="module", params=LEXICAL)(built)
 
 
 @pytest.mark.parametrize("query", HOSTILE, ids=lambda query: repr(query[:20]))

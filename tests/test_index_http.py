@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.index import Document, Index, NoSuchDocument, build_index, open_index
 from agentgym.tools.index.client import SearchR1Client
 from agentgym.tools.index.rate import TokenBucket
+from tests.servers import QuietHandler, serving
 
 httpx = pytest.importorskip("httpx", reason="needs the [serve] extra")
 pytest.importorskip("uvicorn", reason="needs the [serve] extra")
@@ -226,7 +226,7 @@ def fake(answer: Callable[[int, Any], tuple[int, Any]]) -> Iterator[Fake]:
     made = Fake(answer)
     lock = threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             content = json.loads(self.rfile.read(int(self.headers["content-length"])))
             with lock:
@@ -239,24 +239,10 @@ def fake(answer: Callable[[int, Any], tuple[int, Any]]) -> Iterator[Fake]:
 
         def reply(self, status: int, said: Any) -> None:
             body = said if isinstance(said, bytes) else json.dumps(said).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.send_body(status, body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with serving(Handler) as made.url:
         yield made
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def passage(title: str, text: str, **more: Any) -> dict[str, Any]:

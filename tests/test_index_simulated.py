@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,6 +19,7 @@ from agentgym.tools.index.cassette import Cassette
 from agentgym.tools.index.falsehoods import names_in, swaps_for
 from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex
 from agentgym.tools.index.writing import OpenAIEndpoint
+from tests.servers import QuietHandler, serving
 
 FIRST = ["Anna", "Bela", "Cora", "Dario", "Edda", "Falk", "Greta", "Hugo", "Ines", "Jorn"]
 LAST = ["Vell", "Marsh", "Okoro", "Lindt", "Sable", "Quill", "Tarn", "Ruiz", "Ames", "Holt"]
@@ -183,29 +182,16 @@ class Endpoint:
 def endpoint() -> Iterator[Endpoint]:
     made = Endpoint()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             made.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
             made.keys.append(self.headers.get("authorization"))
             body = json.dumps({"choices": [{"message": {"role": "assistant", "content": made.says}}]}).encode()
-            self.send_response(200 if self.path == "/v1/chat/completions" else 404)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.send_body(200 if self.path == "/v1/chat/completions" else 404, body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_port}/v1"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with serving(Handler) as url:
+        made.url = f"{url}/v1"
         yield made
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_a_model_can_write_the_documents(inner: Index):
