@@ -36,26 +36,32 @@ def sandbox(
     silent: Annotated[
         float, typer.Option(min=1.0, help="Seconds after which the sandboxes of a silent client are closed.")
     ] = 60.0,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="The most a client may ask for, as memory_mb=2048; may be given several times."),
+    ] = None,
 ) -> None:
     """Let those who have the token run programs in sandboxes of this machine. Ends on Ctrl-C and on SIGTERM."""
     require("fastapi", "serve")
     require("uvicorn", "serve")
+    from agentgym.options import parse_settings
+    from agentgym.tools.listening import listen, run_server, url_of
     from agentgym.tools.sandbox.offering import offer_of
-    from agentgym.tools.sandbox.serve import Serving, listen, make_app, run_server
+    from agentgym.tools.sandbox.serve import Serving, caps_from, make_app
 
+    caps = caps_from(parse_settings(limit or ()))
     token = read_token(token_file)
     offer = offer_of(backend)
     listening = listen(host, port)
-    name, number = listening.getsockname()[:2]
-    shown = f"[{name}]" if ":" in name else name
     if host not in _LOOPBACK:
         typer.echo("The token and all files pass in the clear: put TLS in front of it, or use a tunnel.", err=True)
     if token_file is None:
         typer.echo(f"Token (shown only now): {token}")
     typer.echo(f"Sandboxes: {offer.notes}")
     # The last line tells whoever started it where it is and that it is ready.
-    typer.echo(f"Listening on http://{shown}:{number}")
-    run_server(make_app(offer, Serving(token=token, sandboxes=sandboxes, silent_s=silent)), listening)
+    typer.echo(f"Listening on {url_of(listening)}")
+    serving = Serving(token=token, sandboxes=sandboxes, silent_s=silent, limits=caps)
+    run_server(make_app(offer, serving), listening)
 
 
 @serve_app.command("index")
@@ -84,19 +90,17 @@ def index(
     from agentgym.tools.index import open_index
     from agentgym.tools.index.serve import IndexServing
     from agentgym.tools.index.workers import serve_index
-    from agentgym.tools.sandbox.serve import listen
+    from agentgym.tools.listening import listen, url_of
 
     serving = IndexServing(k=k, token=read_token(token_file) if token_file else None)
     opened = open_index(folder)
     listening = listen(host, port)
-    name, number = listening.getsockname()[:2]
-    shown = f"[{name}]" if ":" in name else name
     if host not in _LOOPBACK:
         typer.echo("Queries and documents pass in the clear: put TLS in front of it, or use a tunnel.", err=True)
         if token_file is None:
             typer.echo("Everyone who can reach this address can search: give a --token-file.", err=True)
     typer.echo(f"Index: {len(opened):,} documents, {opened.name}")
-    typer.echo(f"Listening on http://{shown}:{number}")
+    typer.echo(f"Listening on {url_of(listening)}")
     opened.close()
     serve_index(folder, serving, listening, workers)
 

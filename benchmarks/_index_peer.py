@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from agentgym.tools.index import LocalIndex, open_index
 from agentgym.tools.index.client import contents_of
-from agentgym.tools.sandbox.serve import listen, run_server
+from agentgym.tools.listening import listen, run_server
 
 
 class QueryRequest(BaseModel):

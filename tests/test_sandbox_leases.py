@@ -13,11 +13,12 @@ import pytest
 import uvicorn
 
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.listening import listen
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.leases import Full, Leases, NoSuchLease
 from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.protection import Threat, not_held
-from agentgym.tools.sandbox.serve import Offer, Serving, listen, make_app
+from agentgym.tools.sandbox.serve import GENEROUS, Offer, Serving, caps_from, make_app
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 
 TOKEN = "a-token-for-this-test"
@@ -258,6 +259,13 @@ def test_more_than_the_server_gives_is_refused_by_name(server: Callable[..., Ser
     assert f"limits.{name}=" in answer.text
     assert f"above {getattr(Limits(wall_s=60), name)!r}" in answer.text
     assert running.made == []
+
+
+def test_whoever_serves_says_how_much_can_be_asked_for():
+    assert caps_from({"memory_mb": 2048}) == GENEROUS.but(memory_mb=2048)
+    for wanted in ({"memory": 2048}, {"memory_mb": "all"}, {"memory_mb": 0}):
+        with pytest.raises(UsageError, match="memory"):
+            caps_from(wanted)
 
 
 def test_a_run_may_not_ask_for_more_than_the_server_gives_either(server: Callable[..., Server]):

@@ -17,7 +17,7 @@ from types import FrameType
 from agentgym.errors import InfrastructureError
 from agentgym.tools.index.serve import IndexServing, make_app
 from agentgym.tools.index.store import open_index
-from agentgym.tools.sandbox.serve import run_server
+from agentgym.tools.listening import run_server
 
 _END_S = 10.0
 _SIGNAL_S = 1.0
@@ -29,8 +29,6 @@ def serve_index(folder: Path, serving: IndexServing, listening: socket.socket, w
     Raises:
         InfrastructureError: One of several processes ended by itself; the others are ended too.
     """
-    # An answer goes out in two parts; the second one must not wait until the first one is confirmed.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if workers == 1:
         _serve(folder, serving, listening)
         return

@@ -9,18 +9,16 @@ import asyncio
 import contextlib
 import hmac
 import logging
-import signal
-import socket
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import anyio
 import anyio.to_thread
-import uvicorn
-from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agentgym.choices import limits_from
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.leases import Held, Leases, NoSuchLease
@@ -28,6 +26,7 @@ from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.protection import Protection, Threat
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _MAX_SPEC_BYTES = 1 << 20
 GENEROUS = Limits(
@@ -44,6 +43,15 @@ GENEROUS = Limits(
     reply_bytes=256 << 20,
 )
 """More than any task of ours asks for, and not enough to take a machine for good."""
+
+
+def caps_from(wanted: Mapping[str, Any]) -> Limits:
+    """Return the most that clients may ask for. Raises `UsageError` for what is no limit, or no number."""
+    given = limits_from(Limits, wanted)
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UsageError(f"sandbox limit {name} must be a number, not {value!r}")
+    return GENEROUS.but(**given)
 
 
 @dataclass(frozen=True)
@@ -105,10 +113,6 @@ class _Names(BaseModel):
 def make_app(offer: Offer, serving: Serving) -> FastAPI:
     """Return the web application. All its paths need the token."""
     leases = Leases(at_most=serving.sandboxes, silent_s=serving.silent_s)
-    threads = anyio.CapacityLimiter(2 * serving.sandboxes + 4)
-
-    async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-        return await anyio.to_thread.run_sync(work, *arguments, limiter=threads)
 
     def check_token(request: Request) -> None:
         given = request.headers.get("authorization", "").encode("utf-8", "replace")
@@ -127,8 +131,16 @@ def make_app(offer: Offer, serving: Serving) -> FastAPI:
     app = FastAPI(
         lifespan=lifespan, dependencies=[Depends(check_token)], docs_url=None, redoc_url=None, openapi_url=None
     )
+    app.include_router(_state(offer, serving, leases))
+    app.include_router(_sandboxes(offer, serving, leases))
+    return app
 
-    @app.get("/")
+
+def _state(offer: Offer, serving: Serving, leases: Leases) -> APIRouter:
+    """What is served, and which sandboxes there still are."""
+    router = APIRouter()
+
+    @router.get("/")
     def about() -> dict[str, Any]:
         return {
             "tier": offer.tier,
@@ -140,7 +152,22 @@ def make_app(offer: Offer, serving: Serving) -> FastAPI:
             "frame_bytes": serving.frame_bytes,
         }
 
-    @app.post("/sandboxes", status_code=201)
+    @router.post("/renew")
+    def renew(names: _Names) -> dict[str, list[str]]:
+        return {"gone": leases.renew(names.ids)}
+
+    return router
+
+
+def _sandboxes(offer: Offer, serving: Serving, leases: Leases) -> APIRouter:
+    """Opening, using and closing them. Their work is done in threads, of which there are enough for all of them."""
+    router = APIRouter(prefix="/sandboxes")
+    threads = anyio.CapacityLimiter(2 * serving.sandboxes + 4)
+
+    def in_thread(work: Callable[..., T], *arguments: Any) -> Awaitable[T]:
+        return anyio.to_thread.run_sync(work, *arguments, limiter=threads)
+
+    @router.post("", status_code=201)
     async def open_(request: Request) -> dict[str, str]:
         spec = _spec(await _body(request, _MAX_SPEC_BYTES))
         _check(serving.limits, spec.limits.to_dict())
@@ -152,7 +179,7 @@ def make_app(offer: Offer, serving: Serving) -> FastAPI:
             raise HTTPException(503, str(error)) from None
         return {"id": name, "workdir": held.workdir, "notes": held.notes}
 
-    @app.post("/sandboxes/{name}/frames")
+    @router.post("/{name}/frames")
     async def exchange(name: str, request: Request) -> Response:
         frame = await _body(request, serving.frame_bytes)
         _check(serving.limits, _limits_in(frame))
@@ -165,53 +192,11 @@ def make_app(offer: Offer, serving: Serving) -> FastAPI:
             raise HTTPException(410, f"the sandbox has ended: {error}") from None
         return Response(answer, media_type="application/octet-stream")
 
-    @app.delete("/sandboxes/{name}", status_code=204)
+    @router.delete("/{name}", status_code=204)
     async def close(name: str) -> None:
         await in_thread(leases.close, name)
 
-    @app.post("/renew")
-    def renew(names: _Names) -> dict[str, list[str]]:
-        return {"gone": leases.renew(names.ids)}
-
-    return app
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes one that is free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --host or --port") from None
-    listening.listen(1024)
-    return listening
-
-
-def run_server(app: FastAPI, listening: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM; then end all sandboxes."""
-    config = uvicorn.Config(
-        app, log_level="warning", timeout_graceful_shutdown=2, timeout_keep_alive=60, server_header=False
-    )
-    _Server(config).run(sockets=[listening])
-
-
-class _Server(uvicorn.Server):
-    """Ends by itself on a signal. The one it comes from lets the signal kill the process once the server has ended."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    return router
 
 
 async def _sweep(leases: Leases) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -27,12 +26,14 @@ class SiteServer:
     def __init__(self) -> None:
         require("starlette", "web")
         require("uvicorn", "web")
+        from agentgym.tools.listening import listen
+
         self._pid = os.getpid()
         self._episodes: dict[str, SiteEpisode] = {}
         self._folders: dict[str, Path] = {}
         self._count = 0
         self._lock = threading.Lock()
-        self._socket = _listen()
+        self._socket = listen("127.0.0.1", 0)
         self.port: int = self._socket.getsockname()[1]
         self._start()
 
@@ -111,14 +112,6 @@ class SiteServer:
             if not self._thread.is_alive() or time.monotonic() > ends:
                 raise InfrastructureError("the server of the bundled sites did not start")
             time.sleep(0.005)
-
-
-def _listen() -> socket.socket:
-    # asyncio turns Nagle's algorithm off only where the protocol is named; with it on, each page takes 40 ms.
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.bind(("127.0.0.1", 0))
-    made.listen(512)
-    return made
 
 
 _shared: SiteServer | None = None
