@@ -22,7 +22,9 @@ ANSWER_S = 2.0
 STALLED_S = 0.25
 STEP_S = 0.016
 PAUSE_S = 0.005
-TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+NEXT_FRAME = "new Promise((done) => requestAnimationFrame(done))"
+WHOLE_FRAME = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""A frame has been drawn when the next one begins."""
 MAX_ENDINGS = 3
 END_ANIMATIONS = """(() => {
   const moving = document.getAnimations().filter((animation) => animation.playState === "running");
@@ -112,12 +114,12 @@ class Tab:
 
     async def move_mouse(self, x: float, y: float) -> None:
         """Move the mouse; Chromium answers with the next frame, which may not come while page time stands still."""
-        await asyncio.gather(self.page.mouse.move(x, y), self.draw())
+        await asyncio.gather(self.page.mouse.move(x, y), self.draw(NEXT_FRAME))
 
-    async def draw(self) -> None:
+    async def draw(self, until: str = WHOLE_FRAME) -> None:
         """Make the page draw itself, so that it notices what is in sight now; one that is too large never does."""
         with suppress(TimeoutError):
-            await self.ask(TWO_FRAMES)
+            await self.ask(until)
 
     async def picture(self) -> bytes:
         """Return what is in sight as PNG."""
