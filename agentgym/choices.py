@@ -44,7 +44,8 @@ def limits_from(kind: type[T], given: T | Mapping[str, Any] | None) -> Mapping[s
     names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
     if isinstance(given, kind):
         return {name: getattr(given, name) for name in names}
-    assert given is None or isinstance(given, Mapping)
+    if not (given is None or isinstance(given, Mapping)):
+        raise UsageError(f"limits are given by name, such as {{{names[0]!r}: 5}}, not as {given!r}")
     if unknown := set(given or ()) - set(names):
         raise UsageError(f"unknown limits {sorted(unknown)}; known: {', '.join(names)}")
     return dict(given or {})
