@@ -35,11 +35,14 @@ def find_executable(given: str | None = None) -> str | None:
     """Return the browser to start: the argument, $AGENTGYM_CHROMIUM, or one on PATH; `None` if there is none."""
     for named, where in ((given, "executable"), (os.environ.get(VARIABLE), f"${VARIABLE}")):
         if named:
-            if shutil.which(named) is None:
+            if (path := shutil.which(named)) is None:
                 raise UsageError(f"{where} is {named!r}, which is no program that can be started")
-            return shutil.which(named)
-    path = next((path for path in map(shutil.which, NAMES) if path), None)
-    # Debian's command for it is a script, which would stay as one process more.
+            return _program(path)
+    return next((_program(path) for path in map(shutil.which, NAMES) if path), None)
+
+
+def _program(path: str) -> str:
+    """Return what a command starts: Debian's for the headless shell is a script, which would stay beside it."""
     return str(DEBIAN / SHELL) if path == f"/usr/bin/{SHELL}" and (DEBIAN / SHELL).exists() else path
 
 
