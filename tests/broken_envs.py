@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,30 @@ class SoundEnv(Env):
     def solution(self, task: Task) -> Solution:
         observation = yield ToolCall("look", {"box": task.gold["box"]})
         yield ToolCall("answer", {"text": text_of(observation[-1])})
+
+
+class SoundOpenEnv(SoundEnv):
+    """The boxes stand open: what is in them is seen at once, though the task's data does not have it."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", closed_task, SPLITS)
+
+    def start(self, task: Task) -> str:
+        self.boxes = boxes_task(*task.data["room"]).data["boxes"]
+        return f"{super().start(task)} On the table: {self.boxes}"
+
+    def see(self, box: str) -> str:
+        if box not in self.boxes:
+            raise ToolError(f"There is no box {box[:20]!r}; boxes: {', '.join(self.boxes)}.")
+        self.looked.append(box)
+        self.reward("effort", 1.0)
+        return self.boxes[box]
+
+
+def closed_task(split: str, index: int) -> Task:
+    """The same task, with nothing of what is in the boxes in its data."""
+    return replace(boxes_task(split, index), data={"room": [split, index]})
 
 
 class SoundAsyncEnv(SoundEnv):

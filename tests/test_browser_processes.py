@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.browser import BrowserOptions, BrowserPool, SessionOptions, default_pool
+from agentgym.tools.browser import BrowserOptions, BrowserPool, SessionOptions, default_pool, find_executable
 from tests.browsers import browser_site, eventually, look_until_it_fails, need_browser, open_page
 
 pytestmark = pytest.mark.web
@@ -150,6 +150,17 @@ def test_a_wrong_browser_is_named():
     need_browser()
     with BrowserPool(BrowserOptions(executable="/no/chrome")) as pool, pytest.raises(UsageError, match="/no/chrome"):
         pool.open(SessionOptions(allowed=("http://a.test",)))
+
+
+def test_a_browser_that_another_playwright_installed_gives_way_to_the_one_on_the_path(monkeypatch, tmp_path):
+    need_browser()
+    if find_executable() is None:
+        pytest.skip("needs a Chromium on the PATH")
+    (tmp_path / "chromium-1").mkdir()
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    monkeypatch.delenv("AGENTGYM_CHROMIUM", raising=False)
+    with browser_site() as world, open_page(world, "<p>ok</p>") as session:
+        assert session.view().lines == ("ok",)
 
 
 def test_equal_options_share_a_pool():

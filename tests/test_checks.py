@@ -89,7 +89,7 @@ def _broken_envs_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
 
 
-@pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv"])
+@pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundOpenEnv"])
 def test_a_sound_environment_passes_all_checks(env: str):
     report = run_checks(f"broken_envs:{env}")
     assert [row for row in report.rows if row.status is not Status.PASS] == []
