@@ -171,8 +171,9 @@ def _turn(data: Mapping[str, Any]) -> Turn:
     return Turn(**{**data, "span": None if span is None else (span[0], span[1])})
 
 
-def write_jsonl(path: Path, trajectories: Iterable[Trajectory], *, append: bool = False) -> None:
+def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append: bool = False) -> None:
     """Write trajectories, one JSON object a line; appending first removes a last line that a crash cut off."""
+    path = Path(path)
     if append:
         _mend(path)
     with path.open("a" if append else "w", encoding="utf-8") as file:
@@ -181,14 +182,14 @@ def write_jsonl(path: Path, trajectories: Iterable[Trajectory], *, append: bool 
             file.write(json.dumps(trajectory.to_dict()) + "\n")
 
 
-def read_jsonl(path: Path) -> Iterator[Trajectory]:
+def read_jsonl(path: str | Path) -> Iterator[Trajectory]:
     """Read trajectories. A last line that was cut off by a crash is passed over; any other bad line is an error.
 
     Raises:
         UsageError: A line is not a trajectory; the message names file and line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not a file of trajectories: {error}") from error
     for number, line in enumerate(lines, start=1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 
 import numpy
@@ -96,10 +95,54 @@ def test_an_encoder_is_given_where_it_is_needed_and_only_there(tmp_path):
         build_index(DOCUMENTS, tmp_path / "x", "tantivy", encode)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("sentence_transformers") is not None, reason="the package is installed")
-def test_a_missing_package_is_one_line(tmp_path):
+def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'agentgym-suite\[dense\]'"):
         build_index(DOCUMENTS, tmp_path / "x", "dense", "some/model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory) -> str:
+    """A model that sentence-transformers loads, small and never trained."""
+    pytest.importorskip("sentence_transformers", reason="needs the [dense] extra")
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    folder = str(tmp_path_factory.mktemp("model"))
+    words = Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    texts = [f"{document.title} {document.text}" for document in DOCUMENTS]
+    words.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=special))
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    )
+    shape = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    transformers.BertModel(transformers.BertConfig(vocab_size=len(tokenizer), **shape)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_model_of_sentence_transformers_is_named_by_its_path(tmp_path, model_folder):
+    built = build_index(DOCUMENTS, tmp_path / "x", "dense", model_folder)
+    texts = {document.id: document for document in DOCUMENTS}
+    for document in DOCUMENTS:
+        query = f"{document.title}\n{document.text}"
+        if not query.strip():
+            continue
+        (first,) = built.search(query, 1)
+        # Even a model that was never trained gives a text and its copy the same vector.
+        assert first.score == pytest.approx(1.0, abs=1e-4)
+        assert (texts[first.id].title, texts[first.id].text) == (document.title, document.text)
+        # The path is remembered with the index.
+        assert open_index(tmp_path / "x").search(query, 1) == [first]
+
+
+def test_a_model_that_cannot_be_loaded_is_one_line(tmp_path):
+    pytest.importorskip("sentence_transformers", reason="needs the [dense] extra")
+    with pytest.raises(UsageError, match=r"cannot load .*nowhere"):
+        build_index(DOCUMENTS, tmp_path / "x", "dense", str(tmp_path / "nowhere"))
     assert list(tmp_path.iterdir()) == []
 
 

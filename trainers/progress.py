@@ -48,6 +48,7 @@ class RunProgress:
             refresh_per_second=2,
         )
         self._known: dict[str, TaskID] = {}
+        self._tenths: dict[str, int] = {}
         self._lines = 0
 
     def __enter__(self) -> Self:
@@ -64,6 +65,15 @@ class RunProgress:
         if what not in self._known:
             self._known[what] = self._bars.add_task(what, total=of)
         self._bars.update(self._known[what], completed=done, total=of)
+        if not self.console.is_terminal:
+            self._note(what, done, of)
+
+    def _note(self, what: str, done: int, of: int) -> None:
+        """Print a line per tenth: in a log file a bar cannot be seen moving."""
+        tenth = 10 * done // max(of, 1)
+        if tenth != self._tenths.get(what, 0):
+            self.console.print(f"[dim]{what}: {done} of {of}", highlight=False)
+        self._tenths[what] = tenth
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""

@@ -78,6 +78,8 @@ class SearchEnv(Env):
         families: Names of question families; all if not given.
         task_seed: Other seeds give other worlds.
         passages: Passages of a generated world.
+        worlds: Generated worlds of a split, used in turn; 4 if not given. Names are learned by heart from few of them.
+        questions_per_world: Questions in a row that are about one world.
         folder: A file or folder of questions to take instead (`agentgym.tasks.search_files`).
         format: The format of that folder, if it is not to be guessed.
         solution_style: What `solution` does: `"full"` opens pages, `"short"` answers after the searches.
@@ -125,6 +127,8 @@ class SearchEnv(Env):
         families: Sequence[str] | None = None,
         task_seed: int | None = None,
         passages: int | None = None,
+        worlds: int | None = None,
+        questions_per_world: int | None = None,
         folder: str | Path | None = None,
         format: str | None = None,
         solution_style: Literal["full", "short"] = "full",
@@ -137,6 +141,8 @@ class SearchEnv(Env):
             "families": families,
             "seed": task_seed,
             "passages": passages,
+            "worlds": worlds,
+            "questions_per_world": questions_per_world,
             "folder": folder,
             "format": format,
         }

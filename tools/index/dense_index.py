@@ -90,11 +90,14 @@ class DenseEngine(DocumentFile):
 
 
 def encode_function(encoder: Encoder) -> Encode:
-    """Return the function of an encoder; a model is loaded."""
+    """Return the function of an encoder; a model is loaded. Raises `MissingExtra`, or `UsageError` if it cannot be."""
     if callable(encoder.model):
         return encoder.model
     require("sentence_transformers", "dense")
-    model = import_module("sentence_transformers").SentenceTransformer(encoder.model)
+    try:
+        model = import_module("sentence_transformers").SentenceTransformer(encoder.model)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"sentence-transformers cannot load {encoder.model!r}: {error}") from error
     return lambda texts: model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
 
 
