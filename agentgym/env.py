@@ -84,6 +84,8 @@ class Env(gymnasium.Env[list[Message], Action]):
     """Tool calls that one action may hold; more are refused and none of them runs."""
     max_format_errors: ClassVar[int] = 3
     """Turns in a row without a readable action after which the episode is truncated."""
+    max_concurrent: int | None = None
+    """Most episodes that one process can run at a time, such as browser contexts; `None` is no bound."""
 
     tools: Toolset = Toolset(())
     """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`."""

@@ -36,7 +36,7 @@ class Limits:
     retries: int = 2
     """How often a failed episode is tried again on a fresh environment."""
     max_in_flight: int = 256
-    """Episodes that run at the same time."""
+    """Episodes that run at the same time; fewer where the environment's `max_concurrent` is less."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,15 @@ class EnvPool:
         """Keep `env` for another episode."""
         self._idle.append(env)
 
+    def at_once(self, wanted: int) -> int:
+        """Return how many of `wanted` episodes can run at a time. More would wait for what the others hold."""
+        try:
+            env = self.take()
+        except InfrastructureError:
+            return wanted  # The episodes try again, and tell what is wrong if it stays so.
+        self.give_back(env)
+        return wanted if env.max_concurrent is None else min(wanted, env.max_concurrent)
+
     def close(self) -> None:
         """Close the environments that are idle."""
         while self._idle:
@@ -114,8 +123,9 @@ async def rollouts(
     waiting = iter(jobs)
     running: set[asyncio.Task[Trajectory]] = set()
     try:
+        at_once = pool.at_once(limits.max_in_flight)
         while True:
-            while len(running) < limits.max_in_flight and (job := next(waiting, None)) is not None:
+            while len(running) < at_once and (job := next(waiting, None)) is not None:
                 running.add(asyncio.create_task(_attempts(job, policy, factory, pool, limits)))
             if not running:
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections.abc import Iterator
 
@@ -13,6 +14,8 @@ from agentgym.envs.web.miniwob_page import NEEDS_CONTEXT, NEEDS_RELOAD
 from agentgym.envs.web.miniwob_solutions import load_solutions
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.task import Task
 from agentgym.tasks.miniwob import MiniWoBTasks
 from tests.browsers import need_browser
@@ -118,6 +121,16 @@ def test_a_killed_browser_is_replaced_with_the_next_episode(env: MiniWoBEnv):
     first = opening(env, "click-button", 1)
     kill_browsers()
     assert opening(env, "click-button", 1) == first
+
+
+@pytest.mark.web
+def test_more_episodes_than_contexts_wait_for_their_turn():
+    need_browser()
+    source = MiniWoBTasks("click-button", 0)
+    jobs = [Job(source.get("train", index), seed=index) for index in range(16)]
+    factory = EnvFactory("agentgym/miniwob-click-button-v0", {"max_sessions": 2})
+    limits = Limits(max_in_flight=16, retries=0)
+    assert all(trajectory.success for trajectory in asyncio.run(collect(jobs, ScriptedPolicy(), factory, limits)))
 
 
 def test_pages_with_a_treatment_are_pages():

@@ -213,6 +213,13 @@ def test_no_more_episodes_run_than_allowed_and_all_room_is_used():
     assert policy.most == 3
 
 
+def test_no_more_episodes_run_than_the_environment_can_hold():
+    policy = Counting()
+    few = type("Few", (Watched,), {"made": [], "max_concurrent": 2})
+    run(jobs(12), policy, Factory(build=lambda **kwargs: few(lambda env: None, **kwargs)), max_in_flight=8)
+    assert policy.most == 2
+
+
 def test_environments_are_used_again_and_closed_at_the_end():
     factory, made = watched()
     run(jobs(12), ScriptedPolicy(), factory, max_in_flight=2)

@@ -40,6 +40,7 @@ class BrowserEnv(BrowserTools):
         offer: Names of the tools to offer, for small models; those that `actions` stands for if not given.
         viewport: Width and height of the page in CSS pixels.
         executable: The Chromium to use, if not the one that is found (`agentgym.tools.browser`).
+        max_sessions: Browser contexts of this process at a time. Some four per core keep it busy.
         kwargs: Arguments of `agentgym.Env`.
     """
 
@@ -65,6 +66,7 @@ class BrowserEnv(BrowserTools):
         offer: Sequence[str] | None = None,
         viewport: tuple[int, int] = (1280, 720),
         executable: str | None = None,
+        max_sessions: int = 16,
         **kwargs: Any,
     ):
         one_of("actions", actions, get_args(Actions))
@@ -79,6 +81,9 @@ class BrowserEnv(BrowserTools):
         self._view_chars = view_chars
         self._viewport = (int(viewport[0]), int(viewport[1]))
         self._executable = executable
+        if max_sessions < 1:
+            raise UsageError(f"max_sessions must be at least 1, not {max_sessions!r}")
+        self._max_sessions = self.max_concurrent = max_sessions
 
     def release(self) -> None:
         """Give the browser's context back."""
@@ -98,7 +103,8 @@ class BrowserEnv(BrowserTools):
         """Begin with a fresh browser context that reaches nothing but `allowed`. Pages that we serve are trusted."""
         self._leave()
         names = tuple(sorted((resolve or {}).items()))
-        pool = default_pool(BrowserOptions(executable=self._executable, resolve=names, reachable=reachable))
+        browser = BrowserOptions(self._executable, names, reachable, self._max_sessions)
+        pool = default_pool(browser)
         trusted = not reachable
         deadline = _OWN_DEADLINE_S if trusted else _DEADLINE_S
         options = SessionOptions(allowed, viewport=self._viewport, deadline=deadline, trusted=trusted, **more)
