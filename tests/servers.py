@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,13 +24,15 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Serve in threads; gives the address, without a slash at its end."""
+def serving(handler: type[BaseHTTPRequestHandler], secure: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve in threads, over TLS if it is set up; gives the address, without a slash at its end."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if secure:
+        server.socket = secure.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'https' if secure else 'http'}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
