@@ -1,0 +1,89 @@
+"""Training runs as a user types them, what they gained on held-out tasks, and their curves.
+
+Each run is the command in a process of its own and from an empty model cache, so that the time includes the warm start.
+Runs that are finished are not run again (`--folder` keeps them).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks._report import Claim, write
+
+PACKAGES = ("torch", "trl", "transformers")
+
+
+def main(name: str, env: str, gain_goal: float, doc: str | None) -> None:
+    """Train on `env` with several seeds; write the result file `name`, and the curves into a plot named like it."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, default=Path("runs") / name)
+    parser.add_argument("--plots", type=Path, default=Path("docs"), help="where the curves are drawn")
+    options = parser.parse_args()
+    rows = [run("gated", seed, options.folder, env) for seed in range(options.seeds)]
+    chosen = {f"seed {row['seed']}": row for row in rows}
+    plot(options.plots / f"{name.removeprefix('train_')}.png", chosen, options.folder, f"agentgym train --env {env}")
+    claims = [
+        Claim(f"{name}_gain_points_worst_seed", round(min(gains(rows)), 1), ">=", gain_goal),
+        Claim(f"{name}_seeds_with_intervals_apart", seeds_apart(rows), ">=", len(rows)),
+    ]
+    write(name, rows, claims, packages=PACKAGES)
+
+
+def gains(rows: list[dict[str, Any]]) -> list[float]:
+    """Return what the runs gained in held-out success, in points."""
+    return [100 * (row["after"]["success"] - row["before"]["success"]) for row in rows]
+
+
+def seeds_apart(rows: list[dict[str, Any]]) -> int:
+    """Return how many runs end with an interval above the one they began with."""
+    return sum(row["after"]["interval"][0] > row["before"]["interval"][1] for row in rows)
+
+
+def run(credit: str, seed: int, folder: Path, env: str) -> dict[str, Any]:
+    """Run one training run, unless it has been, and return what it achieved."""
+    target = folder / f"{credit}-{seed}"
+    if not (target / "wall.json").is_file():
+        cache = folder / "cache" / f"{credit}-{seed}"
+        command = [sys.executable, "-m", "agentgym", "train", "--env", env, "--credit", credit, "--seed", str(seed)]
+        started = time.perf_counter()
+        environment = {**os.environ, "AGENTGYM_CACHE": str(cache)}
+        subprocess.run([*command, "--output-dir", str(target)], env=environment, check=True)
+        minutes = (time.perf_counter() - started) / 60
+        (target / "wall.json").write_text(json.dumps({"minutes": minutes}), encoding="utf-8")
+    summary = json.loads((target / "summary.json").read_text(encoding="utf-8"))
+    wall = json.loads((target / "wall.json").read_text(encoding="utf-8"))
+    return {"credit": credit, "seed": seed, **wall, **{when: _rate(summary[when]) for when in ("before", "after")}}
+
+
+def _rate(summary: dict[str, Any]) -> dict[str, Any]:
+    overall = summary["overall"]
+    return {name: overall[name] for name in ("success", "interval", "tasks", "attempts")}
+
+
+def plot(target: Path, chosen: dict[str, dict[str, Any]], folder: Path, title: str) -> None:
+    """Draw the learning curves of runs in `folder`, by the names they are chosen under."""
+    from agentgym.trainers.records import read_metrics
+    from agentgym.trainers.report import draw_curve
+
+    metrics = {
+        name: list(read_metrics(folder / f"{row['credit']}-{row['seed']}" / "metrics.jsonl"))
+        for name, row in chosen.items()
+    }
+    held_out = {name: (_as_rate(row["before"]), _as_rate(row["after"])) for name, row in chosen.items()}
+    target.parent.mkdir(exist_ok=True)
+    draw_curve(target, metrics, held_out, title)
+
+
+def _as_rate(values: dict[str, Any]) -> Any:
+    from agentgym.statistics import Interval
+    from agentgym.summary import Rate
+
+    return Rate(values["success"], Interval(*values["interval"]), values["tasks"], values["attempts"])
