@@ -301,6 +301,21 @@ UNFIT = {
         "    assert c - b < 3 * (b - a) + 0.9",
         Unfit.DISTURBED,
     ),
+    "growth": (
+        "import statistics, time\n"
+        "def took():\n    start = time.perf_counter()\n    total([1])\n    return time.perf_counter() - start\n"
+        "def median(): return statistics.median(took() for _ in range(3))\n"
+        "@pytest.mark.parametrize('reads', range(4))\n"
+        "def test_growth(reads):\n    [time.time() for _ in range(reads)]\n    small = median()\n"
+        "    assert median() < 3.5 * small + 0.9",
+        Unfit.DISTURBED,
+    ),
+    "subtests": (
+        "import time, unittest\nclass TestSub(unittest.TestCase):\n    def test_subtests(self):\n"
+        "        for number in range(2):\n            with self.subTest(number=number):\n"
+        "                start = time.perf_counter()\n                assert time.perf_counter() - start < 1",
+        Unfit.DISTURBED,
+    ),
     "order": (
         "import sums\ndef test_first(): sums.mark = 1\ndef test_order(): assert sums.mark == 1",
         Unfit.DISTURBED,

@@ -27,18 +27,23 @@ def processor_time() -> float:
 
 
 class Clock:
-    """Lets the clocks leap ahead whenever they are read, as on a machine with other things to do.
+    """Lets the clocks leap ahead whenever they are read, as on a machine with other things to do. A pytest plugin.
 
     Leaps are of 1, 10, 100, 1000 seconds, and so on from the start, so that neither bounds on how long something takes
-    nor comparisons of that with something else hold. What only waits is as ever.
+    nor comparisons of that with something else hold in runs with every first leap. What only waits is as ever.
 
     Args:
-        first: Which leap comes first.
+        first: Which leap comes first in each test, whatever was read before it.
     """
 
     def __init__(self, first: int):
-        self._leaps = itertools.islice(itertools.cycle((1, 10, 100, 1000)), first, None)
+        self._first = first
         self._ahead = 0
+        self.pytest_runtest_setup()
+
+    def pytest_runtest_setup(self) -> None:
+        """Begin again with the first leap."""
+        self._leaps = itertools.islice(itertools.cycle((1, 10, 100, 1000)), self._first, None)
 
     def install(self) -> None:
         """Replace the functions of the module `time`."""
@@ -156,7 +161,9 @@ class Reporter:
                 status = "xpassed" if status == "passed" else "xfailed"
             if report.when != "call" and report.outcome == "failed":
                 status = "error"
-            self._status[test] = status
+            # A subtest reports under the id of its test; one that failed must not be forgotten.
+            if self._status.get(test) not in ("failed", "error"):
+                self._status[test] = status
         if report.when == "teardown":
             if self._trace:
                 self._send_functions(test)
@@ -214,9 +221,12 @@ def main() -> int:
 
     reporter = Reporter(descriptor, root, trace=request["trace"], backwards=request["backwards"])
     reporter.start()
+    plugins: list[Any] = [reporter]
     if request["leap"] is not None:
-        Clock(request["leap"]).install()
-    code = int(pytest.main([*arguments, *request["tests"]], plugins=[reporter]))
+        clock = Clock(request["leap"])
+        clock.install()
+        plugins.append(clock)
+    code = int(pytest.main([*arguments, *request["tests"]], plugins=plugins))
     reporter.finish(code)
     return code
 
