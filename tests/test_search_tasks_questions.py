@@ -350,7 +350,20 @@ def test_levels_and_families_can_be_chosen():
     assert {task.gold["family"] for task in iterate(only, "train", 20)} == {"stale_fact", "born_first"}
 
 
+def test_relations_can_be_chosen():
+    source = SearchTasks(families=["settlement_fact", "work_fact"], relations=["trade", "year"], passages=1_000)
+    asked = {(task.gold["family"], task.gold["hops"][0]["query"].split()[-1]) for task in iterate(source, "train", 40)}
+    assert asked == {
+        ("settlement_fact", "trade"),
+        *(("work_fact", word) for word in ("written", "published", "released", "painted")),
+    }
+    with pytest.raises(TaskError, match="passages, families or relations"):
+        SearchTasks(families=["settlement_fact"], relations=["mother"], passages=1_000).get("train", 0)
+
+
 def test_what_cannot_be_asked_is_refused_with_what_can():
+    with pytest.raises(UsageError, match=r"unknown relation 'hat'; choose from: .*trade"):
+        SearchTasks(relations=["hat"])
     with pytest.raises(UsageError, match=r"unknown family 'riddle'; choose from: .*person_origin"):
         SearchTasks(families=["riddle"])
     with pytest.raises(UsageError, match="unknown difficulty 6; choose from: 1, 2, 3, 4, 5"):

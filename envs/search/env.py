@@ -76,6 +76,7 @@ class SearchEnv(Env):
         simulated: Settings of `simulating.Simulation`, to let results get worse by a schedule (ZeroSearch).
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
+        relations: Names of the relations to ask about (`agentgym.tasks.search.relations`); all if not given.
         task_seed: Other seeds give other worlds.
         passages: Passages of a generated world.
         worlds: Generated worlds of a split, used in turn; 4 if not given. Names are learned by heart from few of them.
@@ -125,6 +126,7 @@ class SearchEnv(Env):
         simulated: Mapping[str, Any] | None = None,
         difficulty: int | Sequence[int] | None = None,
         families: Sequence[str] | None = None,
+        relations: Sequence[str] | None = None,
         task_seed: int | None = None,
         passages: int | None = None,
         worlds: int | None = None,
@@ -139,6 +141,7 @@ class SearchEnv(Env):
         choices = {
             "difficulty": difficulty,
             "families": families,
+            "relations": relations,
             "seed": task_seed,
             "passages": passages,
             "worlds": worlds,

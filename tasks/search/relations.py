@@ -27,6 +27,7 @@ RELATIONS: dict[str, dict[str, Relation]] = {
     "battle": BATTLE, "election": ELECTION, "expedition": EXPEDITION, "festival": FESTIVAL,
 }  # fmt: skip
 """Relations with one value, by the type of the entity."""
+RELATION_NAMES = sorted({name for relations in RELATIONS.values() for name in relations})
 
 
 def stated(entity: Entity) -> list[Relation]:

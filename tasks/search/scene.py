@@ -32,10 +32,11 @@ class Scene:
     Args:
         world: The world to ask about.
         rng: Where chance comes from.
+        relations: The only relations that may be drawn; all if there are none.
     """
 
-    def __init__(self, world: World, rng: Random):
-        self.world, self._rng = world, rng
+    def __init__(self, world: World, rng: Random, relations: Collection[str] = ()):
+        self.world, self._rng, self._relations = world, rng, relations
         self.hops: list[dict[str, str]] = []
         """The searches so far: query, passage that states the fact, and what it says."""
 
@@ -72,6 +73,8 @@ class Scene:
         # What tells a namesake apart stands in the question.
         told = "occupation" if entity.qualifier else ""
         names = [relation.name for relation in stated(entity) if relation.name != told]
+        if self._relations:
+            names = [name for name in names if name in self._relations]
         return self.pick([name for name in names if not among or name in among])
 
     def read(self, entity: Entity, relation: str) -> Any:

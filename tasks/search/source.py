@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
+from agentgym.choices import some_of
 from agentgym.errors import UsageError
 from agentgym.procedural import ProceduralTasks, choose_families
 from agentgym.task import Task
@@ -21,6 +22,7 @@ from agentgym.tasks.search import (
 from agentgym.tasks.search.entities import capitalized
 from agentgym.tasks.search.names import SPLITS
 from agentgym.tasks.search.questions import FAMILIES, Draft, Family, Feature, NoFit
+from agentgym.tasks.search.relations import RELATION_NAMES
 from agentgym.tasks.search.scene import Scene
 from agentgym.tasks.search.world import DEFAULT_PASSAGES, open_world
 
@@ -46,6 +48,7 @@ class SearchTasks(ProceduralTasks[Family]):
     Args:
         difficulty: Level or levels to ask, 1 to 5; `None` for all.
         families: Names of the question families to ask; `None` for all (of the levels).
+        relations: The only relations (such as "trade" or "birth_place") that families draw from; `None` for all.
         passages: The fewest passages of a world, from 1,000.
         questions_per_world: How many questions in a row are about one world.
         worlds: How many worlds a split has, used in turn; `None` for a new one every time (each is made when needed).
@@ -54,12 +57,13 @@ class SearchTasks(ProceduralTasks[Family]):
 
     prefix = "search"
     draws = 400
-    more = "passages or families"
+    more = "passages, families or relations"
 
     def __init__(
         self,
         difficulty: int | Sequence[int] | None = None,
         families: Sequence[str] | None = None,
+        relations: Sequence[str] | None = None,
         passages: int = DEFAULT_PASSAGES,
         questions_per_world: int = 500,
         worlds: int | None = 4,
@@ -69,6 +73,7 @@ class SearchTasks(ProceduralTasks[Family]):
             raise UsageError(f"a split needs a world and a question: {questions_per_world=}, {worlds=}")
         super().__init__(seed)
         self._levels = choose_families(FAMILIES, difficulty, families)
+        self._relations = () if relations is None else some_of("relation", relations, RELATION_NAMES)
         self._passages, self._per_world, self._worlds = passages, questions_per_world, worlds
 
     @property
@@ -91,7 +96,7 @@ class SearchTasks(ProceduralTasks[Family]):
     def draw(self, family: Family, split: str, index: int, rng: Random) -> Task | None:
         """Draw a question; `None` if this world has none, or it gives its answer away."""
         number = self._world(index)
-        scene = Scene(open_world(split, number, self._seed, self._passages), rng)
+        scene = Scene(open_world(split, number, self._seed, self._passages), rng, self._relations)
         try:
             draft = family.draw(scene)
         except NoFit:
