@@ -118,8 +118,10 @@ def model_folder(tmp_path_factory) -> str:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
     )
-    shape = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
-    transformers.BertModel(transformers.BertConfig(vocab_size=len(tokenizer), **shape)).save_pretrained(folder)
+    shape = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
+    )
+    transformers.BertModel(shape).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
