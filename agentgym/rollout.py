@@ -38,6 +38,10 @@ class Limits:
     max_in_flight: int = 256
     """Episodes that run at the same time; fewer where the environment's `max_concurrent` is less."""
 
+    def __post_init__(self) -> None:
+        if self.max_in_flight < 1:
+            raise UsageError(f"max_in_flight must be at least 1, not {self.max_in_flight}: nothing would be played")
+
 
 @dataclass(frozen=True)
 class Job:
@@ -97,7 +101,11 @@ class EnvPool:
         except InfrastructureError:
             return wanted  # The episodes try again, and tell what is wrong if it stays so.
         self.give_back(env)
-        return wanted if env.max_concurrent is None else min(wanted, env.max_concurrent)
+        if env.max_concurrent is None:
+            return wanted
+        if env.max_concurrent < 1:
+            raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
+        return min(wanted, env.max_concurrent)
 
     def close(self) -> None:
         """Close the environments that are idle."""

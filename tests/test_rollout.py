@@ -220,6 +220,14 @@ def test_no_more_episodes_run_than_the_environment_can_hold():
     assert policy.most == 2
 
 
+def test_room_for_no_episode_is_refused():
+    with pytest.raises(UsageError, match="max_in_flight must be at least 1, not 0"):
+        Limits(max_in_flight=0)
+    none = type("NoRoom", (Watched,), {"made": [], "max_concurrent": 0})
+    with pytest.raises(UsageError, match=r"NoRoom\.max_concurrent must be at least 1, not 0"):
+        run(jobs(1), ScriptedPolicy(), Factory(build=lambda **kwargs: none(lambda env: None, **kwargs)))
+
+
 def test_environments_are_used_again_and_closed_at_the_end():
     factory, made = watched()
     run(jobs(12), ScriptedPolicy(), factory, max_in_flight=2)
