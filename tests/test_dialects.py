@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.dialects import DIALECTS, Parsed, dialect_names, get_dialect
@@ -18,7 +18,7 @@ from agentgym.messages import ToolCall, text_of
 from agentgym.toolset import Toolset, tool
 
 NAMES = dialect_names()
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+EXAMPLES = settings(max_examples=150)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from agentgym.toolset import Toolset, tool
 
 pytestmark = pytest.mark.train
 
-EXAMPLES = settings(max_examples=80, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=80)
 WORDS = [
     "<tool_call>",
     "</tool_call>",

@@ -64,7 +64,7 @@ def read_tree(root: Path) -> dict[str, bytes]:
 
 
 @given(TREES, TREES, st.integers(0, 4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_diff_applies_to_what_it_was_made_from_and_its_reverse_undoes_it(before, after, context):
     text = diff_trees(before, after, context=context)
     assert apply_patch(before, text) == after
@@ -72,14 +72,14 @@ def test_a_diff_applies_to_what_it_was_made_from_and_its_reverse_undoes_it(befor
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=60), st.lists(st.sampled_from("abcd"), max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_diffs_of_repetitive_files_apply(old, new):
     before, after = ({"f": "".join(f"{line}\n" for line in lines).encode()} for lines in (old, new))
     assert apply_patch(before, diff_trees(before, after)) == after
 
 
 @given(st.text(max_size=300) | st.builds("".join, st.lists(st.sampled_from(EDIT.splitlines(True)), max_size=12)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_text_that_is_no_patch_raises_only_patch_errors(text):
     try:
         apply_patch(BEFORE, text, fuzz=1)

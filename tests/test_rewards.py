@@ -192,7 +192,7 @@ modest = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(
     modest.filter(lambda scheme: not lint(scheme, CHANNELS, 6)),
     st.lists(st.fixed_dictionaries(sound_values), min_size=1, max_size=6),

@@ -350,7 +350,7 @@ def test_rows_that_cannot_be_read_are_named_with_what_is_wrong(tmp_path, rows, s
 
 @pytest.mark.parametrize("make", [swebench, multi, r2e])
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_row_with_any_value_in_a_field_is_read_or_refused_with_a_usage_error(make, data):
     row = make()
     scalars = (

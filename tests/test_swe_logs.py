@@ -278,7 +278,7 @@ def test_names_of_other_projects_stand_for_our_parsers_and_unknown_ones_are_refu
 
 @pytest.mark.parametrize("parser", parser_names())
 @given(text=st.text(max_size=400) | st.lists(st.sampled_from(HOSTILE), max_size=30).map("".join))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_text_makes_a_parser_raise(parser, text):
     assert all(test_id and isinstance(status, Status) for test_id, status in parse_log(parser, text).items())
 

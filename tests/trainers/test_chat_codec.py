@@ -84,13 +84,13 @@ CONVERSATIONS = st.lists(
 
 
 @given(CONVERSATIONS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_the_tiny_template_extends_to_what_it_renders_as_a_whole(tokenizer: Any, turns: Any):
     assert piecewise(ChatCodec(tokenizer), turns) == at_once(tokenizer, turns)
 
 
 @given(CONVERSATIONS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_chatml_template_extends_to_what_it_renders_as_a_whole(qwen_like: Any, turns: Any):
     assert piecewise(ChatCodec(qwen_like), turns) == at_once(qwen_like, turns)
 

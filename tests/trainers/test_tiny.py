@@ -20,7 +20,7 @@ SHAPE = TinyShape(vocabulary=320, hidden=32, layers=1, heads=2, feed_forward=64,
 
 
 @given(st.text())
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_text_survives_the_tokenizer(tokenizer: Any, text: str):
     text = text.encode("utf-8", "ignore").decode()
     ids = tokenizer.encode(text, add_special_tokens=False)
@@ -48,7 +48,7 @@ def test_a_constant_text_is_one_token():
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), min_size=1, max_size=3))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_only_what_the_assistant_says_and_its_end_is_learned(tokenizer: Any, pairs: list[tuple[str, str]]):
     messages = [{"role": "system", "content": "Be brief."}]
     for asked, said in pairs:
