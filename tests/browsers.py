@@ -122,13 +122,3 @@ def look_until_it_fails(session: BrowserSession) -> None:
     for _ in range(200):
         session.view()
         time.sleep(0.05)
-
-
-def eventually(true: Callable[[], bool], seconds: float = 20) -> bool:
-    """Whether something becomes true in time."""
-    end = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True

@@ -12,7 +12,8 @@ import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.browser import BrowserOptions, BrowserPool, SessionOptions, default_pool, find_executable
-from tests.browsers import browser_site, eventually, look_until_it_fails, need_browser, open_page
+from tests.browsers import browser_site, look_until_it_fails, need_browser, open_page
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.web
 

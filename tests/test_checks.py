@@ -121,7 +121,7 @@ def test_what_only_a_fresh_process_shows_is_found(env: str, check: str, phrase: 
 def test_an_environment_that_hangs_is_an_error_and_the_next_check_runs():
     report = run_checks("broken_envs:HangsOnText", only=["hostile-text", "hostile-messages"], timeout_s=3.0)
     assert report.row("hostile-text").status is Status.ERROR
-    assert "did not come back within 3 s" in report.row("hostile-text").message
+    assert "did not come back within" in report.row("hostile-text").message
     assert report.row("hostile-messages").status is Status.PASS
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from agentgym.tools.sandbox.bubblewrap import BubblewrapBackend
 from agentgym.tools.sandbox.bubblewrap_command import version
 from agentgym.tools.sandbox.channel import greet
 from agentgym.tools.sandbox.registry import probe
+from tests.waiting import eventually, is_running
 
 pytestmark = pytest.mark.skipif(not version(), reason="bubblewrap is not installed")
 
@@ -33,18 +34,6 @@ def _works() -> None:
 def sandbox() -> Iterator[Sandbox]:
     with open_sandbox(backend="bubblewrap") as made:
         yield made
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    """Wait, with a bound that is only there to end the test."""
-    end = time.monotonic() + 20
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
-
-
-def is_running(words: str) -> bool:
-    return words in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
 
 
 def test_runs_sessions_and_files_work(sandbox: Sandbox):
@@ -135,9 +124,9 @@ def test_closing_ends_all_that_runs_in_it():
     sandbox = open_sandbox(backend="bubblewrap")
     mark = f"sleep 88.{os.getpid()}"
     sandbox.bash().run(f"{mark} >/dev/null 2>&1 &")
-    assert is_running(mark)
+    assert eventually(lambda: is_running(mark))
     sandbox.close()
-    assert until(lambda: not is_running(mark))
+    assert eventually(lambda: not is_running(mark))
 
 
 def test_a_sandbox_outlives_the_thread_that_opened_it():
@@ -162,10 +151,10 @@ input()
     driver = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert driver.stdout
     assert driver.stdout.readline() == b"ready\n"
-    assert is_running(mark)
+    assert eventually(lambda: is_running(mark))
     driver.kill()
     driver.communicate()
-    assert until(lambda: not is_running(mark))
+    assert eventually(lambda: not is_running(mark))
 
 
 def test_closing_the_backend_ends_its_sandboxes_and_may_be_done_twice():

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.images import image_from_rootfs
 from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, is_gone, labels, owner, reap
 from agentgym.tools.sandbox.containers.stream import Demultiplexer
+from tests.waiting import eventually
 
 IMAGE = os.environ.get("AGENTGYM_TEST_IMAGE", "")
 BARE = os.environ.get("AGENTGYM_TEST_BARE_IMAGE", "")
@@ -63,14 +64,6 @@ def bare(daemon: Daemon) -> Iterator[Sandbox]:
 
 def containers(daemon: Daemon, label: str = f"{OWNER_LABEL}={owner()}") -> list[str]:
     return [each["Id"] for each in daemon.api.containers(all=True, filters={"label": label})]
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    """Wait, with a bound that is only there to end the test."""
-    end = time.monotonic() + 60
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
 
 
 def piece(stream: int, data: bytes) -> bytes:
@@ -354,7 +347,7 @@ def test_a_closed_sandbox_leaves_no_container(daemon: Daemon):
         launched.endpoint.close()
         launched.kill()
         launched.kill()
-        assert until(lambda gone=container: gone not in containers(daemon))
+        assert eventually(lambda gone=container: gone not in containers(daemon))
     backend.close()
 
 
@@ -387,7 +380,7 @@ sys.stdin.read()
     assert len(containers(daemon, label)) == 2
     child.kill()
     child.communicate()
-    assert until(lambda: not containers(daemon, label))
+    assert eventually(lambda: not containers(daemon, label))
 
 
 @needs_docker
@@ -395,7 +388,7 @@ def test_only_containers_of_processes_that_have_ended_are_reaped(daemon: Daemon,
     pid, _, place = owner().split("-", 2)
     gone = daemon.api.create_container(IMAGE, ["cat"], labels={**labels(), OWNER_LABEL: f"{pid}-1-{place}"})["Id"]
     assert gone in reap(daemon)
-    assert until(lambda: gone not in containers(daemon, "agentgym=1"))
+    assert eventually(lambda: gone not in containers(daemon, "agentgym=1"))
     assert sandbox.health()
 
 

@@ -20,6 +20,7 @@ from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.protection import Threat, not_held
 from agentgym.tools.sandbox.serve import GENEROUS, Offer, Serving, caps_from, make_app
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from tests.waiting import eventually
 
 TOKEN = "a-token-for-this-test"
 
@@ -90,14 +91,6 @@ def opened(server: Server) -> str:
     answer = server.client.post("/sandboxes", json={})
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    """Wait, with a bound that is only there to end the test."""
-    end = time.monotonic() + 20
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.02)
-    return condition()
 
 
 # Leases.
@@ -233,7 +226,7 @@ def test_a_full_server_says_so(server: Callable[..., Server]):
 def test_the_server_closes_the_sandboxes_of_a_silent_client_by_itself(server: Callable[..., Server]):
     running = server(silent_s=0.2)
     opened(running)
-    assert until(lambda: not running.made[0][1].open)
+    assert eventually(lambda: not running.made[0][1].open)
 
 
 def test_a_stopping_server_closes_all_sandboxes(server: Callable[..., Server]):

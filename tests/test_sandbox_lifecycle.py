@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec,
 from agentgym.tools.sandbox.namespaces import NamespacesBackend
 from agentgym.tools.sandbox.registry import backend, probe
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
+from tests.waiting import eventually
 
 _MARK = "agentgym_lifecycle_mark"
 
@@ -26,15 +26,6 @@ _MARK = "agentgym_lifecycle_mark"
 def need(tier: Tier) -> None:
     if not probe(tier).works:
         pytest.skip(f"{tier}: {probe(tier).why}")
-
-
-def eventually(condition: Callable[[], bool], within_s: float = 30.0) -> bool:
-    until = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def running(mark: str) -> list[str]:

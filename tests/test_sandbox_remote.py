@@ -30,6 +30,7 @@ from agentgym.tools.sandbox import (
     open_sandbox_async,
 )
 from agentgym.tools.sandbox.remote import RemoteBackend
+from tests.waiting import eventually, is_running
 
 
 class Server:
@@ -76,10 +77,6 @@ def backend(server: Server) -> Iterator[RemoteBackend]:
 
 def opened(backend: RemoteBackend, spec: SandboxSpec | None = None) -> Sandbox:
     return open_sandbox(spec, backend=backend)
-
-
-def is_running(words: str) -> bool:
-    return words in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
 
 
 def test_runs_sessions_and_files_work_as_in_a_local_sandbox(backend: RemoteBackend):
@@ -185,9 +182,9 @@ def test_when_the_server_stops_its_sandboxes_are_gone_and_the_client_is_told(tmp
     sandbox = opened(backend)
     mark = f"sleep 77.{os.getpid()}"
     sandbox.bash().run(f"{mark} >/dev/null 2>&1 &")
-    assert is_running(mark)
+    assert eventually(lambda: is_running(mark))
     assert server.stop() == 0
-    assert not is_running(mark)
+    assert eventually(lambda: not is_running(mark))
     with pytest.raises(InfrastructureError):
         sandbox.exec(code="print(1)")
     assert not sandbox.health()

@@ -125,6 +125,8 @@ class TrainConfig:
     # Warm start (tiny model)
     warm_start_steps: int = 300
     """Supervised steps on solution trajectories before reinforcement learning; 0 for none."""
+    warm_start_until: float = 1.0
+    """Ends the warm start early, at this share of solved tasks, so that all seeds begin alike; 1 takes all steps."""
     warm_start_tasks: int = 4000
     """Tasks whose solutions are learned from."""
     warm_start_batch: int = 32
@@ -192,6 +194,8 @@ class TrainConfig:
         for name in ("steps", "groups", "max_new_tokens", "updates_per_step", "epochs_per_step", "save_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 < self.warm_start_until <= 1:
+            raise UsageError(f"warm_start_until must be above 0 and at most 1, not {self.warm_start_until}")
         if self.temperature <= 0:
             raise UsageError("temperature must be above 0: without differences in a group there is nothing to learn")
         if self.keep_checkpoints < 2:

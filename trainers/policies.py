@@ -16,7 +16,7 @@ from agentgym.trainers.config import TrainConfig, load_config, short_name
 from agentgym.trainers.engine import Sampling, TransformersPolicy
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.vllm_engine import VLLMPolicy
-from agentgym.trainers.warm_start import WarmStart, warm_started
+from agentgym.trainers.warm_start import Goal, WarmStart, warm_started
 
 TINY = "tiny"
 
@@ -141,7 +141,7 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> tuple[Any, Any]:
     """Return `(model, tokenizer)` for a run. Raises `UsageError` if there is no such model."""
     if config.model == TINY:
-        return warm_started(warm_start_of(config), progress)
+        return warm_started(warm_start_of(config), progress, lambda model, tokens: policy_of(config, model, tokens, 64))
     # Where all weights are trained they stay in full precision (bf16 is for the arithmetic then): at a learning rate of
     # 1e-6 an update of a bfloat16 weight would be rounded away.
     dtype = torch.bfloat16 if config.bf16 and config.lora_rank else torch.float32
@@ -159,6 +159,8 @@ def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -
 def warm_start_of(config: TrainConfig) -> WarmStart:
     """Return the settings of the tiny model that a run starts from."""
     dialect = config.dialect or default_dialect(TINY)
+    until = config.warm_start_until
+    goal = Goal(until, config.max_new_tokens, config.temperature) if until < 1 else None
     return WarmStart(
         env=short_name(config.env),
         env_kwargs={**config.env_kwargs, "dialect": dialect},
@@ -174,4 +176,5 @@ def warm_start_of(config: TrainConfig) -> WarmStart:
         batch=config.warm_start_batch,
         learning_rate=config.warm_start_learning_rate,
         seed=config.seed,
+        goal=goal,
     )

@@ -1,4 +1,9 @@
-"""Warm start: supervised learning on solution trajectories with TRL's `SFTTrainer`, assistant tokens only, cached."""
+"""Warm start: supervised learning on solution trajectories with TRL's `SFTTrainer`, assistant tokens only, cached.
+
+Copying, which most tool calls need, is learned within a few dozen steps, and sooner with one seed than with another:
+the same number of steps leaves one policy with nothing to be rewarded for and another with nothing left to learn. A
+warm start can therefore also end by what the policy achieves (`WarmStart.goal`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsag
 from agentgym.caches import cache_folder
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
-from agentgym.policy import ScriptedPolicy
+from agentgym.policy import Policy, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.trainers import ranks
 from agentgym.trainers.tiny import CHAT_TEMPLATE, TinyShape, tiny_model, tiny_tokenizer
@@ -31,8 +36,25 @@ from agentgym.trajectory import Trajectory
 Progress = Callable[[str, int, int], None]
 """Told `(what, done, of)` while something long runs."""
 
+MakePolicy = Callable[[Any, Any], Policy]
+"""Makes a policy of `(model, tokenizer)`."""
+
+_TRY_EVERY = 10
+_TRIED = 64
+"""Tasks that are tried every so many steps, where a warm start has a goal."""
+
 _RECIPE_VERSION = 3
 """Part of the cache key: raise it when the same settings would give another model."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Ends a warm start early, by what the model achieves."""
+
+    share: float
+    """Of training tasks it has not been shown, sampled; above 0 and below 1."""
+    max_new_tokens: int
+    temperature: float
 
 
 @dataclass(frozen=True)
@@ -47,6 +69,8 @@ class WarmStart:
     batch: int
     learning_rate: float
     seed: int
+    goal: Goal | None = None
+    """None takes all steps."""
 
     @property
     def key(self) -> str:
@@ -55,13 +79,16 @@ class WarmStart:
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def warm_started(settings: WarmStart, progress: Progress) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` of the tiny model, from the cache or made now."""
+def warm_started(settings: WarmStart, progress: Progress, make_policy: MakePolicy) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` of the tiny model, from the cache or made now.
+
+    `make_policy` makes the policy that tries tasks where the warm start has a goal.
+    """
     folder = cache_folder() / "tiny" / settings.key
     if not (folder / "config.json").is_file():
         if ranks.world_size() > 1:
             raise UsageError("the tiny model is made by one process; start the same run once without a launcher first")
-        _make(settings, folder, progress)
+        _make(settings, folder, progress, make_policy)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return model, AutoTokenizer.from_pretrained(folder)
 
@@ -69,27 +96,31 @@ def warm_started(settings: WarmStart, progress: Progress) -> tuple[Any, Any]:
 def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progress: Progress) -> list[Trajectory]:
     """Return solution trajectories of `tasks` training tasks. Raises `UsageError` if one does not solve its task."""
     factory = EnvFactory(env, env_kwargs)
-    probe = factory()
-    source = probe.tasks
-    probe.close()
-    draw = random.Random(f"warm-start/{seed}")
-    size = source.size("train")
-    # Endless sources: far from the tasks that reinforcement learning takes from the start of the split.
-    indices = range(2**30, 2**30 + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
+    jobs = _training_jobs(factory, tasks, seed)
     found: list[Trajectory] = []
     for start in range(0, tasks, 256):
-        jobs = [
-            Job(source.get("train", index), draw.getrandbits(31), n)
-            for n, index in enumerate(indices[start : start + 256])
-        ]
-        found += asyncio.run(collect(jobs, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
+        some = jobs[start : start + 256]
+        found += asyncio.run(collect(some, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
         progress("solving tasks", len(found), tasks)
     if unsolved := [t for t in found if not t.success]:
         raise UsageError(f"{env}: solution() does not solve {unsolved[0].task_id!r} ({len(unsolved)} of {len(found)})")
     return found
 
 
-def _make(settings: WarmStart, folder: Path, progress: Progress) -> None:
+def _training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) -> list[Job]:
+    """Return episodes of training tasks, other ones for each seed where the split has an end."""
+    probe = factory()
+    source = probe.tasks
+    probe.close()
+    draw = random.Random(f"warm-start/{seed}/{skip}" if skip else f"warm-start/{seed}")
+    size = source.size("train")
+    # Endless sources: far from the tasks that reinforcement learning takes from the start of the split.
+    first = 2**30 + skip
+    indices = range(first, first + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
+    return [Job(source.get("train", index), draw.getrandbits(31), n % 256) for n, index in enumerate(indices)]
+
+
+def _make(settings: WarmStart, folder: Path, progress: Progress, make_policy: MakePolicy) -> None:
     """Train the model and move it into the cache in one go, so that a killed run leaves nothing half done."""
     trajectories = solutions(settings.env, settings.env_kwargs, settings.tasks, settings.seed, progress)
     progress("learning a tokenizer", 0, 1)
@@ -98,7 +129,10 @@ def _make(settings: WarmStart, folder: Path, progress: Progress) -> None:
     tokenizer = tiny_tokenizer(texts, settings.shape.vocabulary, constants=constants if len(constants) == 1 else ())
     model = tiny_model(tokenizer, settings.shape, settings.seed)
     if settings.steps:
-        _fine_tune(model, tokenizer, trajectories, settings, progress)
+        callbacks: list[TrainerCallback] = [_Steps(progress)]
+        if settings.goal:
+            callbacks.append(_Until(settings.goal, settings, progress, make_policy))
+        _fine_tune(model, tokenizer, trajectories, settings, callbacks)
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
     model.save_pretrained(unfinished)
     tokenizer.save_pretrained(unfinished)
@@ -107,7 +141,11 @@ def _make(settings: WarmStart, folder: Path, progress: Progress) -> None:
 
 
 def _fine_tune(
-    model: Any, tokenizer: Any, trajectories: list[Trajectory], settings: WarmStart, progress: Progress
+    model: Any,
+    tokenizer: Any,
+    trajectories: list[Trajectory],
+    settings: WarmStart,
+    callbacks: list[TrainerCallback],
 ) -> None:
     # Only what a template needs: SFT renders the very conversation that a rollout renders piece by piece.
     rows = [{"messages": [{"role": m.get("role"), "content": text_of(m)} for m in t.messages]} for t in trajectories]
@@ -139,7 +177,7 @@ def _fine_tune(
         args=arguments,
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
-        callbacks=[_Steps(progress)],
+        callbacks=callbacks,
     )
     trainer.remove_callback(PrinterCallback)  # progress is shown by ours
     trainer.train()
@@ -153,3 +191,28 @@ class _Steps(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._progress("warm start", state.global_step, state.max_steps)
+
+
+class _Until(TrainerCallback):
+    """Ends a warm start at its goal."""
+
+    def __init__(self, goal: Goal, settings: WarmStart, progress: Progress, make_policy: MakePolicy):
+        self._progress, self._make_policy = progress, make_policy
+        self._limits = Limits(max_new_tokens=goal.max_new_tokens)
+        self._factory = EnvFactory(settings.env, settings.env_kwargs)
+        self._jobs = _training_jobs(self._factory, _TRIED, settings.seed, skip=settings.tasks)
+        self._enough = goal.share * _TRIED
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step % _TRY_EVERY:
+            return
+        solved = self._solved(kwargs["model"], kwargs["processing_class"])
+        self._progress("solved after the warm start", solved, _TRIED)
+        control.should_training_stop |= solved >= self._enough
+
+    def _solved(self, model: Any, tokenizer: Any) -> int:
+        model.eval()
+        with torch.inference_mode():
+            tried = asyncio.run(collect(self._jobs, self._make_policy(model, tokenizer), self._factory, self._limits))
+        model.train()
+        return sum(bool(t.success) for t in tried)

@@ -13,14 +13,16 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.caches import cache_folder
-from agentgym.env import Solution
+from agentgym.env import Env, Solution
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall, text_of
 from agentgym.registry import register
 from agentgym.task import Task
+from agentgym.trainers import warm_start
+from agentgym.trainers.policies import make_policy
 from agentgym.trainers.tiny import TinyShape
-from agentgym.trainers.warm_start import WarmStart, solutions, warm_started
+from agentgym.trainers.warm_start import Goal, WarmStart, solutions
 
 pytestmark = pytest.mark.train
 
@@ -41,9 +43,17 @@ class Steps:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
+        self.last: dict[str, int] = {}
 
     def __call__(self, what: str, done: int, of: int) -> None:
         self.seen.append(what)
+        self.last[what] = done
+
+
+def warm_started(settings: WarmStart, progress: Steps) -> tuple[Any, Any]:
+    return warm_start.warm_started(
+        settings, progress, lambda model, tokenizer: make_policy(model, tokenizer, name="tiny")
+    )
 
 
 class Interrupted(Steps):
@@ -101,6 +111,22 @@ def test_only_what_the_assistant_says_is_learned():
     of_assistant = torch.tensor(shown["assistant_masks"][1:], dtype=torch.bool)
     assert -logprobs[of_assistant].mean() < 2
     assert -logprobs[~of_assistant].mean() > 4
+
+
+def test_a_warm_start_ends_at_its_goal(letters: type[Env]):
+    """A random model begins some of its messages with a letter, and after ten steps most."""
+    settings = replace(SETTINGS, env="letters_env:LettersEnv", steps=1000, tasks=16, batch=4)
+    steps = Steps()
+    warm_started(replace(settings, goal=Goal(0.5, max_new_tokens=4, temperature=1.0)), steps)
+    assert steps.last["solved after the warm start"] >= 32
+    assert steps.last["warm start"] in range(10, 200, 10)
+
+
+def test_a_goal_out_of_reach_takes_all_steps():
+    steps = Steps()
+    warm_started(replace(SETTINGS, steps=10, goal=Goal(0.9, max_new_tokens=4, temperature=1.0)), steps)
+    assert steps.last["warm start"] == 10
+    assert steps.last["solved after the warm start"] < 0.9 * 64
 
 
 @pytest.mark.parametrize("at", ["solving tasks", "learning a tokenizer", "warm start"])

@@ -1,0 +1,22 @@
+"""Waiting for what other processes and threads do: as long as a slow machine needs, and no longer."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+
+
+def eventually(true: Callable[[], bool], seconds: float = 30) -> bool:
+    """Whether something becomes true; the bound is only there to end the test."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def is_running(words: str) -> bool:
+    """Whether a process of the machine has these words in its command line."""
+    return words in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
