@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -13,21 +14,16 @@ from benchmarks._report import read_all
 
 def main() -> int:
     results = read_all()
-    table = Table(title="Claims")
-    for heading in ("benchmark", "claim", "value", "goal", "holds"):
-        table.add_column(heading, overflow="fold")
-    every = True
-    for name, claims in results.items():
-        for claim in claims:
-            every &= claim.holds
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("claim", "value", "goal", "holds"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "value" else "left")
+    for name in sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")):
+        table.add_row(f"[bold]{name}[/]", "", "", "" if name in results else "not run")
+        for claim in results.get(name, ()):
             verdict = "[green]yes[/]" if claim.holds else "[red]no[/]"
-            table.add_row(name, claim.claim, f"{claim.value:g}", f"{claim.op} {claim.goal:g}", verdict)
-    scripts = sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
-    for name in scripts:
-        if name not in results:
-            table.add_row(name, "", "", "", "not run")
+            table.add_row(f"  {claim.claim}", f"{claim.value:g}", f"{claim.op} {claim.goal:g}", verdict)
     Console().print(table)
-    return 0 if every else 1
+    return 0 if all(claim.holds for claims in results.values() for claim in claims) else 1
 
 
 if __name__ == "__main__":

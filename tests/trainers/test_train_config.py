@@ -131,6 +131,8 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
         ("updates_per_step", 7, "multiple of updates_per_step"),
         ("micro_batch", 7, "multiple of micro_batch"),
         ("temperature", 0, "temperature must be above 0"),
+        ("warm_start_until", 0, "warm_start_until must be above 0 and at most 1, not 0"),
+        ("warm_start_until", 20, "warm_start_until must be above 0 and at most 1, not 20"),
         ("keep_checkpoints", 1, "at least 2"),
         ("loss", "ppo", "loss must be one of dapo"),
         ("use_vllm", True, "tiny model is sampled in process"),
