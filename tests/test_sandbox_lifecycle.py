@@ -15,6 +15,7 @@ import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec, Tier
+from agentgym.tools.sandbox.agent.processes import is_ending
 from agentgym.tools.sandbox.namespaces import NamespacesBackend
 from agentgym.tools.sandbox.registry import backend, probe
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
@@ -99,6 +100,14 @@ def test_when_the_driver_is_killed_everything_dies(tier: Tier) -> None:
     if tier is not Tier.NAMESPACES:
         top = Path(workdir).parents[1 if tier is Tier.LANDLOCK else 0]
         assert eventually(lambda: not top.exists())
+
+
+def test_a_process_that_is_dead_but_not_collected_is_ending() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        assert not is_ending(process.pid)
+        process.kill()
+        assert eventually(lambda: is_ending(process.pid))
+    assert not is_ending(os.getpid())
 
 
 @pytest.mark.parametrize("tier", LOCAL)

@@ -39,9 +39,9 @@ Progress = Callable[[str, int, int], None]
 MakePolicy = Callable[[Any, Any], Policy]
 """Makes a policy of `(model, tokenizer)`."""
 
-_TRY_EVERY = 10
+_TRIES = 30
 _TRIED = 64
-"""Tasks that are tried every so many steps, where a warm start has a goal."""
+"""Where a warm start has a goal: how often it is tried on the way, on how many tasks."""
 
 _RECIPE_VERSION = 3
 """Part of the cache key: raise it when the same settings would give another model."""
@@ -202,9 +202,10 @@ class _Until(TrainerCallback):
         self._factory = EnvFactory(settings.env, settings.env_kwargs)
         self._jobs = _training_jobs(self._factory, _TRIED, settings.seed, skip=settings.tasks)
         self._enough = goal.share * _TRIED
+        self._every = max(1, settings.steps // _TRIES)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step % _TRY_EVERY:
+        if state.global_step % self._every:
             return
         solved = self._solved(kwargs["model"], kwargs["processing_class"])
         self._progress("solved after the warm start", solved, _TRIED)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from agentgym.tools.sandbox.agent import control, start
 from agentgym.tools.sandbox.agent.follow import NoKills
 from agentgym.tools.sandbox.agent.lockdown import credentials, groups, landlock, mounts, seccomp
-from agentgym.tools.sandbox.agent.processes import Processes, become_subreaper, children
+from agentgym.tools.sandbox.agent.processes import Processes, become_subreaper, children, is_ending
 from agentgym.tools.sandbox.agent.remove import remove_at
 
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/nsswitch.conf")
@@ -160,7 +160,8 @@ class Fence:
         """Remove the control group of all, and their folder if the driver is not there any more to do that."""
         if self._groups is not None:
             self._groups.close()
-        if os.getppid() != self._driver:
+        # Its files are closed, which is how we know, before it gives its children away.
+        if os.getppid() != self._driver or is_ending(self._driver):
             with suppress(OSError):
                 parent = os.open(os.path.dirname(self._base), os.O_RDONLY | os.O_DIRECTORY)
                 remove_at(parent, os.path.basename(self._base))

@@ -20,6 +20,8 @@ _LIBC = ctypes.CDLL(None)
 _ROUNDS = 400
 _PATIENCE_S = 3.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_EXITING = 0x4
+"""The kernel's `PF_EXITING`, among a process's flags."""
 
 
 def become_subreaper() -> None:
@@ -181,6 +183,14 @@ def unlinked_bytes(pids: Iterable[int]) -> int:
     return sum(seen.values())
 
 
+def is_ending(pid: int) -> bool:
+    """Whether a process is on its way out, or dead and not collected; false where the kernel does not say."""
+    try:
+        return bool(int(_stat(pid)[6]) & _EXITING)
+    except (OSError, IndexError, ValueError):
+        return False
+
+
 def _resident(pid: int) -> int | None:
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
@@ -209,8 +219,13 @@ def _parents() -> list[tuple[int, int]]:
     for name in names:
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    found.append((int(name), int(file.read().rpartition(b")")[2].split()[1])))
+                found.append((int(name), int(_stat(int(name))[1])))
             except (OSError, IndexError, ValueError):
                 continue
     return found
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return what the kernel says of a process, from its state on."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()
