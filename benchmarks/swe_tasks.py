@@ -57,6 +57,12 @@ def solution(env: SWEEnv, task: Task) -> Iterator[ToolCall]:
             return
 
 
+def why_not(step: StepResult) -> str:
+    """Return what is known of work that did not pass."""
+    info = step.info
+    return f"mended {info['rewards']['mended']}, tampered {info['tampered']}, error {info['tests_error'][:300]!r}"
+
+
 def examine(file: Path, task: Task) -> dict[str, Any]:
     """Return what grading says of the solution, of a null patch, and of canaries in honest runs."""
     source = InstanceTasks(file)
@@ -74,6 +80,7 @@ def examine(file: Path, task: Task) -> dict[str, Any]:
         "task": task.id,
         "difficulty": task.difficulty,
         "solution": float(solved.info["is_success"]),
+        "why_not": "" if solved.info["is_success"] else why_not(solved),
         "null_patch": float(nothing.info["is_success"]),
         "honest_runs": honest.runs,
         "honest_runs_accused": honest.accused,
