@@ -13,8 +13,9 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,7 @@ def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progr
     factory = EnvFactory(env, env_kwargs)
     jobs = _training_jobs(factory, tasks, seed)
     found: list[Trajectory] = []
-    for start in range(0, tasks, 256):
-        some = jobs[start : start + 256]
+    while some := list(islice(jobs, 256)):
         found += asyncio.run(collect(some, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
         progress("solving tasks", len(found), tasks)
     if unsolved := [t for t in found if not t.success]:
@@ -107,8 +107,8 @@ def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progr
     return found
 
 
-def _training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) -> list[Job]:
-    """Return episodes of training tasks, other ones for each seed where the split has an end."""
+def _training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) -> Iterator[Job]:
+    """Yield episodes of training tasks, other ones for each seed where the split has an end."""
     probe = factory()
     source = probe.tasks
     probe.close()
@@ -117,7 +117,8 @@ def _training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0)
     # Endless sources: far from the tasks that reinforcement learning takes from the start of the split.
     first = 2**30 + skip
     indices = range(first, first + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
-    return [Job(source.get("train", index), draw.getrandbits(31), n % 256) for n, index in enumerate(indices)]
+    for number, index in enumerate(indices):
+        yield Job(source.get("train", index), draw.getrandbits(31), number % 256)
 
 
 def _make(settings: WarmStart, folder: Path, progress: Progress, make_policy: MakePolicy) -> None:
@@ -200,7 +201,7 @@ class _Until(TrainerCallback):
         self._progress, self._make_policy = progress, make_policy
         self._limits = Limits(max_new_tokens=goal.max_new_tokens)
         self._factory = EnvFactory(settings.env, settings.env_kwargs)
-        self._jobs = _training_jobs(self._factory, _TRIED, settings.seed, skip=settings.tasks)
+        self._jobs = list(_training_jobs(self._factory, _TRIED, settings.seed, skip=settings.tasks))
         self._enough = goal.share * _TRIED
         self._every = max(1, settings.steps // _TRIES)
 
