@@ -1,6 +1,7 @@
 """What is known of an instance's tests from running them on the gold solution: which canaries work, and how to run.
 
-A canary is kept only if it failed there. Calibrated once per instance and kept in the cache folder.
+A canary is kept only if it failed there, and left the tests around it alone. Calibrated once per instance and kept in
+the cache folder.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import os
 import random
 import secrets
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 
 from agentgym.caches import cache_folder
-from agentgym.envs.swe.canaries import Candidate, candidates
+from agentgym.envs.swe.canaries import VARIANTS, Candidate, candidates
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, TestRun
 from agentgym.envs.swe.remembered import Remembered
@@ -27,7 +30,9 @@ MAX_CALIBRATED = 60
 """Canaries tried per instance."""
 MAX_PLANTED = 24
 """Canaries in one run: those of the tests that decide first."""
-_VERSION = 3
+MAX_SEARCHES = 40
+"""Runs spent on finding the canaries that disturb other tests; what is not cleared by then is not planted."""
+_VERSION = 4
 _ATTEMPTS = (
     (Manner.RENAMED, True),
     (Manner.NAMED, True),
@@ -38,7 +43,7 @@ _ATTEMPTS = (
 """Ways to run the tests, with canaries or without, the safest first."""
 
 Runner = Callable[[HiddenTests, Sequence[Candidate], Manner], TestRun]
-"""Runs hidden tests on the gold solution, with canaries planted."""
+"""Runs hidden tests on the gold solution, with each canary planted before and behind the test that it copies."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ def _calibrate(repository: Repository, run: Runner) -> Calibration:
     best: Calibration | None = None
     why = ""
     for manner, planted in _ATTEMPTS:
-        found = run(hidden, tried if planted else [], manner)
+        found = _undisturbed(run, hidden, tried if planted else [], manner)
         lost = [test for test in instance.fail_to_pass if found.statuses.get(test) != PASSING]
         if lost or found.error or found.tampered:
             why = found.error or next(iter(found.uncollected.values()), "") or " ".join([*lost[:1], *found.tampered])
@@ -110,6 +115,49 @@ def _calibrate(repository: Repository, run: Runner) -> Calibration:
     if best is None:
         raise TaskError(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
     return best
+
+
+def _undisturbed(run: Runner, hidden: HiddenTests, tried: Sequence[Candidate], manner: Manner) -> TestRun:
+    """Return a run with those of the canaries that leave the tests around them alone, found by halving.
+
+    A copy that fails half-way may leave the state of a module changed, by which honest work would then be judged.
+    """
+    searches = iter(range(MAX_SEARCHES))
+
+    def lost(found: TestRun) -> set[str]:
+        whole = not (found.error or found.tampered)
+        return set(hidden.tests).difference(found.passed(hidden.tests) if whole else ())
+
+    @cache
+    def lost_anyway() -> set[str]:
+        return lost(run(hidden, [], manner))
+
+    def harmless(some: Sequence[Candidate]) -> list[Candidate]:
+        if not some or next(searches, None) is None:
+            return []
+        missing = lost(run(hidden, some, manner))
+        if not missing or missing <= lost_anyway():
+            return list(some)
+        half = len(some) // 2
+        return harmless(some[:half]) + harmless(some[half:]) if half else []
+
+    found = run(hidden, tried, manner)
+    missing = lost(found)
+    if not tried or (missing and missing <= lost_anyway()):
+        return found
+    kept = [one for layer in _layers(tried) for one in harmless(layer)]
+    return found if len(kept) == len(tried) else run(hidden, kept, manner)
+
+
+def _layers(tried: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Return the canaries in turns of one of each function, since one copy may put right what another left wrong."""
+    layers: list[list[Candidate]] = [[] for _ in range(VARIANTS)]
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for one in tried:
+        place = (one.path, one.scope, one.name)
+        layers[seen[place]].append(one)
+        seen[place] += 1
+    return layers
 
 
 def _tried(hidden: HiddenTests, decisive: Sequence[str]) -> list[Candidate]:

@@ -46,6 +46,18 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class _Place:
+    """Where a canary goes: before the test it copies, or behind it."""
+
+    behind: int
+    mark: str = "z"
+    """Orders it among the tests of unittest, whose order is that of their names; the real ones have "z" too."""
+
+
+_BOTH_SIDES = (_Place(0, "a"), _Place(1, "zz"))
+
+
+@dataclass(frozen=True)
 class Disguised:
     """A test module as it goes into the sandbox, and the key to it, which does not."""
 
@@ -76,7 +88,13 @@ def candidates(path: str, source: str, tests: Iterable[str]) -> list[Candidate]:
 
 
 def disguised(
-    path: str, source: str, chosen: Collection[Candidate], rng: random.Random, *, rename: bool = True
+    path: str,
+    source: str,
+    chosen: Collection[Candidate],
+    rng: random.Random,
+    *,
+    rename: bool = True,
+    both_sides: bool = False,
 ) -> Disguised:
     """Return a module with the chosen canaries planted, and its tests renamed.
 
@@ -86,6 +104,7 @@ def disguised(
         chosen: Canaries to plant; those of other modules are left out.
         rng: Chooses names, values and places; must be new and unforeseeable for every run.
         rename: Give the real tests new names too.
+        both_sides: Plant every canary before and behind the test that it copies; otherwise chance decides.
     """
     module = ast.parse(source)
     functions = list(test_functions(module))
@@ -100,11 +119,12 @@ def disguised(
         function = places.get((candidate.scope, candidate.name))
         if candidate.path != path or function is None:
             continue
-        name = _random_name(ranks.get(candidate.name), taken, rng)
-        _plant(function, candidate.site, name, rng)
-        for case in candidate.cases:
-            twin = NodeId(path, candidate.scope, candidate.name, case)
-            planted[str(NodeId(path, candidate.scope, name, case))] = (candidate, str(twin))
+        for place in _BOTH_SIDES if both_sides else (_Place(rng.randrange(2)),):
+            name = _random_name(ranks.get(candidate.name), taken, rng, place.mark)
+            _plant(function, candidate.site, name, rng, place.behind)
+            for case in candidate.cases:
+                twin = NodeId(path, candidate.scope, candidate.name, case)
+                planted[str(NodeId(path, candidate.scope, name, case))] = (candidate, str(twin))
     for function in functions:
         function.node.name = names.get(function.node.name, function.node.name)
     return Disguised(ast.unparse(ast.fix_missing_locations(module)), names, planted)
@@ -123,10 +143,10 @@ def _varied(found: list[Site]) -> list[Site]:
     return chosen[:VARIANTS]
 
 
-def _plant(function: TestFunction, site: Site, name: str, rng: random.Random) -> None:
+def _plant(function: TestFunction, site: Site, name: str, rng: random.Random, behind: int) -> None:
     copy = perturbed(function.node, site, rng)
     copy.name = name
-    function.siblings.insert(function.siblings.index(function.node) + rng.randrange(2), copy)
+    function.siblings.insert(function.siblings.index(function.node) + behind, copy)
 
 
 def _new_names(
@@ -140,9 +160,9 @@ def _new_names(
     return {name: _random_name(ranks.get(name), taken, rng) for name in ordered if name not in spoken}
 
 
-def _random_name(rank: int | None, taken: set[str], rng: random.Random) -> str:
+def _random_name(rank: int | None, taken: set[str], rng: random.Random, mark: str = "z") -> str:
+    order = "" if rank is None else f"{rank:04d}_{mark}"
     while True:
-        order = "" if rank is None else f"{rank:04d}_z"
         name = f"test_{order}{rng.randrange(16**8):08x}"
         if name not in taken:
             taken.add(name)

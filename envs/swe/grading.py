@@ -77,7 +77,7 @@ class Grader:
         gold = repository.to_grade(repository.gold)
 
         def run(hidden: HiddenTests, chosen: Sequence[Candidate], manner: Manner) -> TestRun:
-            return self.run(repository, gold, hidden, chosen, manner)
+            return self.run(repository, gold, hidden, chosen, manner, both_sides=True)
 
         return calibrated(repository, run)
 
@@ -88,13 +88,17 @@ class Grader:
         hidden: HiddenTests,
         canaries: Sequence[Candidate],
         manner: Manner,
+        *,
+        both_sides: bool = False,
     ) -> TestRun:
         """Run hidden tests on a tree in a fresh sandbox."""
         with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, stubbed(tree, hidden, manner))
             limits = self._sandboxes.test_limits
             folder = str(pytest_folder())
-            return run_hidden(sandbox, hidden, pytest=folder, canaries=canaries, manner=manner, limits=limits)
+            return run_hidden(
+                sandbox, hidden, pytest=folder, canaries=canaries, manner=manner, both_sides=both_sides, limits=limits
+            )
 
     def _run_by_log(self, repository: Repository, tree: Mapping[str, bytes]) -> tuple[TestRun, HiddenTests]:
         with self._sandboxes.open(repository.instance) as sandbox:

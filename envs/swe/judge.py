@@ -93,6 +93,7 @@ def run_hidden(
     pytest: str,
     canaries: Collection[Candidate] = (),
     manner: Manner = Manner.RENAMED,
+    both_sides: bool = False,
     limits: Limits | None = None,
 ) -> TestRun:
     """Run hidden tests in a sandbox whose workspace holds the tree.
@@ -103,6 +104,7 @@ def run_hidden(
         pytest: Folder inside the sandbox that pytest is imported from.
         canaries: What to plant.
         manner: How the tests are brought in.
+        both_sides: Plant every canary before and behind the test that it copies, to see what it does to others.
         limits: Bounds on the run.
     """
     # Nobody may foresee names, values and key: the operating system's own randomness, not the episode's.
@@ -110,7 +112,8 @@ def run_hidden(
     masks: dict[str, Disguised] = {}
     if manner is not Manner.FILES or canaries:
         for path in set(hidden.files).intersection(hidden.modules):
-            masks[path] = disguised(path, hidden.modules[path], canaries, rng, rename=manner is Manner.RENAMED)
+            rename = manner is Manner.RENAMED
+            masks[path] = disguised(path, hidden.modules[path], canaries, rng, rename=rename, both_sides=both_sides)
     if manner is Manner.FILES:
         sandbox.upload({path: mask.text.encode() for path, mask in masks.items()})
     key = secrets.token_bytes(32)
@@ -149,7 +152,9 @@ def _judged(
             statuses[true] = status
     canaries: dict[Candidate, dict[str, str]] = {}
     for test, (candidate, twin) in planted.items():
-        canaries.setdefault(candidate, {})[twin] = records.statuses.get(test, "missing")
+        cases = canaries.setdefault(candidate, {})
+        if cases.get(twin) != PASSING:
+            cases[twin] = records.statuses.get(test, "missing")
     return TestRun(statuses, canaries, tuple(tampered), error, records.uncollected)
 
 
