@@ -311,6 +311,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         self._task = task = self._choose(seed, options)
         self._channels = self._zeros.copy()
         self._turns, self._actions, self._transcript = [], [], []
+        self._paid = 0.0
         self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
         self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
         opening = self._call(self.start, task)
@@ -468,7 +469,9 @@ class Env(gymnasium.Env[list[Message], Action]):
         if self.render_mode is not None:
             self._show(observation)
         info = {"rewards": channels.copy(), "turn": len(turns)}
-        return StepResult(observation, self.scheme.pay(turns), False, False, info)
+        pay = self.scheme.pay(turns, self._paid)
+        self._paid += pay
+        return StepResult(observation, pay, False, False, info)
 
     async def _end(self, observation: list[Message]) -> StepResult:
         """Grade the episode, settle its last turn, and say how it ended."""

@@ -125,15 +125,20 @@ class Scheme:
         """Channels that decide what is paid."""
         return tuple(dict.fromkeys([*self.weights, *(gate.on for gate in self.gates)]))
 
-    def pay(self, turns: Turns) -> float:
-        """Return what the last of `turns` adds to the total: what `step` pays now. Payments add up to `total`."""
+    def pay(self, turns: Turns, paid: float | None = None) -> float:
+        """Return what the last of `turns` adds to the total: what `step` pays now. Payments add up to `total`.
+
+        Args:
+            turns: All turns so far.
+            paid: What the turns before were paid in all, if that is known.
+        """
         if self.is_simple:
             last, pay = turns[-1], 0.0
             for name, weight in self._weights:
                 if value := last.get(name):
                     pay += weight * value
             return pay
-        return self.total(turns) - self.total(turns[:-1])
+        return self.total(turns) - (self.total(turns[:-1]) if paid is None else paid)
 
 
 def averaging(channels: Mapping[str, Channel]) -> frozenset[str]:

@@ -118,6 +118,9 @@ schemes = st.builds(
 @given(schemes, turns_strategy)
 def test_payments_add_up_to_the_total(scheme: Scheme, turns: list[dict[str, float]]):
     paid = sum(scheme.pay(turns[: end + 1]) for end in range(len(turns)))
+    told = 0.0
+    for end in range(len(turns)):
+        told += scheme.pay(turns[: end + 1], told)
     assert paid == pytest.approx(scheme.total(turns), abs=1e-9)
     assert sum(scheme.turn_rewards(turns)) == pytest.approx(scheme.total(turns), abs=1e-9)
 

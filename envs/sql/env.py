@@ -18,7 +18,7 @@ from agentgym.envs.sql.grading import answer_matches, match, partial
 from agentgym.envs.sql.linking import Names, linking
 from agentgym.envs.sql.options import at_least, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
-from agentgym.envs.sql.show import show_result, show_schema, show_table
+from agentgym.envs.sql.show import show_schema, show_table
 from agentgym.envs.sql.ties import match_but_for_ties
 from agentgym.errors import TaskError, ToolError, UsageError
 from agentgym.messages import ToolCall
@@ -125,6 +125,7 @@ class SQLEnv(Env):
         self._limits = query_limits(limits)
         self._database: Database | None = None
         self._opened: Hashable = None
+        self._opened_for: Task | None = None
         self._identity: Hashable = None
         self._last_query = ""
 
@@ -164,10 +165,10 @@ class SQLEnv(Env):
         Args:
             sql: One SELECT statement.
         """
-        result = self._ask(sql, self._limits)
+        shown = RECALL.preview(self.database, self._identity, sql, self._limits, self._preview_rows)
         self._last_query = sql
         self.reward("executed", 1.0)
-        return show_result(result, self._preview_rows)
+        return shown
 
     @tool
     def submit(self, answer: str) -> str:
@@ -206,11 +207,12 @@ class SQLEnv(Env):
     @property
     def database(self) -> Database:
         """The current task's database, opened when first needed."""
-        key = _database_key(self.task)
-        if self._database is None or self._opened != key:
+        task = self.task
+        if self._database is None or (self._opened_for is not task and self._opened != _database_key(task)):
             self.release()
-            self._database, self._identity = self._open(self.task)
-            self._opened = key
+            self._database, self._identity = self._open(task)
+            self._opened = _database_key(task)
+        self._opened_for = task
         return self._database
 
     def release(self) -> None:
@@ -220,7 +222,7 @@ class SQLEnv(Env):
             self._database = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_database": None, "_opened": None}
+        return self.__dict__ | {"_database": None, "_opened": None, "_opened_for": None}
 
     def _open(self, task: Task) -> tuple[Database, Hashable]:
         """Open the database of `task`; return it with what tells its content from every other's."""
