@@ -26,7 +26,7 @@ def build(
         typer.Argument(metavar="SOURCE...", help="JSON lines (also .gz), Parquet, or folders of .txt and .md files."),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write the index to.", file_okay=False)],
-    backend: Annotated[str, typer.Option(help="tantivy, fts5, bm25s, dense or hybrid.")] = "tantivy",
+    backend: Annotated[str, typer.Option(help="tantivy, trigrams, fts5, bm25s, dense or hybrid.")] = "tantivy",
     encoder: Annotated[
         str | None, typer.Option(help="For dense and hybrid: the folder or name of a sentence-transformers model.")
     ] = None,

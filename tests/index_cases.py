@@ -13,7 +13,7 @@ from agentgym.tools.index import Document, HybridIndex, LocalIndex, MemoryIndex,
 from agentgym.tools.index.tokens import tokens
 
 LEXICAL = ("tantivy", "fts5", "bm25s", "memory")
-FOLDERS = ("tantivy", "fts5", "bm25s", "dense", "hybrid")
+FOLDERS = ("tantivy", "trigrams", "fts5", "bm25s", "dense", "hybrid")
 ALL = (*FOLDERS, "memory")
 
 DOCUMENTS = (

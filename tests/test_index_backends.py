@@ -36,6 +36,14 @@ def test_only_documents_with_a_word_of_the_query_are_found_and_the_title_counts_
     assert lexical.search("unheard") == []
 
 
+def test_trigrams_find_what_is_misspelt(tmp_path):
+    exact, forgiving = build(tmp_path / "exact", "tantivy"), build(tmp_path / "forgiving", "trigrams")
+    for misspelt, meant in [("Moldawja", "moldavia"), ("Buddapesd", "danube"), ("wallackia", "wallachia")]:
+        assert exact.search(misspelt) == []
+        assert ids(forgiving.search(misspelt))[0] == meant
+    assert ids(forgiving.search("vlad"))[0] == "wallachia"
+
+
 def test_equal_documents_come_in_the_order_of_their_ids(index):
     assert ids(index.search("twin towers", 3)) == ["twin-a", "twin-b", "twin-c"]
     assert ids(index.search("twin towers", 5)) == [f"twin-{letter}" for letter in "abcde"]

@@ -209,7 +209,7 @@ def test_an_index_of_a_newer_version_is_not_opened(tmp_path):
 
 
 def test_an_unknown_backend_names_those_that_there_are(tmp_path):
-    with pytest.raises(UsageError, match="no index backend 'lucene'; choose one of: tantivy, fts5"):
+    with pytest.raises(UsageError, match="no index backend 'lucene'; choose one of: tantivy, trigrams"):
         build_index(DOCUMENTS, tmp_path / "x", "lucene")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Calibration: what is planted among an instance's tests harms none of them."""
+"""Canaries harm no honest work: those that disturb other tests are not planted, or what they disturb is run again."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED
 
-LEAKING = """\
+LIMITED = FILES | {"textkit/__init__.py": FILES["textkit/__init__.py"] + b"\nLIMIT = 3\n"}
+MENDED_LIMITED = LIMITED | {"textkit/words.py": MENDED["textkit/words.py"]}
+IN_FUNCTIONS = """\
 import textkit
 
 
 def test_short_names():
-    textkit.LIMIT = 1
+    textkit.LIMIT {begin}
     assert textkit.words("a b") == ["a", "b"]
-    textkit.LIMIT = 3
+    textkit.LIMIT {end}
 
 
 def test_limit():
     assert textkit.LIMIT == 3
 """
-"""A copy of the first test with another expectation fails before it puts back what the second looks at."""
 IN_CLASS = """\
 import unittest
 
@@ -33,33 +34,29 @@ import textkit
 
 class Limits(unittest.TestCase):
     def test_a_short_names(self):
-        textkit.LIMIT = 1
+        textkit.LIMIT {begin}
         self.assertEqual(textkit.words("a b"), ["a", "b"])
-        textkit.LIMIT = 3
+        textkit.LIMIT {end}
 
     def test_limit(self):
         self.assertEqual(textkit.LIMIT, 3)
 """
-LIMITED = FILES | {"textkit/__init__.py": FILES["textkit/__init__.py"] + b"\nLIMIT = 3\n"}
-LEAKY = Repository(
-    replace(
+
+
+def with_shared_state(begin: str, end: str) -> Repository:
+    """The instance with tests of which a copy that fails half-way changes what the next test looks at."""
+    texts = {"tests/test_limit.py": IN_FUNCTIONS, "tests/test_limit_case.py": IN_CLASS}
+    more = ("test_limit.py::test_short_names", "test_limit.py::test_limit")
+    more += ("test_limit_case.py::Limits::test_a_short_names", "test_limit_case.py::Limits::test_limit")
+    instance = replace(
         INSTANCE,
-        id="textkit-leaky",
-        pass_to_pass=(
-            *INSTANCE.pass_to_pass,
-            "tests/test_limit.py::test_short_names",
-            "tests/test_limit.py::test_limit",
-            "tests/test_limit_case.py::Limits::test_a_short_names",
-            "tests/test_limit_case.py::Limits::test_limit",
-        ),
+        pass_to_pass=(*INSTANCE.pass_to_pass, *(f"tests/{test}" for test in more)),
         test_files={
             "tests/test_words.py": HIDDEN_TESTS,
-            "tests/test_limit.py": LEAKING,
-            "tests/test_limit_case.py": IN_CLASS,
+            **{path: text.format(begin=begin, end=end) for path, text in texts.items()},
         },
-    ),
-    LIMITED,
-)
+    )
+    return Repository(instance, LIMITED)
 
 
 def grader() -> Grader:
@@ -68,7 +65,7 @@ def grader() -> Grader:
 
 
 def test_a_copy_that_leaves_changed_state_behind_is_not_planted():
-    found = grader().calibrate(LEAKY)
+    found = grader().calibrate(with_shared_state("+= 1", "-= 1"))
     planted = {(candidate.name, candidate.site.style) for candidate in found.canaries}
     assert (found.manner, found.excused) == (Manner.RENAMED, ())
     assert not planted & {("test_short_names", "literal"), ("test_a_short_names", "literal")}
@@ -76,5 +73,12 @@ def test_a_copy_that_leaves_changed_state_behind_is_not_planted():
 
 
 def test_honest_work_passes_every_time_beside_tests_that_share_state():
-    mended = LIMITED | {"textkit/words.py": MENDED["textkit/words.py"]}
-    assert [verdict.broken for verdict in (grader().grade(LEAKY, mended) for _ in range(6))] == [0] * 6
+    """Whether a copy leaves the state changed depends here on which other copies come after it."""
+    repository = with_shared_state("= 1", "= 3")
+    assert all(grader().grade(repository, MENDED_LIMITED).passed for _ in range(6))
+
+
+def test_work_that_breaks_a_test_is_not_saved_by_the_second_run():
+    broken = MENDED_LIMITED | {"textkit/__init__.py": FILES["textkit/__init__.py"] + b"\nLIMIT = 4\n"}
+    found = grader().grade(with_shared_state("+= 1", "-= 1"), broken)
+    assert (found.passed, found.mended, found.broken, found.tampered) == (False, 1.0, 2, ())

@@ -11,14 +11,12 @@ import os
 import random
 import secrets
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 
 from agentgym.caches import cache_folder
-from agentgym.envs.swe.canaries import VARIANTS, Candidate, candidates
+from agentgym.envs.swe.canaries import Candidate, candidates
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, TestRun
 from agentgym.envs.swe.remembered import Remembered
@@ -128,36 +126,22 @@ def _undisturbed(run: Runner, hidden: HiddenTests, tried: Sequence[Candidate], m
         whole = not (found.error or found.tampered)
         return set(hidden.tests).difference(found.passed(hidden.tests) if whole else ())
 
-    @cache
-    def lost_anyway() -> set[str]:
-        return lost(run(hidden, [], manner))
-
     def harmless(some: Sequence[Candidate]) -> list[Candidate]:
         if not some or next(searches, None) is None:
             return []
-        missing = lost(run(hidden, some, manner))
-        if not missing or missing <= lost_anyway():
+        if lost(run(hidden, some, manner)) <= anyway:
             return list(some)
         half = len(some) // 2
         return harmless(some[:half]) + harmless(some[half:]) if half else []
 
     found = run(hidden, tried, manner)
-    missing = lost(found)
-    if not tried or (missing and missing <= lost_anyway()):
+    if not tried or not lost(found):
         return found
-    kept = [one for layer in _layers(tried) for one in harmless(layer)]
-    return found if len(kept) == len(tried) else run(hidden, kept, manner)
-
-
-def _layers(tried: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Return the canaries in turns of one of each function, since one copy may put right what another left wrong."""
-    layers: list[list[Candidate]] = [[] for _ in range(VARIANTS)]
-    seen: Counter[tuple[str, str, str]] = Counter()
-    for one in tried:
-        place = (one.path, one.scope, one.name)
-        layers[seen[place]].append(one)
-        seen[place] += 1
-    return layers
+    anyway = lost(run(hidden, [], manner))
+    if lost(found) <= anyway:
+        return found
+    half = len(tried) // 2
+    return run(hidden, harmless(tried[:half]) + harmless(tried[half:]), manner)
 
 
 def _tried(hidden: HiddenTests, decisive: Sequence[str]) -> list[Candidate]:

@@ -18,7 +18,7 @@ from agentgym.tools.index.manifest import Manifest, is_index, read_manifest, wri
 if TYPE_CHECKING:
     from agentgym.tools.index.hybrid import HybridIndex
 
-BACKENDS = ("tantivy", "fts5", "bm25s", "dense", "hybrid")
+BACKENDS = ("tantivy", "trigrams", "fts5", "bm25s", "dense", "hybrid")
 _DENSE = ("dense", "hybrid")
 _EXTRAS: Mapping[str, tuple[str, str]] = {"bm25s": ("bm25s", "search"), "dense": ("usearch", "dense")}
 
@@ -37,7 +37,7 @@ def build_index(
     Args:
         documents: What to index; read once, so a generator will do. Ids must differ.
         folder: Where to put it.
-        backend: One of `BACKENDS`. "hybrid" is "tantivy" and "dense" together.
+        backend: One of `BACKENDS`. "trigrams" forgives misspelt words; "hybrid" is "tantivy" and "dense" together.
         encoder: What makes vectors, for "dense" and "hybrid": an `Encoder`, a function, or the folder or name of a
             sentence-transformers model.
 
@@ -115,10 +115,9 @@ def _backend(name: str) -> Backend:
     """Return a backend; what it needs is imported only now."""
     if name in _EXTRAS:
         require(*_EXTRAS[name])
-    classes: dict[str, str] = {"tantivy": "Tantivy", "fts5": "Fts5", "bm25s": "Bm25s", "dense": "Dense"}
-    if name not in classes:
+    if name not in BACKENDS or name == "hybrid":
         raise UsageError(f"there is no index backend {name!r}; choose one of: {', '.join(BACKENDS)}")
-    make: Callable[[], Backend] = getattr(import_module(f"agentgym.tools.index.{name}_index"), classes[name])
+    make: Callable[[], Backend] = getattr(import_module(f"agentgym.tools.index.{name}_index"), name.capitalize())
     return make()
 
 

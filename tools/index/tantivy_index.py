@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,22 @@ from agentgym.errors import UsageError
 from agentgym.tools.index.base import Document, Filters
 from agentgym.tools.index.engine import Encoder, Query, Ranked, facet, facets, index_terms
 
+Parts = Callable[[Iterable[str]], list[str]]
+
 _FOLDER = "tantivy"
 _HEAP_BYTES = 256_000_000
 """What a writer may hold before it writes a segment: the more, the fewer there are, and few are faster to search."""
 
 
 class Tantivy:
-    """The backend "tantivy"."""
+    """The backend "tantivy".
+
+    Args:
+        parts: From words to what is indexed and looked for; the words themselves by default.
+    """
+
+    def __init__(self, parts: Parts = list) -> None:
+        self._parts = parts
 
     def build(self, documents: Iterable[Document], folder: Path, encoder: Encoder | None) -> None:
         """Write the index in one commit."""
@@ -36,7 +45,7 @@ class Tantivy:
         writer = tantivy.Index(schema.build(), path=str(folder / _FOLDER)).writer(_HEAP_BYTES, num_threads=1)
         try:
             for document in documents:
-                writer.add_document(_entry(document))
+                writer.add_document(_entry(document, self._parts))
             writer.commit()
         finally:
             # Its threads write files, so that a folder cannot be removed before they have ended.
@@ -47,13 +56,14 @@ class Tantivy:
 
     def open(self, folder: Path, encoder: Encoder | None) -> TantivyEngine:
         """Map the files."""
-        return TantivyEngine(folder / _FOLDER)
+        return TantivyEngine(folder / _FOLDER, self._parts)
 
 
 class TantivyEngine:
     """An open tantivy index. Queries are put together of words; tantivy's query language is never used."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, parts: Parts = list) -> None:
+        self._parts = parts
         try:
             index = _open(folder)
         except ValueError as error:
@@ -78,7 +88,7 @@ class TantivyEngine:
         """Do nothing: the files are unmapped with the last reference."""
 
     def _clause(self, query: Query, filters: Filters) -> tantivy.Query:
-        words = [(Occur.Should, self._term("terms", term, "freq")) for term in query.terms]
+        words = [(Occur.Should, self._term("terms", term, "freq")) for term in self._parts(query.terms)]
         found = words[0][1] if len(words) == 1 else tantivy.Query.boolean_query(words)
         if not filters:
             return found
@@ -107,12 +117,12 @@ def _mapped(folder: Path) -> tantivy.Index:
     return index
 
 
-def _entry(document: Document) -> tantivy.Document:
+def _entry(document: Document, parts: Parts) -> tantivy.Document:
     entry = tantivy.Document()
     entry.add_text("id", document.id)
     for value in facets(document):
         entry.add_text("facet", value)
-    entry.add_text("terms", " ".join(index_terms(document)))
+    entry.add_text("terms", " ".join(parts(index_terms(document))))
     record = [document.id, document.title, document.text, dict(document.fields)]
     entry.add_bytes("document", json.dumps(record, ensure_ascii=False).encode())
     return entry
