@@ -17,6 +17,7 @@ MAX_DEPTH = 64
 """Deeper nesting is refused."""
 
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
+_UNUSABLE_OR_ESCAPED = re.compile(rf"{_UNUSABLE.pattern}|\\u")
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -44,7 +45,8 @@ def read_value(text: str, start: int = 0) -> tuple[Any, int]:
         raise
     except ValueError:
         raise JsonProblem("a number in the JSON has too many digits.") from None
-    check_value(value)
+    if _may_be_unusable(text, start, end):
+        check_value(value)
     return value, end
 
 
@@ -132,4 +134,16 @@ def _no_constant(name: str) -> Any:
     raise JsonProblem(f"{name} is not allowed in JSON; write a number or null.")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+def _finite(digits: str) -> float:
+    check_value(value := float(digits))
+    return value
+
+
+def _may_be_unusable(text: str, start: int, end: int) -> bool:
+    """Whether the JSON there might hold text or nesting that is refused: cheap to see, and mostly not so."""
+    if _UNUSABLE_OR_ESCAPED.search(text, start, end):
+        return True
+    return text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
