@@ -1,4 +1,4 @@
-"""The search environment, `agentgym train --env search`: 40 steps of a tiny policy in worlds that are new to it."""
+"""The search environment, `agentgym train --env search`: 60 steps of a tiny policy in worlds that are new to it."""
 
 from __future__ import annotations
 

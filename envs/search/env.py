@@ -63,7 +63,7 @@ class SearchEnv(Env):
     Args:
         index: What is searched: an index, its folder, or the address of a `/retrieve` server. If not given, the index
             of the task's own corpus, made when first needed and kept in the cache folder.
-        backend: What such an index is made with (`agentgym.tools.index`).
+        backend: What such an index is made with (`agentgym.tools.index`); "trigrams" forgives misspelt names.
         results: What a search shows of each hit: `"snippets"`, or `"passages"` whole, as Search-R1 does.
         k: Hits that a search shows.
         page_chars: Characters of a page that are shown at a time.

@@ -8,7 +8,7 @@ from agentgym.tools.index.tantivy_index import Tantivy
 
 
 class Trigrams(Tantivy):
-    """The backend "trigrams". Its index is a few times as large as that of whole words, and slower to search."""
+    """The backend "trigrams". To search takes it several times as long as whole words do."""
 
     def __init__(self) -> None:
         super().__init__(trigrams)
