@@ -128,6 +128,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         self._transcript: list[Message] = []
         self._actions: list[Action] = []
         self._turns: list[dict[str, float]] = []
+        self._paid = 0.0
         self._reason: Reason | None = None
         self._task: Task | None = None
         self._seed: int | None = None
