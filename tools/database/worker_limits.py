@@ -28,6 +28,7 @@ class Watchdog:
         self._changed = threading.Condition()
         self._cursor: duckdb.DuckDBPyConnection | None = None
         self._deadline = 0.0
+        self._wakes_at = 0.0
         self._parent = os.getppid()
         self._home = os.getcwd()
         threading.Thread(target=self._run, daemon=True).start()
@@ -37,7 +38,9 @@ class Watchdog:
         """Interrupt `cursor` if the block takes longer than `seconds`."""
         with self._changed:
             self._cursor, self._deadline = cursor, time.monotonic() + seconds
-            self._changed.notify()
+            # Waking it for every statement would cost most of them more than they take to plan.
+            if self._deadline < self._wakes_at:
+                self._changed.notify()
         try:
             yield
         finally:
@@ -49,15 +52,19 @@ class Watchdog:
             while True:
                 left = self._deadline - time.monotonic()
                 if self._cursor is None:
-                    self._changed.wait(_PARENT_CHECK_S)
+                    self._sleep(_PARENT_CHECK_S)
                 elif left > 0:
-                    self._changed.wait(left)
+                    self._sleep(left)
                 else:
                     self._cursor.interrupt()
-                    self._changed.wait(_INTERRUPT_AGAIN_S)
+                    self._sleep(_INTERRUPT_AGAIN_S)
                 if os.getppid() != self._parent:
                     shutil.rmtree(self._home, ignore_errors=True)
                     os._exit(0)
+
+    def _sleep(self, seconds: float) -> None:
+        self._wakes_at = time.monotonic() + seconds
+        self._changed.wait(seconds)
 
 
 @contextlib.contextmanager
