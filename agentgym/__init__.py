@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from agentgym.endings import Ending as Ending
     from agentgym.endings import Reason as Reason
     from agentgym.env import Env as Env
-    from agentgym.env import Solution as Solution
     from agentgym.errors import InfrastructureError as InfrastructureError
     from agentgym.errors import ToolError as ToolError
     from agentgym.errors import UsageError as UsageError
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from agentgym.rewards import Channel as Channel
     from agentgym.rewards import Gate as Gate
     from agentgym.rewards import Scheme as Scheme
+    from agentgym.steps import Solution as Solution
     from agentgym.task import GeneratedTasks as GeneratedTasks
     from agentgym.task import Task as Task
     from agentgym.task import TaskList as TaskList
@@ -42,7 +42,7 @@ _WHERE = {
     "Message": "messages",
     "Reason": "endings",
     "Scheme": "rewards",
-    "Solution": "env",
+    "Solution": "steps",
     "Task": "task",
     "TaskList": "task",
     "TaskSource": "task",

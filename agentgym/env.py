@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import gymnasium
 import numpy as np
@@ -27,6 +26,7 @@ from agentgym.errors import AgentGymError, InfrastructureError, ToolError, Usage
 from agentgym.messages import Message, Pictured, ToolCall, calls_of, system, text_of, user, with_pictures
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
 from agentgym.spaces import Action, ActionSpace, MessagesSpace
+from agentgym.steps import Snapshot, Solution, StepResult
 from agentgym.task import Task, TaskSource, check_split
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
 
@@ -34,28 +34,6 @@ if TYPE_CHECKING:
     from agentgym.trajectory import Trajectory
 
 _T = TypeVar("_T")
-
-Solution = Generator["ToolCall | str", list[Message], None]
-"""A reference policy: yields tool calls (or plain text), is sent the observation that followed each."""
-
-
-class StepResult(NamedTuple):
-    """Gymnasium's five values."""
-
-    observation: list[Message]
-    reward: float
-    terminated: bool
-    truncated: bool
-    info: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A state of an episode: what to do to be there again."""
-
-    task: Task
-    seed: int | None
-    actions: tuple[Action, ...]
 
 
 class Env(gymnasium.Env[list[Message], Action]):

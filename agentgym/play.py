@@ -17,11 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.endings import Reason
-from agentgym.env import Env, StepResult
+from agentgym.env import Env
 from agentgym.errors import AgentGymError, ToolError
 from agentgym.messages import assistant, text_of
 from agentgym.show import plain, print_message, rewards_text
 from agentgym.spaces import Action
+from agentgym.steps import StepResult
 from agentgym.typed import as_typed, read_action, typed_usage
 
 PROMPT = "> "

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.messages import Message, assistant
 from agentgym.spaces import Action
+from agentgym.steps import Solution
 
 
 @runtime_checkable

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agentgym.endings import Reason
-from agentgym.env import Env, StepResult
+from agentgym.env import Env
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Message
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.spaces import Action
+from agentgym.steps import StepResult
 from agentgym.task import Task
 from agentgym.trajectory import Tokens, Trajectory, Turn
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.checks.play import assistant_call
-from agentgym.env import StepResult
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.false_positives import canary_false_positives
 from agentgym.envs.swe.grading import Grader
@@ -29,6 +28,7 @@ from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.envs.swe.source import InstanceTasks, repository_of
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall
+from agentgym.steps import StepResult
 from agentgym.task import Task, iterate
 from benchmarks._report import Claim, write
 

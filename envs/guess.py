@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from agentgym.endings import Reason
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task, split_of
 from agentgym.toolset import tool
 

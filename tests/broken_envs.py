@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from agentgym.endings import Reason
-from agentgym.env import Env, Solution, StepResult
+from agentgym.env import Env
 from agentgym.errors import TaskError, ToolError
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.steps import Solution, StepResult
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 

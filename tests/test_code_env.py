@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from agentgym.endings import Reason
-from agentgym.env import StepResult
 from agentgym.envs.code import CodeEnv
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.rewards import lint
+from agentgym.steps import StepResult
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox
 

@@ -12,11 +12,12 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import SyncVectorEnv
 
 from agentgym.endings import Ending, Reason
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.errors import InfrastructureError, TaskError, ToolError, UsageError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.registry import make
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 

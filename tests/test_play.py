@@ -8,12 +8,13 @@ import pytest
 from rich.console import Console
 
 from agentgym.endings import Reason
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
 from agentgym.play import Session
 from agentgym.rewards import OUTCOME
+from agentgym.steps import Solution
 from agentgym.task import Task, TaskList
 from agentgym.toolset import tool
 from agentgym.typed import read_action

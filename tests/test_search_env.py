@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agentgym import Task, TaskList, ToolCall
-from agentgym.env import StepResult
 from agentgym.envs.search import SearchEnv
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import assistant, text_of
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.steps import StepResult
 from agentgym.tools.index import Document, MemoryIndex
 
 FOG, QUIET = "It is often foggy there. " * 40, "Nothing happens. " * 60

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from agentgym.endings import Reason
-from agentgym.env import StepResult
 from agentgym.envs.sql import SQLEnv
 from agentgym.envs.sql.env import is_query
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
 from agentgym.rewards import lint
+from agentgym.steps import StepResult
 from agentgym.task import Task, TaskList
 
 TASK = Task(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agentgym.checks.play import Episode, assistant_call, play, solution_player
-from agentgym.env import StepResult
 from agentgym.envs.swe import SWEEnv, Tier, g_ra
 from agentgym.envs.swe.false_positives import canary_false_positives
 from agentgym.envs.swe.grading import Grader
@@ -21,6 +20,7 @@ from agentgym.envs.swe.schemes import CHANNELS
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import Gate, lint
+from agentgym.steps import StepResult
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import NAMES, pytest_folder
 from agentgym.tasks.swe.sandbox_runner import SandboxRunner

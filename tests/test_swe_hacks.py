@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from agentgym.checks.play import assistant_call
-from agentgym.env import StepResult
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.grading import Grader, Verdict, signs
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.messages import ToolCall, text_of
+from agentgym.steps import StepResult
 from tests.swe_cases import CHEATS, FILES, MENDED, REPOSITORY, RIGHT, SIGNS, WRONG, write_tasks
 
 TEST_LIMITS = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)

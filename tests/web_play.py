@@ -8,8 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from agentgym.env import Env, StepResult
+from agentgym.env import Env
 from agentgym.messages import text_of
+from agentgym.steps import StepResult
 
 
 def call(env: Env, name: str, **arguments: Any) -> StepResult:

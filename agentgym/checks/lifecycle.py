@@ -9,8 +9,9 @@ import statistics
 from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
 from agentgym.checks.play import Episode, canonical, difference, must_equal, play, replayed
 from agentgym.checks.subject import Subject
-from agentgym.env import Env, StepResult
+from agentgym.env import Env
 from agentgym.replay import replay
+from agentgym.steps import StepResult
 from agentgym.trajectory import Trajectory, Turn
 
 _RESET_ADVICE = "Set all state of an episode in start(), not in __init__ or on the class."

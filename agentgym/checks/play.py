@@ -11,9 +11,10 @@ from typing import Any
 
 from agentgym.checks.catalog import CheckFailed
 from agentgym.endings import Reason
-from agentgym.env import Env, StepResult
+from agentgym.env import Env
 from agentgym.messages import Message, ToolCall, assistant
 from agentgym.spaces import Action
+from agentgym.steps import StepResult
 from agentgym.task import Task
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import Grader
@@ -23,6 +23,7 @@ from agentgym.envs.code.verdict import Verdict
 from agentgym.envs.code.workspace import Workspace
 from agentgym.errors import ToolError
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.code import CodeTasks
 from agentgym.tools.sandbox import Limits, Result, Sandbox, SandboxSpec, open_sandbox

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agentgym.env import Solution
 from agentgym.envs.code.calls import written_call
 from agentgym.messages import ToolCall
+from agentgym.steps import Solution
 from agentgym.task import Task
 from agentgym.toolset import Toolset
 

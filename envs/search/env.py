@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.envs.search.answers import abstains, contains, exact, f1, without_citations
 from agentgym.envs.search.deciding import Way, decision_f1
 from agentgym.envs.search.indexes import given_index, index_of
@@ -25,6 +25,7 @@ from agentgym.envs.search.simulating import Simulation
 from agentgym.errors import TaskError, ToolError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.search import SearchTasks
 from agentgym.tools.index import Hit, Index, Page

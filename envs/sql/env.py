@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.envs.sql.grading import answer_matches, match, partial
 from agentgym.envs.sql.linking import Names, linking
 from agentgym.envs.sql.options import at_least, query_limits, task_source
@@ -23,6 +23,7 @@ from agentgym.envs.sql.ties import match_but_for_ties
 from agentgym.errors import TaskError, ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.sql import SQLTasks, database_for
 from agentgym.tasks.sql_files import SpiderTasks

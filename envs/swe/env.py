@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.envs.swe.grading import Grader, Verdict
 from agentgym.envs.swe.options import above_zero, run_limits, task_source
 from agentgym.envs.swe.repository import Repository
@@ -26,6 +26,7 @@ from agentgym.envs.swe.verdicts import verdict_on
 from agentgym.envs.swe.workspace import Workspace
 from agentgym.errors import ToolError
 from agentgym.rewards import OUTCOME
+from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.swe.pytest_folder import require_pytest
 from agentgym.tools.patches import localisation, similarity

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentgym.env import Solution
 from agentgym.envs.swe.filtering import is_test
 from agentgym.envs.swe.repository import Repository
 from agentgym.messages import ToolCall
+from agentgym.steps import Solution
 from agentgym.tools.patches import FilePatch, parse_patch, render_patch
 
 _AROUND = 12

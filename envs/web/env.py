@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentgym.endings import Reason
-from agentgym.env import Solution
 from agentgym.envs.web.acting import ours
 from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.web.by_page import verdicts
@@ -22,6 +21,7 @@ from agentgym.envs.web.plans import act_of, act_shown, call_for
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.web import WebTasks
 from agentgym.tasks.web_files import WebFileTasks

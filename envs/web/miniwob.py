@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.endings import Reason
-from agentgym.env import Solution
 from agentgym.envs.web.acting import ours
 from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.web.miniwob_page import ASKED, NEEDS_CONTEXT, NEEDS_RELOAD, SAY, STATE, start_script
@@ -19,6 +18,7 @@ from agentgym.envs.web.miniwob_solutions import Sight, load_solutions
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.messages import Pictured
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.miniwob import MiniWoBTasks
 from agentgym.tools.sites import SiteServer

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
-from agentgym.env import Solution
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall
+from agentgym.steps import Solution
 from agentgym.tools.browser import Node, View
 
 _MODULES = ("clicking", "choosing", "forms", "mail", "reading", "social")

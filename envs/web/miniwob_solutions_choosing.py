@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from agentgym.env import Solution
 from agentgym.envs.web.miniwob_solutions import Sight, click, player
 from agentgym.messages import ToolCall
+from agentgym.steps import Solution
 
 
 @player("click-option")

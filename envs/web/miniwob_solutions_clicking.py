@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agentgym.env import Solution
 from agentgym.envs.web.miniwob_solutions import Sight, click, number, player
 from agentgym.messages import ToolCall, text_of
+from agentgym.steps import Solution
 
 
 @player("click-test")

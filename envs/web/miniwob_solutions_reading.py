@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agentgym.env import Solution
 from agentgym.envs.web.miniwob_solutions import Sight, number, player
+from agentgym.steps import Solution
 from agentgym.tools.browser import Node
 
 

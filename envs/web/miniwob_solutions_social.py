@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agentgym.env import Solution
 from agentgym.envs.web.miniwob_solutions import Sight, click, number, player
+from agentgym.steps import Solution
 from agentgym.tools.browser import Node
 
 _IN_MENU = ("Reply", "Retweet", "Like")

@@ -13,11 +13,12 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.caches import cache_folder
-from agentgym.env import Env, Solution
+from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall, text_of
 from agentgym.registry import register
+from agentgym.steps import Solution
 from agentgym.task import Task
 from agentgym.trainers import warm_start
 from agentgym.trainers.policies import make_policy
