@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,10 @@ BROKEN_ELSEWHERE: list[tuple[str, str, str, set[str]]] = [
 
 
 @pytest.fixture(autouse=True)
-def _broken_envs_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def _broken_envs_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    # What one of them leaves behind goes when the test's own folder goes.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundOpenEnv"])

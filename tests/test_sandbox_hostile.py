@@ -106,7 +106,9 @@ class NoSandbox:
 
     def exec(self, argv: Any = None, *, code: str = "", limits: Any = None) -> Result:
         argv = argv or [sys.executable, "-I", "-c", code]
-        run = subprocess.run(argv, cwd=self._folder.name, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        here = self._folder.name
+        variables = {**os.environ, "TMPDIR": here}
+        run = subprocess.run(argv, cwd=here, env=variables, capture_output=True, stdin=subprocess.DEVNULL, check=False)
         return Result(run.stdout, run.stderr, run.returncode, Ended.EXITED, 0.0)
 
     def close(self) -> None:
