@@ -56,6 +56,11 @@ class Episode:
         """Whether the last step said that the episode has ended."""
         return bool(self.results) and is_over(self.results[-1])
 
+    @property
+    def seconds(self) -> float:
+        """What the environment took for it."""
+        return self.reset_s + sum(self.step_s)
+
     def trace(self) -> list[str]:
         """Return everything that came out of the environment as canonical text: the opening, then each turn."""
         opening = {"observation": self.opening, "info": self.info}

@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 from agentgym.checks.catalog import CheckFailed
 
 if TYPE_CHECKING:
+    from agentgym.checks.play import Episode
     from agentgym.checks.probe_child import Request
 
-TIMEOUT_S = 45.0
+START_S = 45.0
+SLOWER = 20.0
+"""How much longer than alone an episode may take beside others, with all that environments share made anew."""
 
 _MARK = "AGENTGYM_PROBE"
 """Environment variable by which everything that a probe started can be recognised."""
@@ -29,9 +32,9 @@ JOBS_BY_HASH_SEED = {"1": ("leftovers", "traces"), "2": ("traces", "unpickled", 
 
 
 class Probe:
-    """A fresh interpreter with a hash seed of its own, doing some jobs."""
+    """A fresh interpreter with a hash seed of its own, doing some jobs; it is ended after `patience_s` seconds."""
 
-    def __init__(self, request: Request, hash_seed: str, jobs: Sequence[str]):
+    def __init__(self, request: Request, hash_seed: str, jobs: Sequence[str], patience_s: float):
         self._folder = tempfile.TemporaryDirectory(prefix="agentgym-probe-", ignore_cleanup_errors=True)
         root = Path(self._folder.name)
         self._results, self._errors, self._temp = root / "results", root / "errors", root / "tmp"
@@ -55,7 +58,7 @@ class Probe:
                 stderr=errors,
                 start_new_session=True,
             )
-        self._deadline = time.monotonic() + TIMEOUT_S
+        self._deadline = time.monotonic() + patience_s
         self._mark = root.name
         self.left: list[str] = []
         """What outlived the process, once it has been waited for."""
@@ -104,7 +107,8 @@ class Probes:
 
     def __init__(self, request: Request):
         self._lock = threading.Lock()
-        self._probes = [Probe(request, seed, jobs) for seed, jobs in JOBS_BY_HASH_SEED.items()]
+        self._patience_s = patience_s(request.episodes)
+        self._probes = [Probe(request, seed, jobs, self._patience_s) for seed, jobs in JOBS_BY_HASH_SEED.items()]
         self._results: list[dict[str, dict[str, Any]]] | None = None
 
     def values(self, job: str) -> list[Any]:
@@ -118,7 +122,8 @@ class Probes:
                 continue
             if job not in results:
                 raise CheckFailed(
-                    f"in a fresh process, no result came within {TIMEOUT_S:g} s; its last words: {probe.last_words}"
+                    f"in a fresh process, no result came within {self._patience_s:.0f} s; "
+                    f"its last words: {probe.last_words}"
                 )
             if (failed := results[job].get("failed")) is not None:
                 words = f"; last words: {probe.last_words}" if results[job].get("died") else ""
@@ -135,6 +140,11 @@ class Probes:
         """End the processes."""
         for probe in self._probes:
             probe.close()
+
+
+def patience_s(episodes: Sequence[Episode]) -> float:
+    """Return the seconds that a probe may take to start and to play these episodes again."""
+    return START_S + SLOWER * sum(episode.seconds for episode in episodes)
 
 
 def marked_processes(mark: str) -> list[int]:

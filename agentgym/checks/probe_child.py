@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from agentgym import registry
 from agentgym.checks.catalog import CheckFailed
 from agentgym.checks.play import Episode, canonical, must_equal, play, replayed, solution_player
 from agentgym.checks.subject import Subject
+from agentgym.env import Env
 
 ROUNDS = 3
 """Environments made and closed between two looks at what the process holds."""
@@ -68,8 +70,26 @@ def unpickled(request: Request) -> None:
 
 def vector_async(request: Request) -> None:
     """Step copies in worker processes."""
+    troubles: SimpleQueue[str] = SimpleQueue()
+    try:
+        _step_in_workers(request, partial(_made, request, troubles))
+    except (EOFError, ConnectionError):
+        if troubles.empty():
+            raise
+        raise CheckFailed(f"it cannot be made in a worker: {troubles.get()}") from None
+
+
+def _made(request: Request, troubles: SimpleQueue[str]) -> Env:
+    """Make an environment in a worker, whose own last words are cut off when the vector gives up and ends it."""
+    try:
+        return registry.make(request.target, **request.kwargs)
+    except Exception as error:
+        troubles.put(f"{type(error).__name__}: {error}")
+        raise
+
+
+def _step_in_workers(request: Request, make: Callable[[], Env]) -> None:
     subject = _subject(request)
-    make = partial(registry.make, request.target, **request.kwargs)
     vector: Any = AsyncVectorEnv([make, make], shared_memory=False)
     try:
         observations, _ = vector.reset(seed=request.seed)
