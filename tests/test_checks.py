@@ -10,10 +10,12 @@ import pytest
 from rich.console import Console
 
 from agentgym.checks import CHECKS, Status, check_names, print_report, run_checks
-from agentgym.checks.probe import JOBS_BY_HASH_SEED
+from agentgym.checks.play import Episode
+from agentgym.checks.probe import JOBS_BY_HASH_SEED, patience_s
 from agentgym.checks.probe_child import JOBS
 from agentgym.errors import UsageError
 from agentgym.registry import register
+from agentgym.task import Task
 
 FRESH_PROCESS = {"vector-async", "deterministic-across-processes", "spawns", "nothing-left"}
 """Checks that start processes; only those environments are put to them that could fail them."""
@@ -178,6 +180,12 @@ def test_the_table_shows_every_guarantee_and_what_to_do():
 def test_names_are_unique_and_every_promise_is_a_line():
     assert len(set(check_names())) == len(CHECKS)
     assert all(check.promise and "\n" not in check.promise for check in CHECKS)
+
+
+def test_a_fresh_process_gets_the_more_time_the_slower_the_environment_is():
+    task = Task("boxes/train/0", "train", "Find the box.")
+    quick, slow = (Episode(task, 0, [], {}, reset_s=each, step_s=[each, each]) for each in (0.001, 1.0))
+    assert patience_s([quick]) < 60 < patience_s([slow, slow])
 
 
 def test_every_job_of_a_fresh_process_is_done_by_one():
