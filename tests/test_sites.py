@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -197,6 +198,17 @@ def test_huge_and_foreign_bodies_are_refused_and_the_site_goes_on(episodes):
         driver.goto("/")
         assert driver.status == 200
     assert episode.digest() == before
+
+
+def test_what_is_no_http_is_refused_without_a_word_on_the_terminal(episodes, caplog):
+    episode = episodes("shop")
+    with socket.create_connection(("127.0.0.1", SiteServer.shared().port), timeout=20) as connection:
+        connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 as if over https\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+    with Driver(episode) as driver:
+        driver.goto("/")
+        assert driver.status == 200
+    assert caplog.records == []
 
 
 def test_an_episode_that_fills_its_database_gets_a_page_that_says_so(episodes):

@@ -97,6 +97,7 @@ class SiteServer:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="error",  # a page asked for over https is a mistake of the policy and no news for the terminal
             access_log=False,
             proxy_headers=False,
             server_header=False,
