@@ -16,10 +16,11 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from agentgym.errors import UsageError
+
 _DEADLINE_S = 5.0
 _DISTRIBUTION = "agentgym-suite"
 _PACKAGES = ("torch", "transformers", "trl", "vllm", "playwright")
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+).*?;.*\bextra\s*==\s*['\"]([^'\"]+)['\"]")
 
 
@@ -119,10 +120,11 @@ def _cuda_of_torch() -> str:
 
 
 def _chromium() -> str:
-    for name in _BROWSERS:
-        version = _version_of([name, "--version"])
-        if version:
-            return version
-    folder = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright"
-    builds = sorted(path.name for path in Path(folder).glob("chromium*-*"))
-    return f"playwright's {builds[-1]}" if builds else ""
+    """The browser that environments would start; empty also where the one that is asked for is not there."""
+    from agentgym.tools.browser import choose_executables
+
+    try:
+        path = choose_executables()[0]
+    except UsageError:
+        return ""
+    return "the one that Playwright installed" if path is None else _version_of([path, "--version"]) or path

@@ -113,6 +113,16 @@ def test_the_facts_name_python_and_what_is_not_here_is_empty():
     assert {"torch", "trl", "vllm", "docker", "chromium", "playwright", "CUDA"} <= found.keys()
 
 
+def test_the_browser_is_the_one_that_environments_would_start(tmp_path, monkeypatch):
+    browser = tmp_path / "browser"
+    browser.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
+    browser.chmod(0o755)
+    monkeypatch.setenv("AGENTGYM_CHROMIUM", str(browser))
+    assert {fact.name: fact.found for fact in facts()}["chromium"] == "1.2.3"
+    monkeypatch.setenv("AGENTGYM_CHROMIUM", str(tmp_path / "gone"))
+    assert {fact.name: fact.found for fact in facts()}["chromium"] == ""
+
+
 def test_the_extras_of_developers_are_no_concern():
     assert "dev" not in {each.extra for each in missing_extras()}
     assert all(each.packages and each.extra in each.command for each in missing_extras())

@@ -5,7 +5,7 @@ with refs, actions take refs or coordinates, only allowed origins exist, and tim
 """
 
 from agentgym.tools.browser.errors import BrowserGone, PageError
-from agentgym.tools.browser.launching import find_executable
+from agentgym.tools.browser.launching import choose_executables, find_executable
 from agentgym.tools.browser.observe import difference, page_of, pages_of
 from agentgym.tools.browser.options import BrowserOptions, SessionOptions
 from agentgym.tools.browser.pool import BrowserPool, default_pool
@@ -21,6 +21,7 @@ __all__ = [
     "PageError",
     "SessionOptions",
     "View",
+    "choose_executables",
     "default_pool",
     "difference",
     "find_executable",

@@ -12,7 +12,8 @@ from agentgym.tools.sandbox.protection import Held, Protection, Threat
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 
 START_TIMEOUT_S = 30.0
-PROBE_TIMEOUT_S = 5.0
+PROBE_TIMEOUT_S = 15.0
+"""Long enough that a busy machine is not taken for one that offers less."""
 
 
 class SandboxLost(InfrastructureError):

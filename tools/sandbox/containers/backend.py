@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.tools.sandbox import interpreter, trees
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.backend import PROBE_TIMEOUT_S, Launched, Probe, SandboxStartFailed
+from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
 from agentgym.tools.sandbox.containers.container import Container, Wanted
 from agentgym.tools.sandbox.containers.daemon import Daemon, told
 from agentgym.tools.sandbox.containers.hardening import Hardening
@@ -30,6 +30,7 @@ _IMAGE = "AGENTGYM_DOCKER_IMAGE"
 _SLOW = "the image has no python3 (3.9 or newer): every call is a docker exec, and there are no sessions"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CLOSE_S = 60.0
+_ANSWER_S = 5.0
 
 
 class DockerBackend:
@@ -196,7 +197,7 @@ class DockerBackend:
 
 def _asked(host: str | None) -> tuple[str, str]:
     """Return the version of the daemon and the system its containers run on."""
-    daemon = Daemon(host, call_s=PROBE_TIMEOUT_S)
+    daemon = Daemon(host, call_s=_ANSWER_S)
     try:
         with told("the Docker daemon does not answer"):
             return daemon.api.version()["Version"], daemon.api.info().get("OSType", "")
