@@ -129,4 +129,5 @@ def _entry(document: Document, parts: Parts) -> tantivy.Document:
 
 
 def _document(entry: tantivy.Document) -> Document:
-    return Document(*json.loads(entry["document"][0]))
+    # Decoded here, as json would first look which encoding it is: ten times a query.
+    return Document(*json.loads(entry["document"][0].decode()))
