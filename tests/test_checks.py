@@ -16,6 +16,7 @@ from agentgym.checks.probe_child import JOBS
 from agentgym.errors import UsageError
 from agentgym.registry import register
 from agentgym.task import Task
+from tests.sound_envs import SoundEnv
 
 FRESH_PROCESS = {"vector-async", "deterministic-across-processes", "spawns", "nothing-left"}
 """Checks that start processes; only those environments are put to them that could fail them."""
@@ -88,21 +89,21 @@ BROKEN_ELSEWHERE: list[tuple[str, str, str, set[str]]] = [
 
 
 @pytest.fixture(autouse=True)
-def _broken_envs_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+def _environments_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
     # What one of them leaves behind goes when the test's own folder goes.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 @pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundOpenEnv"])
 def test_a_sound_environment_passes_all_checks(env: str):
-    report = run_checks(f"broken_envs:{env}")
+    report = run_checks(f"tests.sound_envs:{env}")
     assert [row for row in report.rows if row.status is not Status.PASS] == []
     assert [row.name for row in report.rows] == list(check_names())
 
 
 def test_an_environment_without_tools_skips_what_is_about_tools():
-    report = run_checks("broken_envs:SoundTalkEnv")
+    report = run_checks("tests.sound_envs:SoundTalkEnv")
     assert report.passed
     skipped = {row.name for row in report.rows if row.status is Status.SKIP}
     assert skipped == {"tool-schemas", "tool-mistakes", "hostile-arguments"}
@@ -110,7 +111,7 @@ def test_an_environment_without_tools_skips_what_is_about_tools():
 
 @pytest.mark.parametrize(("env", "check", "phrase", "also"), BROKEN, ids=[case[0] for case in BROKEN])
 def test_a_broken_environment_fails_where_it_is_broken(env: str, check: str, phrase: str, also: set[str]):
-    report = run_checks(f"broken_envs:{env}", only=IN_PROCESS)
+    report = run_checks(f"tests.broken_envs:{env}", only=IN_PROCESS)
     assert phrase in report.row(check).message
     assert check in {row.name for row in report.problems} <= also | {check}
     assert not report.passed
@@ -118,25 +119,23 @@ def test_a_broken_environment_fails_where_it_is_broken(env: str, check: str, phr
 
 @pytest.mark.parametrize(("env", "check", "phrase", "also"), BROKEN_ELSEWHERE, ids=[c[0] for c in BROKEN_ELSEWHERE])
 def test_what_only_a_fresh_process_shows_is_found(env: str, check: str, phrase: str, also: set[str]):
-    report = run_checks(f"broken_envs:{env}", only=sorted(FRESH_PROCESS))
+    report = run_checks(f"tests.broken_envs:{env}", only=sorted(FRESH_PROCESS))
     assert phrase in report.row(check).message
     assert check in {row.name for row in report.problems} <= also | {check}
 
 
 def test_an_environment_that_hangs_is_an_error_and_the_next_check_runs():
-    report = run_checks("broken_envs:HangsOnText", only=["hostile-text", "hostile-messages"], timeout_s=3.0)
+    report = run_checks("tests.broken_envs:HangsOnText", only=["hostile-text", "hostile-messages"], timeout_s=3.0)
     assert report.row("hostile-text").status is Status.ERROR
     assert "did not come back within" in report.row("hostile-text").message
     assert report.row("hostile-messages").status is Status.PASS
 
 
 def test_a_check_that_needs_another_one_is_no_pass_when_run_alone():
-    assert not run_checks("broken_envs:CannotBeMade", only=["pickles"]).passed
+    assert not run_checks("tests.broken_envs:CannotBeMade", only=["pickles"]).passed
 
 
 def test_an_environment_registered_at_run_time_can_be_checked_in_fresh_processes():
-    from broken_envs import SoundEnv  # type: ignore[import-not-found]
-
     register("strangers/boxes-v3", SoundEnv, max_turns=4)
     report = run_checks("strangers/boxes-v3", {"split": "test"}, only=["vector-async", "spawns", "max-turns"])
     assert report.passed
@@ -169,7 +168,7 @@ def test_results_come_one_by_one():
 def test_the_table_shows_every_guarantee_and_what_to_do():
     out = io.StringIO()
     print_report(
-        run_checks("broken_envs:WrongSolution", only=["makes", "solution-solves"]), Console(file=out, width=200)
+        run_checks("tests.broken_envs:WrongSolution", only=["makes", "solution-solves"]), Console(file=out, width=200)
     )
     text = out.getvalue()
     assert "solution-solves" in text
