@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 START_S = 45.0
 SLOWER = 20.0
 """How much longer than alone an episode may take beside others, with all that environments share made anew."""
+ENDING_S = 8.0
+"""How long what is on its way out is waited for."""
 
 _MARK = "AGENTGYM_PROBE"
 """Environment variable by which everything that a probe started can be recognised."""
@@ -90,11 +93,12 @@ class Probe:
 
     def _end_survivors(self) -> list[str]:
         """Name the processes and files that outlived the probe, and end the processes."""
-        patience = time.monotonic() + 2.0
+        patience = time.monotonic() + ENDING_S
         while (alive := marked_processes(self._mark)) and time.monotonic() < patience:
             time.sleep(0.05)
         for pid in alive:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         left = [f"process {pid} still runs" for pid in alive]
         files = sorted(path.name for path in self._temp.iterdir())
         if files:

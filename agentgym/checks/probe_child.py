@@ -28,6 +28,7 @@ from gymnasium.vector import AsyncVectorEnv
 from agentgym import registry
 from agentgym.checks.catalog import CheckFailed
 from agentgym.checks.play import Episode, canonical, must_equal, play, replayed, solution_player
+from agentgym.checks.probe import ENDING_S
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
 
@@ -111,7 +112,7 @@ def leftovers(request: Request) -> None:
     before = _held()
     for _ in range(ROUNDS):
         _use(subject, request)
-    patience = time.monotonic() + 2.0
+    patience = time.monotonic() + ENDING_S
     while (grown := _grown(before, _held())) and time.monotonic() < patience:
         time.sleep(0.05)
     if grown:
