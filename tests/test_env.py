@@ -1,8 +1,7 @@
-"""The environment contract: endings, mistakes, failures, limits, and one implementation for sync and async."""
+"""The environment contract: endings, mistakes, failures, limits."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -17,81 +16,9 @@ from agentgym.errors import InfrastructureError, TaskError, ToolError, UsageErro
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.registry import make
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.steps import Solution
-from agentgym.task import GeneratedTasks, Task
+from agentgym.task import GeneratedTasks
 from agentgym.toolset import tool
-
-
-def _task(split: str, index: int) -> Task:
-    return Task(f"counter/{split}/{index}", split, f"Count to {index % 5 + 1}.", gold={"goal": index % 5 + 1})
-
-
-class Counter(Env):
-    """Count up to a number, then say so."""
-
-    channels = {
-        OUTCOME: Channel("1 if the count was right"),
-        "format": Channel("1 if the action could be read", per_turn=True),
-        "final": Channel("the count at the end, as a share of the goal"),
-    }
-    scheme = Scheme(weights={OUTCOME: 1.0})
-    max_turns = 8
-    released = 0
-
-    @classmethod
-    def default_tasks(cls) -> GeneratedTasks:
-        return GeneratedTasks("counter", _task, {"train": None, "test": 3})
-
-    def start(self, task: Task) -> None:
-        self.count = 0
-
-    @tool
-    def add(self, number: int) -> str:
-        """Add to the count.
-
-        Args:
-            number: How much.
-        """
-        if number < 0:
-            raise ToolError("Only upwards.")
-        if number == 13:
-            raise ZeroDivisionError("broken inside")
-        if number == 14:
-            raise InfrastructureError("the server is gone")
-        self.count += number
-        return f"count {self.count}"
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        self.reward(OUTCOME, float(self.count == self.task.gold["goal"]))
-        self.finish(Reason.ANSWERED)
-        return "noted"
-
-    def grade(self) -> dict[str, float]:
-        return {"final": min(1.0, self.count / self.task.gold["goal"])}
-
-    def solution(self, task: Task) -> Solution:
-        yield ToolCall("add", {"number": task.gold["goal"]})
-        yield ToolCall("done")
-
-    def release(self) -> None:
-        self.released += 1
-
-
-class AsyncCounter(Counter):
-    """The same, with a tool that waits."""
-
-    @tool
-    async def add(self, number: int) -> str:
-        """Add to the count.
-
-        Args:
-            number: How much.
-        """
-        await asyncio.sleep(0)
-        self.count += number
-        return f"count {self.count}"
+from tests.counter_env import Counter, call, counter_task, started
 
 
 class Parrot(Env):
@@ -99,22 +26,12 @@ class Parrot(Env):
 
     @classmethod
     def default_tasks(cls) -> GeneratedTasks:
-        return GeneratedTasks("counter", _task, {"train": None})
+        return GeneratedTasks("counter", counter_task, {"train": None})
 
     def respond(self, text: str) -> str:
         self.reward(OUTCOME, 1.0)
         self.finish(Reason.SOLVED)
         return f"{text}!"
-
-
-def call(name: str, **arguments: Any) -> Any:
-    return assistant("", [ToolCall(name, arguments)])
-
-
-def started(kind: type[Env] = Counter, **kwargs: Any) -> Any:
-    env = kind(**kwargs)
-    env.reset(seed=1, options={"split": "test", "index": 2})
-    return env
 
 
 # Endings.
@@ -338,7 +255,7 @@ def test_options_choose_the_task():
     env = Counter()
     assert env.reset(options={"split": "test", "index": 2})[1]["task"] == "counter/test/2"
     assert env.reset(options={"task": "counter/train/7"})[1]["task"] == "counter/train/7"
-    assert env.reset(options={"task": _task("test", 1)})[1]["split"] == "test"
+    assert env.reset(options={"task": counter_task("test", 1)})[1]["split"] == "test"
 
 
 def test_an_environment_needs_an_outcome_channel():
@@ -353,7 +270,7 @@ def test_an_environment_without_tasks_or_solution_says_so():
     with pytest.raises(UsageError, match="Bare has no tasks of its own; pass tasks="):
         Bare()
     with pytest.raises(UsageError, match=r"Bare has no solution\(\)"):
-        next(iter(Bare(tasks=Counter.default_tasks()).solution(_task("train", 1))))
+        next(iter(Bare(tasks=Counter.default_tasks()).solution(counter_task("train", 1))))
 
 
 # What it shows.
@@ -417,71 +334,6 @@ def test_closing_releases_and_may_be_repeated():
     env.close()
     env.close()
     assert env.released == 2
-
-
-# Sync and async.
-
-
-def test_an_asynchronous_tool_works_in_a_synchronous_loop_and_inside_a_running_one():
-    async def inside() -> str:
-        return text_of(started(AsyncCounter).step(call("add", number=2)).observation[0])
-
-    assert started(AsyncCounter).step(call("add", number=2)).observation[0]["content"] == "count 2"
-    assert asyncio.run(inside()) == "count 2"
-
-
-@pytest.mark.parametrize("kind", [Counter, AsyncCounter])
-def test_the_async_methods_do_what_the_others_do(kind: type[Env]):
-    async def play() -> list[Any]:
-        env = kind()
-        opening, _ = await env.areset(seed=1, options={"split": "test", "index": 2})
-        return [opening, await env.astep(call("add", number=3)), await env.ainterrupt(Reason.CONTEXT)]
-
-    env = kind()
-    opening, _ = env.reset(seed=1, options={"split": "test", "index": 2})
-    expected = [opening, env.step(call("add", number=3)), env.interrupt(Reason.CONTEXT)]
-    assert asyncio.run(play()) == expected
-
-
-def test_a_blocking_tool_does_not_block_the_event_loop():
-    class Slow(Counter):
-        """Waits until the loop has moved."""
-
-        @tool
-        def add(self, number: int) -> str:
-            """Add.
-
-            Args:
-                number: How much.
-            """
-            for _ in range(500):
-                if moved:
-                    return "the loop moved"
-                time.sleep(0.01)
-            return "the loop stood still"
-
-    moved: list[bool] = []
-
-    async def play() -> str:
-        env = Slow()
-        await env.areset(seed=1)
-        step = asyncio.create_task(env.astep(call("add", number=1)))
-        await asyncio.sleep(0.05)
-        moved.append(True)
-        return text_of((await step).observation[0])
-
-    assert asyncio.run(play()) == "the loop moved"
-
-
-@pytest.mark.parametrize("number", [13, 14])
-def test_what_breaks_on_the_event_loop_comes_out_the_same(number: int):
-    async def play() -> None:
-        env = Counter()
-        await env.areset(seed=1)
-        await env.astep(call("add", number=number))
-
-    with pytest.raises(InfrastructureError):
-        asyncio.run(play())
 
 
 # Gymnasium.

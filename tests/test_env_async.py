@@ -1,0 +1,78 @@
+"""An environment is written once and serves both: loops that wait for it, and event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.errors import InfrastructureError
+from agentgym.messages import text_of
+from agentgym.toolset import tool
+from tests.counter_env import AsyncCounter, Counter, call, started
+
+
+def test_an_asynchronous_tool_works_in_a_synchronous_loop_and_inside_a_running_one():
+    async def inside() -> str:
+        return text_of(started(AsyncCounter).step(call("add", number=2)).observation[0])
+
+    assert started(AsyncCounter).step(call("add", number=2)).observation[0]["content"] == "count 2"
+    assert asyncio.run(inside()) == "count 2"
+
+
+@pytest.mark.parametrize("kind", [Counter, AsyncCounter])
+def test_the_async_methods_do_what_the_others_do(kind: type[Env]):
+    async def play() -> list[Any]:
+        env = kind()
+        opening, _ = await env.areset(seed=1, options={"split": "test", "index": 2})
+        return [opening, await env.astep(call("add", number=3)), await env.ainterrupt(Reason.CONTEXT)]
+
+    env = kind()
+    opening, _ = env.reset(seed=1, options={"split": "test", "index": 2})
+    expected = [opening, env.step(call("add", number=3)), env.interrupt(Reason.CONTEXT)]
+    assert asyncio.run(play()) == expected
+
+
+def test_a_blocking_tool_does_not_block_the_event_loop():
+    class Slow(Counter):
+        """Waits until the loop has moved."""
+
+        @tool
+        def add(self, number: int) -> str:
+            """Add.
+
+            Args:
+                number: How much.
+            """
+            for _ in range(500):
+                if moved:
+                    return "the loop moved"
+                time.sleep(0.01)
+            return "the loop stood still"
+
+    moved: list[bool] = []
+
+    async def play() -> str:
+        env = Slow()
+        await env.areset(seed=1)
+        step = asyncio.create_task(env.astep(call("add", number=1)))
+        await asyncio.sleep(0.05)
+        moved.append(True)
+        return text_of((await step).observation[0])
+
+    assert asyncio.run(play()) == "the loop moved"
+
+
+@pytest.mark.parametrize("number", [13, 14])
+def test_what_breaks_on_the_event_loop_comes_out_the_same(number: int):
+    async def play() -> None:
+        env = Counter()
+        await env.areset(seed=1)
+        await env.astep(call("add", number=number))
+
+    with pytest.raises(InfrastructureError):
+        asyncio.run(play())
