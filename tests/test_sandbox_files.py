@@ -132,6 +132,12 @@ def test_a_workspace_locked_by_a_run_is_opened_again(sandbox: Sandbox) -> None:
     assert sandbox.exec(["bash", "-c", "echo 1 > f; cat f"]).out == "1\n"
 
 
+def test_a_run_may_lock_all_its_folders_and_go_on(sandbox: Sandbox) -> None:
+    # Long enough that the watch looks at them meanwhile, where there is one.
+    assert sandbox.exec(["bash", "-c", 'chmod 0 . "$TMPDIR"; sleep 0.5; echo on']).out == "on\n"
+    assert sandbox.exec(["bash", "-c", "sleep 0.5; echo again"]).out == "again\n"
+
+
 def test_deep_and_forbidden_folders_are_removed(sandbox: Sandbox) -> None:
     code = (
         "import os\n"

@@ -81,6 +81,29 @@ if total > 60:
         expects=_QUOTA,
     ),
     Attack(
+        6,
+        "disk_full_in_a_locked_workspace",
+        """
+import time
+total = 0
+files = [open(f"file{number}", "wb", buffering=0) for number in range(16)]
+os.chmod(".", 0)
+os.chmod(os.environ.get("TMPDIR", "."), 0)
+try:
+    for file in files:
+        total += file.write(bytes(6 << 20)) >> 20
+        time.sleep(0.05)
+    time.sleep(0.5)
+except OSError as error:
+    print("refused", error)
+if total > 60:
+    breach("wrote", total, "MB")
+""",
+        (Threat.DISK,),
+        stays_inside=True,
+        expects=_QUOTA,
+    ),
+    Attack(
         (6, 9),
         "disk_full_in_the_depth",
         """

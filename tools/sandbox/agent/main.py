@@ -59,6 +59,7 @@ class Agent:
         except BadArchive as error:
             return {"error": "invalid", "message": str(error)[:_MAX_MESSAGE]}, []
         except Exception as error:
+            self._place.processes.end_others(self._sessions.leaders)
             return {"error": "internal", "message": f"{type(error).__name__}: {error}"[:_MAX_MESSAGE]}, []
 
     def do_exec(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:

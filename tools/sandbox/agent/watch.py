@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentgym.tools.sandbox.agent import processes
-from agentgym.tools.sandbox.agent.beneath import FileError, enter, leave
+from agentgym.tools.sandbox.agent.beneath import FileError, enter, enter_open, leave
 
 PERIOD_S = 0.1
 _SHARE = 20
@@ -24,7 +24,8 @@ class Watch:
     Args:
         totals: The sandbox's limits.
         members: Gives the process ids of the sandbox, the agent's not among them.
-        folders: Folders whose size is to be watched; none where a quota holds.
+        folders: Folders whose size is to be watched; none where a quota holds. They are held open from now on, as runs
+            can lock them, move them or put others in their place.
         count_processes: Whether to watch the number of processes and threads.
     """
 
@@ -37,7 +38,7 @@ class Watch:
     ):
         self._totals = totals
         self._members = members
-        self._folders = tuple(folders)
+        self._folders = tuple(os.open(folder, _FOLDER) for folder in folders)
         self._count = count_processes
         self._next = time.monotonic() + PERIOD_S
 
@@ -82,14 +83,14 @@ class Watch:
         return "files" if files > most_files else ""
 
 
-def usage(folder: str, most: int) -> tuple[int, int]:
-    """Return the bytes on disk and the number of files and folders below a folder; stops beyond `most` files.
+def usage(folder: int, most: int) -> tuple[int, int]:
+    """Return the bytes on disk and the number of files and folders below an open folder; stops beyond `most` files.
 
     Goes down by descriptors, as a path may be too long to be named, and into folders that nobody may enter, as their
     owner can let himself in. One that cannot be entered at all counts as more files than allowed.
     """
     size = number = 0
-    stack = [_listed(os.open(folder, _FOLDER), None)]
+    stack = [_listed(*enter_open(folder))]
     try:
         while stack and number <= most:
             fd, names, mode = stack[-1]
@@ -100,8 +101,10 @@ def usage(folder: str, most: int) -> tuple[int, int]:
             name = names.pop()
             try:
                 state = os.lstat(name, dir_fd=fd)
-            except OSError:
+            except FileNotFoundError:
                 continue  # gone meanwhile
+            except OSError:
+                return size, most + 1
             number += 1
             size += state.st_blocks * 512
             if stat.S_ISDIR(state.st_mode):
