@@ -24,7 +24,7 @@ from agentgym.tools.index import Document, LocalIndex, build_index, open_index
 from benchmarks._passages import best_by_bm25, passages, queries
 from benchmarks._report import Claim, write
 
-ENGINES = {"tantivy": "tantivy", "trigrams": "trigrams", "fts5": "fts5", "bm25s numba": "bm25s", "bm25s numpy": "bm25s"}
+ENGINES = {"tantivy": "tantivy", "fts5": "fts5", "bm25s numba": "bm25s", "bm25s numpy": "bm25s"}
 """Engines and the backends whose folders they read."""
 K = 10
 WARM_UP = 20
