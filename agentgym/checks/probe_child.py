@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -71,21 +70,24 @@ def unpickled(request: Request) -> None:
 
 def vector_async(request: Request) -> None:
     """Step copies in worker processes."""
-    troubles: SimpleQueue[str] = SimpleQueue()
-    try:
-        _step_in_workers(request, partial(_made, request, troubles))
-    except (EOFError, ConnectionError):
-        if troubles.empty():
-            raise
-        raise CheckFailed(f"it cannot be made in a worker: {troubles.get()}") from None
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told"
+        try:
+            _step_in_workers(request, partial(_made, request, told))
+        except (EOFError, ConnectionError):
+            if not told.exists():
+                raise
+            raise CheckFailed(f"it cannot be made in a worker: {told.read_text(encoding='utf-8')}") from None
 
 
-def _made(request: Request, troubles: SimpleQueue[str]) -> Env:
+def _made(request: Request, told: Path) -> Env:
     """Make an environment in a worker, whose own last words are cut off when the vector gives up and ends it."""
     try:
         return registry.make(request.target, **request.kwargs)
     except Exception as error:
-        troubles.put(f"{type(error).__name__}: {error}")
+        words = told.with_name(str(os.getpid()))
+        words.write_text(f"{type(error).__name__}: {error}", encoding="utf-8", errors="replace")
+        words.rename(told)
         raise
 
 
