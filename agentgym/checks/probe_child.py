@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import multiprocessing
 import os
 import pickle
 import sys
@@ -75,6 +76,9 @@ def vector_async(request: Request) -> None:
         try:
             _step_in_workers(request, partial(_made, request, told))
         except (EOFError, ConnectionError):
+            for worker in multiprocessing.active_children():  # none may write into the folder that goes now
+                worker.kill()
+                worker.join()
             if not told.exists():
                 raise
             raise CheckFailed(f"it cannot be made in a worker: {told.read_text(encoding='utf-8')}") from None
