@@ -26,7 +26,7 @@ from agentgym.errors import AgentGymError, InfrastructureError, ToolError, Usage
 from agentgym.messages import Message, Pictured, ToolCall, calls_of, system, text_of, user, with_pictures
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
 from agentgym.spaces import Action, ActionSpace, MessagesSpace
-from agentgym.steps import Snapshot, Solution, StepResult
+from agentgym.steps import Snapshot, Solution, StepResult, reset_options
 from agentgym.task import Task, TaskSource, check_split
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
 
@@ -110,6 +110,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         self._reason: Reason | None = None
         self._task: Task | None = None
         self._seed: int | None = None
+        self._training_step: int | None = None
         self._generator: np.random.Generator | None = None
         self._instructed: tuple[Dialect | None, str] = (None, "")
 
@@ -164,6 +165,11 @@ class Env(gymnasium.Env[list[Message], Action]):
             raise ResetNeeded("call reset() first")
         return self._task
 
+    @property
+    def training_step(self) -> int | None:
+        """The trainer's step that the current episode is played in, from 0; `None` outside of training."""
+        return self._training_step
+
     def reward(self, channel: str, value: float) -> None:
         """Set the value of a channel for the current turn."""
         if channel not in self._zeros:
@@ -184,6 +190,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         Args:
             seed: Seeds this instance's own generator, which chooses the task and everything random in the episode.
             options: `task` (a `Task` or its id), or `split` and `index`; otherwise the seed chooses from `split`.
+                `training_step`, a whole number from 0, is for trainers alone: environments with a curriculum read it.
 
         Returns:
             The opening messages, and info (`task`, `split`, `difficulty`, `tools`).
@@ -230,11 +237,11 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     def snapshot(self) -> Snapshot:
         """Return the current state. The default keeps the actions, which `restore` plays again."""
-        return Snapshot(self.task, self._seed, tuple(self._actions))
+        return Snapshot(self.task, self._seed, tuple(self._actions), self._training_step)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a state of `snapshot`, by playing its actions again."""
-        self.reset(seed=snapshot.seed, options={"task": snapshot.task})
+        self.reset(seed=snapshot.seed, options=reset_options(snapshot.task, snapshot.training_step))
         for action in snapshot.actions:
             self.step(action)
 
@@ -287,6 +294,7 @@ class Env(gymnasium.Env[list[Message], Action]):
             self._reseed(seed)
         self._seed = seed
         self._reason = None
+        self._training_step = _step_in(options)
         self._task = task = self._choose(seed, options)
         self._channels = self._zeros.copy()
         self._turns, self._actions, self._transcript = [], [], []
@@ -323,8 +331,8 @@ class Env(gymnasium.Env[list[Message], Action]):
         """Return the task that the options name, or one that the seed or this instance's generator draws."""
         split, index = self.split, None
         if options:
-            if unknown := set(options) - {"task", "split", "index"}:
-                raise UsageError(f"unknown reset options {sorted(unknown)}; known: index, split, task")
+            if unknown := set(options) - {"task", "split", "index", "training_step"}:
+                raise UsageError(f"unknown reset options {sorted(unknown)}; known: index, split, task, training_step")
             if (wanted := options.get("task")) is not None:
                 return wanted if isinstance(wanted, Task) else self.tasks.find(str(wanted))
             split, index = check_split(self.tasks, options.get("split", split)), options.get("index")
@@ -481,6 +489,14 @@ class Env(gymnasium.Env[list[Message], Action]):
 def _apart(result: Any) -> tuple[Any, tuple[bytes, ...]]:
     """Return what a tool returned and the pictures that came with it."""
     return (result.text, result.pictures) if isinstance(result, Pictured) else (result, ())
+
+
+def _step_in(options: Mapping[str, Any] | None) -> int | None:
+    """Return the training step that reset options name."""
+    step = options.get("training_step") if options else None
+    if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
+        raise UsageError(f"training_step is a whole number from 0 upwards, not {step!r}")
+    return step
 
 
 def _scramble(seed: int) -> int:

@@ -22,7 +22,7 @@ from agentgym.errors import AgentGymError, ToolError
 from agentgym.messages import assistant, text_of
 from agentgym.show import plain, print_message, rewards_text
 from agentgym.spaces import Action
-from agentgym.steps import StepResult
+from agentgym.steps import StepResult, reset_options
 from agentgym.typed import as_typed, read_action, typed_usage
 
 PROMPT = "> "
@@ -176,7 +176,7 @@ class Session:
         """Play the reference solution in an environment of its own."""
         env = self._make()
         try:
-            env.reset(seed=self._seed, options={"task": self._env.task})
+            env.reset(seed=self._seed, options=reset_options(self._env.task, self._env.training_step))
             script = env.solution(env.task)
             move = next(script, None)
             while move is not None and env.reason is None:

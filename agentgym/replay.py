@@ -7,6 +7,7 @@ from typing import Any
 
 from agentgym.env import Env
 from agentgym.registry import make
+from agentgym.steps import reset_options
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory
 
@@ -44,7 +45,8 @@ def replay(trajectory: Trajectory, env: Env | None = None, task: Task | None = N
 
 
 def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference | None:
-    opening, _ = env.reset(seed=trajectory.seed, options={"task": task or trajectory.task_id})
+    options = reset_options(task or trajectory.task_id, trajectory.training_step)
+    opening, _ = env.reset(seed=trajectory.seed, options=options)
     if env.task.hash != trajectory.task_hash:
         return Difference(0, "task", trajectory.task_hash, env.task.hash)
     if opening != trajectory.opening:

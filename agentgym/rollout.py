@@ -19,7 +19,7 @@ from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Message
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.spaces import Action
-from agentgym.steps import StepResult
+from agentgym.steps import StepResult, reset_options
 from agentgym.task import Task
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
@@ -51,6 +51,8 @@ class Job:
     task: Task
     seed: int
     attempt: int = 0
+    training_step: int | None = None
+    """The trainer's step, for environments with a curriculum; `None` outside of training."""
 
     @property
     def id(self) -> str:
@@ -212,13 +214,15 @@ class _Episode:
             policy=policy.name,
             opening=[],
             attempt=job.attempt,
+            training_step=job.training_step,
         )
 
     async def run(self, env: Env) -> Trajectory:
         """Play the episode to its end in `env`."""
         self._env = env
         job, trajectory = self._job, self._trajectory
-        observation, info = await self._within(env.areset(seed=job.seed, options={"task": job.task}))
+        options = reset_options(job.task, job.training_step)
+        observation, info = await self._within(env.areset(seed=job.seed, options=options))
         trajectory.opening = observation
         if isinstance(self._policy, TokenPolicy):
             await self._play_tokens(self._policy, observation, info["tools"])

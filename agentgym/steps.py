@@ -31,3 +31,9 @@ class Snapshot:
     task: Task
     seed: int | None
     actions: tuple[Action, ...]
+    training_step: int | None = None
+
+
+def reset_options(task: Task | str, training_step: int | None = None) -> dict[str, Any]:
+    """Return the options of `Env.reset` that start an episode of `task` (a task or its id) at a training step."""
+    return {"task": task} if training_step is None else {"task": task, "training_step": training_step}

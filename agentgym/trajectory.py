@@ -95,6 +95,8 @@ class Trajectory:
     tags: tuple[str, ...] = ()
     attempt: int = 0
     """Which of several trajectories of the same task this is, from 0."""
+    training_step: int | None = None
+    """The trainer's step that it was sampled in; `None` outside of training."""
     turns: list[Turn] = field(default_factory=list)
     reason: Reason | None = None
     """Why the episode ended; `None` while it goes on."""

@@ -235,7 +235,10 @@ def test_arguments_that_cannot_be_are_refused(kwargs: dict[str, Any], error: typ
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"tsk": 1}, UsageError, r"unknown reset options \['tsk'\]; known: index, split, task"),
+        ({"tsk": 1}, UsageError, r"unknown reset options \['tsk'\]; known: index, split, task, training_step"),
+        ({"training_step": -1}, UsageError, "training_step is a whole number from 0 upwards, not -1"),
+        ({"training_step": 1.5}, UsageError, "not 1.5"),
+        ({"training_step": True}, UsageError, "not True"),
         ({"split": "dev"}, TaskError, "unknown split 'dev'"),
         ({"task": "counter/test/99"}, TaskError, "has no task 99"),
     ],
@@ -345,6 +348,25 @@ def test_gymnasiums_wrappers_see_an_ordinary_environment():
     env.step(call("add", number=1))
     _, reward, terminated, truncated, info = env.step(call("add", number=1))
     assert (reward, terminated, truncated, info["episode"]["l"]) == (0.0, False, True, 2)
+
+
+def test_the_training_step_reaches_environments_through_wrappers_and_vectors_for_one_episode():
+    env: Any = gymnasium.wrappers.TimeLimit(Counter(), max_episode_steps=2)
+    env.reset(seed=1, options={"training_step": 3})
+    assert env.unwrapped.training_step == 3
+    assert env.reset(seed=1) == env.reset(seed=1, options={"training_step": 4})
+    env.reset(seed=1)
+    assert env.unwrapped.training_step is None
+    vector: Any = SyncVectorEnv([Counter, Counter])
+    vector.reset(seed=3, options={"training_step": 5})
+    assert [each.training_step for each in vector.envs] == [5, 5]
+
+
+def test_a_snapshot_keeps_the_training_step():
+    env, other = Counter(), Counter()
+    env.reset(seed=1, options={"training_step": 3})
+    other.restore(env.snapshot())
+    assert other.training_step == 3
 
 
 def test_a_vector_of_environments_resets_what_has_ended():

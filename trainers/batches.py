@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from datasets import Dataset
@@ -73,6 +74,7 @@ class BatchRollouts:
         refill_rounds: How often groups without any difference in reward are replaced by groups of fresh tasks
             (dynamic sampling, DAPO, arXiv 2503.14476).
         seed: Seeds the choice of fresh tasks.
+        updates_per_step: Weight updates that a training step makes, to count steps by.
     """
 
     def __init__(
@@ -85,10 +87,11 @@ class BatchRollouts:
         *,
         refill_rounds: int = 0,
         seed: int = 0,
+        updates_per_step: int = 1,
     ):
         self._policy, self._factory, self._source = policy, factory, source
         self._credit, self._limits = credit, limits
-        self._refill_rounds, self._seed = refill_rounds, seed
+        self._refill_rounds, self._seed, self._updates_per_step = refill_rounds, seed, updates_per_step
         self._pool = EnvPool(factory)
         self.first_round: list[Trajectory] = []
         """The trajectories of the last step as sampled, before any group was replaced: what metrics are made of."""
@@ -101,15 +104,17 @@ class BatchRollouts:
         Args:
             rows: The rows of this process.
             version: Number of weight updates so far.
-            training: Whether groups that teach nothing may be replaced.
+            training: Whether these are episodes to learn from: groups that teach nothing may be replaced, and
+                environments are given the training step.
             first: Number of the first row in the batch of all processes: no two trajectories are drawn alike.
 
         Raises:
             InfrastructureError: Every single trajectory failed; training on would only look as if it worked.
         """
         self._policy.updated(version)
+        step = version // self._updates_per_step if training else None
         jobs = [
-            Job(self._source.get("train", row["index"]), row["env_seed"], attempt)
+            Job(self._source.get("train", row["index"]), row["env_seed"], attempt, step)
             for attempt, row in enumerate(rows, start=first)
         ]
         trajectories = self._run(jobs)
@@ -136,7 +141,7 @@ class BatchRollouts:
             for rows in flat:
                 task, seed = self._fresh_task(draw), draw.getrandbits(31)
                 for row in rows:
-                    jobs[row] = Job(task, seed, first + row)
+                    jobs[row] = replace(jobs[row], task=task, seed=seed)
             wanted = [row for rows in flat for row in rows]
             for row, trajectory in zip(wanted, self._run([jobs[row] for row in wanted]), strict=True):
                 trajectories[row] = trajectory

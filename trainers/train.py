@@ -158,6 +158,7 @@ class _Run:
             limits_of(config),
             refill_rounds=config.refill_rounds,
             seed=config.seed,
+            updates_per_step=optimizer_steps(config),
         )
         self._log = RunLog(config, progress)
         self._trainer = AgentGRPOTrainer(

@@ -83,12 +83,20 @@ class Guesser:
         return Generation(said, [-1.0] * len(said), "stop")
 
 
-def rollouts(policy: Any, refill_rounds: int = 0, **kwargs: Any) -> BatchRollouts:
-    factory = EnvFactory("guess", {"dialect": "compact", "max_turns": 1, **kwargs})
+def rollouts(policy: Any, refill_rounds: int = 0, updates_per_step: int = 1) -> BatchRollouts:
+    factory = EnvFactory("guess", {"dialect": "compact", "max_turns": 1})
     tasks = GuessEnv.default_tasks()
     scheme = GuessEnv.scheme
     credit = Credit(scheme=scheme)
-    return BatchRollouts(policy, factory, tasks, credit, Limits(retries=0), refill_rounds=refill_rounds)
+    return BatchRollouts(
+        policy,
+        factory,
+        tasks,
+        credit,
+        Limits(retries=0),
+        refill_rounds=refill_rounds,
+        updates_per_step=updates_per_step,
+    )
 
 
 def rows(*indices: int, group_size: int = 2) -> list[dict[str, Any]]:
@@ -126,9 +134,16 @@ def test_flat_groups_are_replaced_by_fresh_tasks_while_others_stay():
     assert [t.task_id for t in batch.first_round[2:]] == ["guess/train/3"] * 2
 
 
-def test_evaluation_replaces_nothing():
-    found = rollouts(Guesser(), refill_rounds=3)(rows(4), 0, training=False)
+def test_evaluation_replaces_nothing_and_is_at_no_step_of_training():
+    found = rollouts(Guesser(), refill_rounds=3)(rows(4), 7, training=False)
     assert {t.task_id for t in found} == {"guess/train/4"}
+    assert {t.training_step for t in found} == {None}
+
+
+def test_the_training_step_counts_batches_not_weight_updates():
+    batch = rollouts(Guesser(), refill_rounds=1, updates_per_step=4)
+    steps = [{t.training_step for t in batch(rows(5, 3), version, training=True)} for version in (0, 4, 12)]
+    assert steps == [{0}, {1}, {3}]
 
 
 def test_a_step_in_which_everything_fails_is_an_error():
