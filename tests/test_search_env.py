@@ -6,6 +6,7 @@ import asyncio
 import json
 import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from agentgym.envs.search import SearchEnv
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import assistant, text_of
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.replay import replay
 from agentgym.rollout import EnvFactory, Job, collect
 from agentgym.steps import StepResult
 from agentgym.tools.index import Document, MemoryIndex
+from agentgym.trajectory import Trajectory
 
 FOG, QUIET = "It is often foggy there. " * 40, "Nothing happens. " * 60
 PAGES = [
@@ -167,15 +170,44 @@ def test_the_solution_solves_every_mode(index: MemoryIndex, kwargs: dict[str, An
     assert all(turn.rewards["judge"] >= 0 for trajectory in played for turn in trajectory.turns)
 
 
-def test_results_get_worse_by_the_number_of_the_task(index: MemoryIndex):
-    tasks = TaskList([Task(f"q/{n}", "train", f"Where? {n}", gold=GOLD) for n in (0, 1, 100)])
-    settings = {"tasks_per_step": 1, "total": 100, "end": 1.0, "misleading": 1.0}
-    env = SearchEnv(index=index, tasks=tasks, simulated=settings, results="passages")
-    shown = {task: told(next(play(env, task, ("search", "Ana Orn born")))) for task in ("q/0", "q/1", "q/100")}
-    assert "born in Lisk in 1871" in shown["q/0"]
-    assert "Lisk" not in shown["q/100"]
-    with pytest.raises(UsageError, match="tasks_per_step"):
-        SearchEnv(index=index, tasks=tasks, simulated={"end": 1.0})
+def shown_at(env: SearchEnv, training_step: int | None) -> str:
+    options = {"task": "q/0"} if training_step is None else {"task": "q/0", "training_step": training_step}
+    env.reset(seed=0, options=options)
+    return told(env.step(assistant("", [ToolCall("search", {"query": "Ana Orn born"})])))
+
+
+def test_results_get_worse_as_training_goes_on_and_stay_good_outside_of_it(index: MemoryIndex):
+    settings = {"total": 100, "end": 1.0, "misleading": 1.0}
+    env = SearchEnv(index=index, tasks=TASKS, simulated=settings, results="passages")
+    for step in (None, 0):
+        assert "born in Lisk in 1871" in shown_at(env, step)
+    assert "Lisk" not in shown_at(env, 100)
+    assert "born in Lisk in 1871" in shown_at(env, None)
+
+
+def test_a_fixed_step_holds_whatever_the_trainer_says(index: MemoryIndex):
+    settings = {"total": 100, "end": 1.0, "misleading": 1.0, "step": 100}
+    env = SearchEnv(index=index, tasks=TASKS, simulated=settings, results="passages")
+    assert shown_at(env, None) == shown_at(env, 0) == shown_at(env, 100)
+    assert "Lisk" not in shown_at(env, 0)
+    with pytest.raises(UsageError, match="from 0 upwards"):
+        SearchEnv(index=index, tasks=TASKS, simulated={"step": "late"})
+
+
+def test_a_snapshot_and_a_replay_take_place_at_the_step_that_was_recorded(index: MemoryIndex):
+    kwargs = {"index": index, "tasks": TASKS, "simulated": {"total": 9, "end": 1.0, "misleading": 1.0}}
+    env = SearchEnv(**kwargs)
+    late = shown_at(env, 9)
+    saved = env.snapshot()
+    assert shown_at(env, 0) != late
+    env.restore(saved)
+    assert env.training_step == 9
+    job = Job(TASKS.find("q/0"), seed=0, training_step=9)
+    factory = EnvFactory("agentgym.envs.search:SearchEnv", kwargs)
+    [recorded] = asyncio.run(collect([job], ScriptedPolicy(), factory))
+    again = Trajectory.from_dict(json.loads(json.dumps(recorded.to_dict() | {"env_kwargs": {}})))
+    assert replay(again, env) is None
+    assert replay(replace(again, training_step=0), env) is not None
 
 
 def test_what_a_model_does_wrong_is_told(index: MemoryIndex):

@@ -74,7 +74,7 @@ class SearchEnv(Env):
         scorer: Says how useful results are, 0 to 1; by default 1 if they show an accepted answer.
         two_stage: Ask for a decision whether to search, first of all (AdaSearch).
         needs_search: Whether a task needs a search, by id, for `two_stage` (`deciding.labels`); else its own label.
-        simulated: Settings of `simulating.Simulation`, to let results get worse by a schedule (ZeroSearch).
+        simulated: Settings of `simulating.Simulation`, to let results get worse as training goes on (ZeroSearch).
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
         relations: Names of the relations to ask about (`agentgym.tasks.search.relations`); all if not given.
@@ -318,7 +318,9 @@ class SearchEnv(Env):
         """What the current task is answered from, opened when first needed."""
         if self._index is None:
             index = self._index_of_task() if self._given is None else self._given
-            self._index = index if self._simulation is None else self._simulation.index_for(self.task, index)
+            self._index = (
+                index if self._simulation is None else self._simulation.index_for(self.task, index, self.training_step)
+            )
         return self._index
 
     def release(self) -> None:
