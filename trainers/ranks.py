@@ -1,4 +1,4 @@
-"""Several processes in one run (`accelerate launch`): who writes, who waits, what all of them know."""
+"""Several processes in one run (`torchrun`, `accelerate launch --multi_gpu`): who writes, who waits, what all know."""
 
 from __future__ import annotations
 

@@ -82,7 +82,8 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False), encoding="utf-8")
     with RunProgress(console) as progress:
-        progress.say(f"[bold]{config.env}[/] with {config.model}, credit {config.credit.value} → {folder}")
+        spread = f" in {place.num_processes} processes" if place.num_processes > 1 else ""
+        progress.say(f"[bold]{config.env}[/] with {config.model}, credit {config.credit.value}{spread} → {folder}")
         model, tokenizer = load_model(config, progress)
         run = _Run(config, factory, source, credit_of(config, scheme), model, tokenizer, progress)
         held_out = _HeldOut(config, factory, source, progress)
