@@ -6,7 +6,12 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, TypeVar
+
+from agentgym.foreign import caught
+from agentgym.foreign_tasks import ContainingFactory
 
 _T = TypeVar("_T")
 
@@ -21,13 +26,31 @@ def run_now(work: Coroutine[Any, Any, _T]) -> _T:
         work.send(None)
     except StopIteration as done:
         return done.value
-    work.close()
-    raise RuntimeError("a coroutine that was said never to wait did wait")
+    with suppress(BaseException):
+        work.close()
+    raise RuntimeError("a coroutine that must not wait did wait; declare the method that waits with `async def`")
 
 
 def run_on_loop(work: Coroutine[Any, Any, _T]) -> _T:
     """Run a coroutine on this process's background event loop, so that callers inside a running loop work too."""
-    return asyncio.run_coroutine_threadsafe(work, _background_loop()).result()
+    loop = _background_loop()
+    pending = asyncio.run_coroutine_threadsafe(caught(lambda: work), loop)
+    try:
+        result = pending.result()
+    except BaseException:
+        # The caller is interrupted: the work must not go on behind its back.
+        pending.cancel()
+        loop.call_soon_threadsafe(close_unbegun, work)
+        raise
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def close_unbegun(work: Coroutine[Any, Any, Any]) -> None:
+    """Close a coroutine that was cancelled before it began, which otherwise warns that nobody awaited it."""
+    if getcoroutinestate(work) == CORO_CREATED:
+        work.close()
 
 
 def _background_loop() -> asyncio.AbstractEventLoop:
@@ -35,5 +58,6 @@ def _background_loop() -> asyncio.AbstractEventLoop:
         loop = _loops.get(os.getpid())
         if loop is None:
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            ContainingFactory(loop).enter()
             threading.Thread(target=loop.run_forever, name="agentgym-loop", daemon=True).start()
         return loop

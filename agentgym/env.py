@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import partial
-from inspect import CORO_CREATED, getcoroutinestate
+from math import isfinite, nan
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -20,9 +19,10 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
 from agentgym.dialects import Dialect, get_dialect
-from agentgym.drive import run_now, run_on_loop
+from agentgym.drive import close_unbegun, run_now, run_on_loop
 from agentgym.endings import Ending, Reason
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.foreign import describe, ends_work, running_task
 from agentgym.messages import Message, Pictured, ToolCall, calls_of, system, text_of, user, with_pictures
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
 from agentgym.spaces import Action, ActionSpace, MessagesSpace
@@ -171,10 +171,10 @@ class Env(gymnasium.Env[list[Message], Action]):
         return self._training_step
 
     def reward(self, channel: str, value: float) -> None:
-        """Set the value of a channel for the current turn."""
+        """Set the value of a channel for the current turn: a finite number."""
         if channel not in self._zeros:
             raise UsageError(f"unknown reward channel {channel!r}; {type(self).__name__} has {sorted(self.channels)}")
-        self._channels[channel] = value
+        self._channels.update(_finite({channel: value}))
 
     def finish(self, reason: Reason) -> None:
         """End the episode after this turn. Truncating reasons belong to the engine, not to environments."""
@@ -285,9 +285,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         try:
             return await asyncio.to_thread(run_now, work)
         finally:
-            # Cancelled while it waited for a thread, it never began.
-            if getcoroutinestate(work) == CORO_CREATED:
-                work.close()
+            close_unbegun(work)  # cancelled while it waited for a thread
 
     async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
         if seed is not None:
@@ -316,7 +314,7 @@ class Env(gymnasium.Env[list[Message], Action]):
             "split": task.split,
             "difficulty": task.difficulty,
             "tools": self.tools.schemas if self._has_tools else [],
-            **self.details(),
+            **self._call(lambda: dict(self.details())),
         }
 
     def _instructions(self) -> str:
@@ -353,17 +351,17 @@ class Env(gymnasium.Env[list[Message], Action]):
             if calls:
                 observation = [await self._run(call) for call in calls]
             else:
-                answer = self.respond(text)
+                answer = self._call(self.respond, text)
                 if type(answer) is CoroutineType:
-                    answer = await answer
+                    answer = await self._awaited(answer)
                 observation = [user(answer)]
                 self._understood()
         except ToolError as mistake:
             self._format_errors += 1
             self._unreadable += 1
-            observation = [self.dialect.problem(bounded(str(mistake), MAX_RESULT_CHARS))]
+            observation = [self.dialect.problem(bounded(_told(mistake), MAX_RESULT_CHARS))]
         except Exception as error:
-            self._blame(error)
+            self._blame(error, None)
             raise
         if self._reason is None:
             self._reason = self._limit_reached()
@@ -404,13 +402,14 @@ class Env(gymnasium.Env[list[Message], Action]):
             content = bounded(content, tool.max_chars)
         except ToolError as mistake:
             self._tool_errors += 1
-            content, pictures = bounded(f"Error: {mistake}", MAX_RESULT_CHARS), ()
+            content, pictures = bounded(f"Error: {_told(mistake)}", MAX_RESULT_CHARS), ()
         return with_pictures(self.dialect.result(call, content), pictures)
 
     async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         method = getattr(self, tool.method.__name__)
         if self._is_async and not tool.is_async:
-            method = partial(asyncio.to_thread, method)
+            # Called in the thread, so that nothing but our own errors crosses over: a future refuses `StopIteration`.
+            return await asyncio.to_thread(self._call, method, **arguments)
         result = self._call(method, **arguments)
         return await self._awaited(result) if type(result) is CoroutineType else result
 
@@ -423,24 +422,26 @@ class Env(gymnasium.Env[list[Message], Action]):
         """Call what an author wrote. What it returns may still have to be awaited."""
         try:
             return function(*args, **kwargs)
-        except Exception as error:
-            self._blame(error)
+        except BaseException as error:
+            self._blame(error, running_task())
             raise
 
     async def _awaited(self, result: Coroutine[Any, Any, Any]) -> Any:
+        task = running_task()
         try:
             return await result
-        except Exception as error:
-            self._blame(error)
+        except BaseException as error:
+            self._blame(error, task)
             raise
 
-    def _blame(self, error: Exception) -> None:
+    def _blame(self, error: BaseException, task: asyncio.Task[Any] | None) -> None:
         """Mark the episode as failed, unless `error` is the model's mistake; a stranger's error becomes ours."""
-        if isinstance(error, ToolError):
+        if isinstance(error, ToolError) or ends_work(error, task):
             return
         self._reason = Reason.INFRASTRUCTURE
         if not isinstance(error, AgentGymError):
-            raise InfrastructureError(f"{type(self).__name__} broke on task {self.task.id!r}: {error!r}") from error
+            where = f"{type(self).__name__} broke on task {self.task.id!r}"
+            raise InfrastructureError(f"{where}: {describe(error)}") from error
 
     def _limit_reached(self) -> Reason | None:
         if self._format_errors >= self.max_format_errors:
@@ -465,7 +466,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         grades = self._call(self.grade)
         if type(grades) is CoroutineType:
             grades = await self._awaited(grades)
-        self._channels.update(grades or {})
+        self._channels.update(self._call(_finite, grades or {}))
         observation, reward, _, _, info = self._settle(observation)
         reason = self._reason or Reason.INFRASTRUCTURE
         info["ending"] = reason.value
@@ -475,7 +476,7 @@ class Env(gymnasium.Env[list[Message], Action]):
             "tool_errors": self._tool_errors,
             "format_errors": self._unreadable,
         }
-        info.update(self.details())
+        info.update(self._call(lambda: dict(self.details())))
         ending = reason.ending
         return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
 
@@ -484,6 +485,27 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     def _show(self, messages: list[Message]) -> None:
         self._transcript.extend(messages)
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return channel values as they are kept. One that is not a finite number would poison every mean it enters."""
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        try:
+            found[name] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            found[name] = nan
+        if not isfinite(found[name]):
+            raise InfrastructureError(f"reward channel {name!r} was given {value!r}, which is not a finite number")
+    return found
+
+
+def _told(mistake: ToolError) -> str:
+    """Return what a mistake tells the model. An author's subclass may not even have a message that can be read."""
+    try:
+        return str(mistake)
+    except Exception as error:
+        raise InfrastructureError(f"the message of a {type(mistake).__name__} cannot be read") from error
 
 
 def _apart(result: Any) -> tuple[Any, tuple[bytes, ...]]:

@@ -13,7 +13,8 @@ from typing import Any
 import yaml
 
 from agentgym.env import Env
-from agentgym.errors import UsageError
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign import describe
 from agentgym.registry import is_class_path, load_class, make, resolve
 from agentgym.task import Task, check_split, iterate, read_manifest
 
@@ -42,6 +43,8 @@ def make_env(env_id: str, kwargs: Mapping[str, Any]) -> Env:
     """Make an environment. Raises `UsageError` with a suggestion for an argument that it does not take."""
     try:
         return make(env_id, **kwargs)
+    except (SystemExit, GeneratorExit) as error:  # of its constructor, not of the user
+        raise InfrastructureError(f"{env_id!r} cannot be made: {describe(error)}") from error
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise

@@ -7,21 +7,26 @@ becomes an observation or a reward.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.foreign import caught, describe, ends_work, running_task
+from agentgym.foreign_tasks import contained_tasks
 from agentgym.messages import Message
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.spaces import Action
 from agentgym.steps import StepResult, reset_options
 from agentgym.task import Task
 from agentgym.trajectory import Tokens, Trajectory, Turn
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,14 @@ class EnvPool:
         """Return how many of `wanted` episodes can run at a time. More would wait for what the others hold."""
         try:
             env = self.take()
-        except InfrastructureError:
-            return wanted  # The episodes try again, and tell what is wrong if it stays so.
+        except BaseException as error:
+            if (
+                is_callers_mistake(error)
+                or isinstance(error, TypeError | ImportError)
+                or ends_work(error, running_task())
+            ):
+                raise
+            return wanted  # The episodes try again, and say what is wrong if it stays so.
         self.give_back(env)
         if env.max_concurrent is None:
             return wanted
@@ -113,13 +124,31 @@ class EnvPool:
     def close(self) -> None:
         """Close the environments that are idle."""
         while self._idle:
-            self._idle.pop().close()
+            discard(self._idle.pop())
+
+
+def is_callers_mistake(error: BaseException) -> bool:
+    """Whether an error comes through to the caller: no retry can help, and every other episode has it too."""
+    return isinstance(error, AgentGymError) and not isinstance(error, InfrastructureError | ToolError)
+
+
+def discard(env: Env) -> None:
+    """Close an environment that is not needed any more. That it cannot be closed loses no trajectory."""
+    try:
+        env.close()
+    except BaseException as error:
+        if ends_work(error, running_task()):
+            raise
+        _log.warning("a %s could not be closed: %s", type(env).__name__, describe(error))
 
 
 async def rollouts(
     jobs: Iterable[Job], policy: Policy, factory: EnvFactory, limits: Limits | None = None, pool: EnvPool | None = None
-) -> AsyncIterator[Trajectory]:
+) -> AsyncGenerator[Trajectory]:
     """Run all jobs and yield trajectories as they finish, in no particular order.
+
+    Whatever an environment or a policy raises, `SystemExit` and its like included, fails one try at one episode. Only
+    a `UsageError` or `TaskError` comes through. Close the generator (`contextlib.aclosing`) to end the rest.
 
     Args:
         jobs: What to run; taken as room becomes free, so there may be no end to them.
@@ -133,20 +162,23 @@ async def rollouts(
     pool = pool or EnvPool(factory)
     waiting = iter(jobs)
     running: set[asyncio.Task[Trajectory]] = set()
+    finished: set[asyncio.Task[Trajectory]] = set()
     try:
         at_once = pool.at_once(limits.max_in_flight)
-        while True:
-            while len(running) < at_once and (job := next(waiting, None)) is not None:
-                running.add(asyncio.create_task(_attempts(job, policy, factory, pool, limits)))
-            if not running:
-                return
-            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for finished in done:
-                yield finished.result()
+        with contained_tasks():
+            while True:
+                while len(running) < at_once and (job := next(waiting, None)) is not None:
+                    running.add(asyncio.create_task(_attempts(job, policy, factory, pool, limits)))
+                if not running:
+                    return
+                finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                while finished:
+                    yield finished.pop().result()
     finally:
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        # The results of all, also of those that have ended: an error that nobody asks for would be reported by asyncio.
+        await asyncio.gather(*running, *finished, return_exceptions=True)
         if own_pool:
             pool.close()
 
@@ -155,7 +187,8 @@ async def collect(
     jobs: Sequence[Job], policy: Policy, factory: EnvFactory, limits: Limits | None = None, pool: EnvPool | None = None
 ) -> list[Trajectory]:
     """Run all jobs and return their trajectories in the order of the jobs."""
-    found = {t.id: t async for t in rollouts(jobs, policy, factory, limits, pool)}
+    async with aclosing(rollouts(jobs, policy, factory, limits, pool)) as stream:
+        found = {t.id: t async for t in stream}
     return [found[job.id] for job in jobs]
 
 
@@ -163,33 +196,32 @@ async def _attempts(job: Job, policy: Policy, factory: EnvFactory, pool: EnvPool
     """Run a job; try again on a fresh environment when what surrounds the model breaks."""
     failed: Trajectory | None = None
     for attempt in range(limits.retries + 1):
+        if attempt:
+            await asyncio.sleep(min(0.05 * 2 ** (attempt - 1), 1.0))
         episode = _Episode(job, policy, factory, limits)
-        env: Env | None = None
-        try:
-            env = pool.take()
-            trajectory = await episode.run(env)
-        except (InfrastructureError, TimeoutError) as error:
-            failed = episode.failed(error)
-            _discard(env)
-            await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
-        except BaseException:
-            _discard(env)
-            raise
-        else:
-            pool.give_back(env)
-            return trajectory
-        finally:
-            if isinstance(policy, TokenPolicy):
-                policy.release(job.id)
+        outcome = await _try(episode, pool)
+        if isinstance(outcome, Trajectory):
+            return outcome
+        if is_callers_mistake(outcome) or (isinstance(outcome, KeyboardInterrupt) and ends_work(outcome, None)):
+            raise outcome
+        failed = episode.failed(outcome)
     assert failed is not None
     return failed
 
 
-def _discard(env: Env | None) -> None:
-    """Close an environment that may be broken: that it cannot even be closed must not hide why it was given up."""
-    if env is not None:
-        with suppress(Exception):
-            env.close()
+async def _try(episode: _Episode, pool: EnvPool) -> Trajectory | BaseException:
+    """Play an episode; return its trajectory, or what was raised.
+
+    It is played in a task of its own, so that an environment that cancels its task does not seem to be the caller.
+    """
+    playing = asyncio.create_task(caught(lambda: episode.run(pool)))
+    try:
+        await asyncio.wait((playing,))
+    finally:
+        if not playing.done():  # the caller cancels
+            playing.cancel()
+            await asyncio.wait((playing,))
+    return asyncio.CancelledError("the episode cancelled itself") if playing.cancelled() else playing.result()
 
 
 class _Episode:
@@ -217,10 +249,34 @@ class _Episode:
             training_step=job.training_step,
         )
 
-    async def run(self, env: Env) -> Trajectory:
-        """Play the episode to its end in `env`."""
-        self._env = env
-        job, trajectory = self._job, self._trajectory
+    async def run(self, pool: EnvPool) -> Trajectory:
+        """Play the episode to its end in an environment of `pool`."""
+        env: Env | None = None
+        try:
+            env = self._env = pool.take()
+            trajectory = await self._play()
+        except BaseException:
+            if env is not None:
+                discard(env)
+            raise
+        finally:
+            self._forget()
+        pool.give_back(env)
+        return trajectory
+
+    def _forget(self) -> None:
+        """Let the policy drop what it kept for the episode, whose result stands whatever comes of that."""
+        if not isinstance(self._policy, TokenPolicy):
+            return
+        try:
+            self._policy.release(self._job.id)
+        except BaseException as error:
+            if ends_work(error, running_task()):
+                raise
+            _log.warning("policy %s could not release %s: %s", self._policy.name, self._job.id, describe(error))
+
+    async def _play(self) -> Trajectory:
+        job, env, trajectory = self._job, self._env, self._trajectory
         options = reset_options(job.task, job.training_step)
         observation, info = await self._within(env.areset(seed=job.seed, options=options))
         trajectory.opening = observation
@@ -236,7 +292,7 @@ class _Episode:
         return replace(
             self._trajectory,
             reason=Reason.INFRASTRUCTURE,
-            error=f"{type(error).__name__}: {error}",
+            error=describe(error),
             seconds=time.perf_counter() - self._started,
         )
 
@@ -287,17 +343,23 @@ class _Episode:
 
     async def _asked(self, question: Any) -> Any:
         """Await the policy. It is ours, so whatever it raises is infrastructure, except for the caller's mistakes."""
+        task = running_task()
         try:
             return await question
         except (UsageError, InfrastructureError, TimeoutError):
             raise
-        except Exception as error:
-            raise InfrastructureError(f"policy {self._policy.name!r}: {error!r}") from error
+        except BaseException as error:
+            if ends_work(error, task):
+                raise
+            raise InfrastructureError(f"policy {self._policy.name!r}: {describe(error)}") from error
 
     async def _within(self, work: Any) -> Any:
         """Bound a wait. A `ToolError` that comes through to here is an author's slip, not the model's mistake."""
         try:
             async with asyncio.timeout(self._limits.turn_timeout_s):
-                return await work
+                result = await work
         except ToolError as error:
-            raise InfrastructureError(f"a ToolError was raised outside of a tool: {error}") from error
+            raise InfrastructureError(f"a ToolError was raised outside of a tool: {describe(error)}") from error
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError  # whoever was cancelled in there went on as if nothing had happened
+        return result

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from agentgym.errors import UsageError
+from agentgym.foreign import for_future
 from agentgym.policy import Codec, Generation
 from agentgym.trainers.slots import SlotCache
 
@@ -129,26 +130,32 @@ class TransformersPolicy:
 
     async def _work(self) -> None:
         """Run forward passes until no request is left."""
-        while self._waiting or self._active:
-            self._admit()
-            requests = list(self._active.values())
-            try:
-                await asyncio.to_thread(self._advance, requests)
-            except torch.OutOfMemoryError as error:
-                self._fail(
-                    UsageError(
-                        f"out of memory while sampling: {str(error).splitlines()[0]} Lower max_in_flight or context."
-                    )
-                )
-                return
-            except Exception as error:
-                self._fail(error)
-                return
-            for request in requests:
-                if self._is_done(request):
-                    self._finish(request)
-            # Let the conversations that have just ended their turn run before the next pass is put together.
-            await asyncio.sleep(0)
+        try:
+            while self._waiting or self._active:
+                self._admit()
+                requests = list(self._active.values())
+                failure = await asyncio.to_thread(self._advanced, requests)
+                if failure is not None:
+                    self._fail(failure)
+                    return
+                for request in requests:
+                    if self._is_done(request):
+                        self._finish(request)
+                # Let the conversations that have just ended their turn run before the next pass is put together.
+                await asyncio.sleep(0)
+        except Exception as error:
+            self._fail(error)
+
+    def _advanced(self, requests: list[_Request]) -> Exception | None:
+        """Run one pass; return what goes wrong."""
+        try:
+            self._advance(requests)
+        except torch.OutOfMemoryError as error:
+            first = str(error).splitlines()[0]
+            return UsageError(f"out of memory while sampling: {first} Lower max_in_flight or context.")
+        except BaseException as error:
+            return for_future(error)
+        return None
 
     def _admit(self) -> None:
         while self._waiting:

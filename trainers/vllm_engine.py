@@ -18,6 +18,7 @@ from typing import Any, Literal
 import torch
 
 from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.foreign import for_future
 from agentgym.policy import Codec, Generation
 from agentgym.trainers.engine import Sampling
 
@@ -130,7 +131,7 @@ class VLLMPolicy:
                 self._given_up = [*given_up, *self._running, *self._given_up]
                 self._running.clear()
                 raise
-            except Exception as error:
+            except BaseException as error:
                 self._fail(error)
                 return
             # Let the conversations that have just ended their turn run before the next step.
@@ -145,7 +146,7 @@ class VLLMPolicy:
             self._engine.add_request(request.id, {"prompt_token_ids": request.ids}, request.params)
         return self._engine.step() if self._engine.has_unfinished_requests() else []
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         if isinstance(error, torch.OutOfMemoryError):
             first = str(error).splitlines()[0]
             error = UsageError(f"out of memory while sampling: {first} Lower max_in_flight, context or vllm_memory.")
@@ -155,7 +156,7 @@ class VLLMPolicy:
         self._new = []
         for request in requests:
             if not request.done.done():
-                request.done.set_exception(error)
+                request.done.set_exception(for_future(error))
 
 
 def _settle(request: _Request, output: Any, version: int) -> None:

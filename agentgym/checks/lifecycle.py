@@ -10,6 +10,7 @@ from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
 from agentgym.checks.play import Episode, canonical, difference, must_equal, play, replayed
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
+from agentgym.foreign import describe, ends_work
 from agentgym.replay import replay
 from agentgym.steps import StepResult
 from agentgym.trajectory import Trajectory, Turn
@@ -158,10 +159,10 @@ def close_twice(subject: Subject) -> Finding:
                 play(env, episode.task, episode.seed, lambda *_, n=actions: iter(episode.actions[:n]))
             env.close()
             env.close()
-        except Exception as error:
-            raise CheckFailed(
-                f"closing twice {when} raised {type(error).__name__}: {error}; see Env.release"
-            ) from error
+        except BaseException as error:
+            if ends_work(error, None):
+                raise
+            raise CheckFailed(f"closing twice {when} raised {describe(error)}; see Env.release") from error
     return None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from agentgym.checks.catalog import CheckFailed
 from agentgym.endings import Reason
 from agentgym.env import Env
+from agentgym.foreign import describe, ends_work
 from agentgym.messages import Message, ToolCall, assistant
 from agentgym.spaces import Action
 from agentgym.steps import StepResult
@@ -70,9 +71,9 @@ class Episode:
 class Broken(Exception):
     """An episode could not be played on; the cause is what was raised, `episode` what had been played."""
 
-    def __init__(self, episode: Episode, error: Exception):
+    def __init__(self, episode: Episode, error: BaseException):
         turn = f"turn {len(episode.results) + 1}" if episode.opening else "reset"
-        super().__init__(f"task {episode.task.id!r}, {turn}: {type(error).__name__}: {error}")
+        super().__init__(f"task {episode.task.id!r}, {turn}: {describe(error)}")
         self.episode = episode
 
 
@@ -106,7 +107,9 @@ def play(env: Env, task: Task, seed: int, player: Player) -> Episode:
         episode.opening, episode.info = env.reset(seed=seed, options={"task": task})
         episode.reset_s = time.perf_counter() - started
         _play_on(env, episode, player)
-    except Exception as error:
+    except BaseException as error:
+        if ends_work(error, None):
+            raise
         raise Broken(episode, error) from error
     episode.reason = env.reason
     return episode

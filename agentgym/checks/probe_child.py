@@ -31,6 +31,7 @@ from agentgym.checks.play import Episode, canonical, must_equal, play, replayed,
 from agentgym.checks.probe import ENDING_S
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
+from agentgym.foreign import describe, ends_work
 
 ROUNDS = 3
 """Environments made and closed between two looks at what the process holds."""
@@ -88,9 +89,9 @@ def _made(request: Request, told: Path) -> Env:
     """Make an environment in a worker, whose own last words are cut off when the vector gives up and ends it."""
     try:
         return registry.make(request.target, **request.kwargs)
-    except Exception as error:
+    except BaseException as error:
         words = told.with_name(str(os.getpid()))
-        words.write_text(f"{type(error).__name__}: {error}", encoding="utf-8", errors="replace")
+        words.write_text(describe(error), encoding="utf-8", errors="replace")
         words.rename(told)
         raise
 
@@ -191,8 +192,10 @@ def main(request_path: str, results_path: str, jobs: list[str]) -> None:
                 line = {"job": job, "failed": str(failure)}
             except (EOFError, ConnectionError) as error:
                 line = {"job": job, "failed": f"a worker ended early ({type(error).__name__})", "died": True}
-            except Exception as error:
-                line = {"job": job, "failed": f"{type(error).__name__}: {error}"}
+            except BaseException as error:
+                if ends_work(error, None):
+                    raise
+                line = {"job": job, "failed": describe(error)}
             results.write(json.dumps(line) + "\n")
             results.flush()
 

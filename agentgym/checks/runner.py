@@ -16,6 +16,7 @@ from typing import Any
 from agentgym.checks.catalog import Blocked, Check, CheckFailed, CheckSkipped
 from agentgym.checks.subject import Subject
 from agentgym.errors import UsageError
+from agentgym.foreign import describe
 
 CHECK_TIMEOUT_S = 60.0
 RESETS, STEPS = 500, 5000
@@ -103,7 +104,7 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
     needed = [0.0]
 
     def try_out() -> None:
-        with suppress(Exception):
+        with suppress(BaseException):
             reset_s, step_s = subject.pace()
             needed[0] = RESETS * reset_s + STEPS * step_s
 
@@ -138,7 +139,7 @@ def _attempt(one: Check, subject: Subject, told: set[str]) -> tuple[Status, str]
         return (Status.SKIP, str(blocked)) if blocked.told_by in told else (Status.ERROR, _describe(blocked))
     except CheckSkipped as reason:
         return Status.SKIP, str(reason)
-    except Exception as error:
+    except BaseException as error:  # in a thread of its own, `SystemExit` would end the check without a word
         return Status.ERROR, _describe(error)
 
 
@@ -149,4 +150,4 @@ def _describe(error: BaseException) -> str:
         root = root.__cause__
     frames = traceback.extract_tb(root.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name})" if frames else ""
-    return f"{type(root).__name__}: {str(root) or 'no message'}{where}"
+    return f"{describe(root)}{where}"

@@ -28,6 +28,7 @@ from agentgym.checks.play import (
 )
 from agentgym.checks.probe import Probes
 from agentgym.env import Env
+from agentgym.foreign import ends_work
 from agentgym.spaces import Action
 from agentgym.task import Task
 
@@ -68,7 +69,9 @@ class Subject:
         """Make a fresh environment. Raises `Blocked` if that does not work; the check `makes` says why."""
         try:
             return registry.make(self.target, **self.kwargs | extra)
-        except Exception as error:
+        except BaseException as error:
+            if ends_work(error, None):
+                raise
             raise Blocked("it cannot be made", "makes") from error
 
     @contextmanager
