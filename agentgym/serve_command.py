@@ -88,7 +88,7 @@ def index(
     require("fastapi", "serve")
     require("uvicorn", "serve")
     from agentgym.tools.index import open_index
-    from agentgym.tools.index.serve import IndexServing
+    from agentgym.tools.index.asking import IndexServing
     from agentgym.tools.index.workers import serve_index
     from agentgym.tools.listening import listen, url_of
 

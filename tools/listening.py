@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
+import resource
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from agentgym.errors import UsageError
+from agentgym.tools.serving.connection import GuardedConnection, guarded
+from agentgym.tools.serving.patience import Patience
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+_GRACE_S = 0.7
+"""Seconds that requests under way have to end, after a signal."""
+_END_S = 1.6
+"""Seconds after a signal when the process ends, even if a thread of it is still at work."""
+_OTHER_FILES = 256
+"""Files that a server has open besides connections, with room to spare."""
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes one that is free."""
@@ -38,16 +52,48 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
 
-def run_server(app: FastAPI, listening: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM; then end what the application holds."""
+def run_server(app: FastAPI, listening: socket.socket, patience: Patience | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; then end what the application holds.
+
+    Requests under way get a moment to end. Two seconds after the signal the process is gone, whatever its threads do.
+    The application's `state.stop`, if it has one, is called first of all, in the event loop's thread.
+    """
+    patience = _affordable(patience or Patience())
     config = uvicorn.Config(
-        app, log_level="warning", timeout_graceful_shutdown=2, timeout_keep_alive=60, server_header=False
+        app,
+        http=guarded(patience),
+        ws="none",
+        loop="asyncio",
+        log_level="error",  # malformed requests are their clients' problem, and could fill a disk with warnings
+        access_log=False,
+        timeout_graceful_shutdown=2,
+        timeout_keep_alive=patience.idle_s,
+        server_header=False,
     )
     _Server(config).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
     """Ends by itself on a signal. The one it comes from lets the signal kill the process once the server has ended."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End; a further signal changes nothing, as the end comes in any case."""
+        if not self.should_exit:
+            threading.Thread(target=_end_soon, name="agentgym-end", daemon=True).start()
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests end, then drop what is left."""
+        stop = getattr(self.config.app.state, "stop", None)
+        if stop is not None:
+            stop()
+        asyncio.get_running_loop().call_later(_GRACE_S, self._drop_all)
+        await super().shutdown(sockets)
+
+    def _drop_all(self) -> None:
+        for connection in list(self.server_state.connections):
+            assert isinstance(connection, GuardedConnection)
+            connection.drop()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -60,3 +106,20 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _end_soon() -> None:
+    time.sleep(_END_S)
+    os._exit(0)
+
+
+def _affordable(patience: Patience) -> Patience:
+    """Have no more connections than there can be files, of which everything else needs some too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = patience.connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return patience
+    return replace(patience, connections=max(1, soft - _OTHER_FILES))

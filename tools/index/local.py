@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from agentgym.tools.index.engine import Encoder, Engine, Query, Ranked, as_query
 from agentgym.tools.index.manifest import Manifest, read_manifest
 
 _SPARE = 4
+_READ = 64
+"""Documents read at one time."""
 _MAX_TIES = 2_000
 """Documents with one score that are put in order by id; of more, those that the engine names first are taken."""
 
@@ -87,8 +89,7 @@ class LocalIndex:
         engine = self._opened()
         ranked = _best(engine, [queries[place] for place in places], k, filters or {})
         for place, candidates in zip(places, ranked, strict=True):
-            documents = engine.documents([key for _, key in candidates])
-            scored = [(score, document) for (score, _), document in zip(candidates, documents, strict=True)]
+            scored = _with_documents(engine, candidates)
             found[place] = heapq.nsmallest(k, scored, key=lambda pair: (-pair[0], pair[1].id))
         return found
 
@@ -119,6 +120,14 @@ def _best(engine: Engine, queries: list[Query], k: int, filters: Filters) -> lis
         for place, row in zip(cut, engine.rank([queries[place] for place in cut], limit, filters), strict=True):
             ranked[place] = _rounded(row)
     return [[pair for pair in row if pair[0] >= row[min(k, len(row)) - 1][0]] for row in ranked]
+
+
+def _with_documents(engine: Engine, candidates: Sequence[Ranked]) -> Iterator[tuple[float, Document]]:
+    """Read documents some at a time: of many with the same score, only the few that are kept need memory."""
+    for at in range(0, len(candidates), _READ):
+        some = candidates[at : at + _READ]
+        for (score, _), document in zip(some, engine.documents([key for _, key in some]), strict=True):
+            yield score, document
 
 
 def _rounded(ranked: Sequence[Ranked]) -> list[Ranked]:

@@ -1,18 +1,16 @@
 """An index for others over HTTP, by the Search-R1 contract: trainers that speak it need no change to use it.
 
-`POST /retrieve` is the contract. `GET /` tells what is served, and `POST /open` returns pages: both are our own.
+`POST /retrieve` is the contract. `GET /` says what is served, and `POST /open` returns pages: both are our own.
 """
 
 from __future__ import annotations
 
 import functools
-import hmac
-import json
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
 
+import anyio
 import anyio.to_thread
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -21,210 +19,107 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.index.base import Document, Filters, Index, NoSuchDocument, Span
-from agentgym.tools.index.client import SERVICE, contents_of
+from agentgym.tools.index.asking import IndexServing, asked_in, place_in
+from agentgym.tools.index.base import Index, NoSuchDocument
+from agentgym.tools.index.client import SERVICE
+from agentgym.tools.index.retrieval import Retrieval
+from agentgym.tools.serving.answers import HANDLERS, answer, check_token
+from agentgym.tools.serving.bodies import parse_object, read_body
+from agentgym.tools.serving.presence import presence_of
+from agentgym.tools.serving.turns import Turns
 
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class IndexServing:
-    """How much a server gives.
-
-    Args:
-        k: Documents for each query of a request that does not say how many.
-        token: What every request must carry, if anything.
-        max_k: The most documents of one query.
-        max_queries: The most queries of one request.
-        max_documents: The most documents of one request, over all its queries.
-        body_bytes: The largest request.
-        threads: Searches under way at one time; further requests wait.
-    """
-
-    k: int = 3
-    token: str | None = None
-    max_k: int = 100
-    max_queries: int = 4096
-    max_documents: int = 65_536
-    body_bytes: int = 8 << 20
-    threads: int = 8
-
-    def __post_init__(self) -> None:
-        if self.token is not None and len(self.token) < 16:
-            raise UsageError("the token of a server must have at least 16 characters")
-        if not 1 <= self.k <= self.max_k:
-            raise UsageError(f"k must be from 1 to {self.max_k}, not {self.k!r}")
-
-
-@runtime_checkable
-class _FindsDocuments(Protocol):
-    """An index that can give whole documents with its hits."""
-
-    def find_many(
-        self, queries: Sequence[str], k: int = 5, filters: Filters | None = None
-    ) -> list[list[tuple[float, Document]]]: ...
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The body of a request to /retrieve."""
-
-    queries: list[str]
-    k: int
-    with_scores: bool
-    filters: Mapping[str, str] | None
+_SMALL_BODY_BYTES = 64 << 10
 
 
 def make_app(index: Index, serving: IndexServing | None = None) -> FastAPI:
-    """Return the web application that serves an index."""
+    """Return the web application that serves an index. Whoever ends it calls its `state.stop` first."""
     serving = serving or IndexServing()
-    limiter = functools.cache(lambda: anyio.CapacityLimiter(serving.threads))
+    served = _Served(index, serving)
+    app = FastAPI(
+        routes=[
+            Route("/", served.about, methods=["GET"]),
+            Route("/retrieve", served.retrieve, methods=["POST"]),
+            Route("/open", served.open, methods=["POST"]),
+        ],
+        exception_handlers=HANDLERS,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    app.state.stop = served.stop
+    return app
 
-    async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
+
+class _Served:
+    """An index as it is served: requests take turns, and their work is done in threads, a slice at a time.
+
+    Large requests have turns of their own, of which there are few. Small ones never wait for a whole large one, but only
+    for slices of those at work.
+    """
+
+    def __init__(self, index: Index, serving: IndexServing) -> None:
+        self._index = index
+        self._serving = serving
+        self._small = Turns(serving.small_at_work, serving.small_waiting, serving.patience_s)
+        self._large = Turns(serving.large_at_work, serving.large_waiting, serving.patience_s)
+        self._threads = functools.cache(lambda: anyio.CapacityLimiter(serving.threads))
+
+    def stop(self) -> None:
+        """Refuse all who wait for a turn."""
+        self._small.close()
+        self._large.close()
+
+    async def about(self, request: Request) -> Response:
+        self._check_token(request)
+        limits = ("k", "max_k", "max_queries", "max_documents", "max_terms", "body_bytes", "answer_bytes")
+        told = {name: getattr(self._serving, name) for name in limits}
+        return answer({"service": SERVICE, "index": self._index.name, "documents": len(self._index), **told})
+
+    async def retrieve(self, request: Request) -> Response:
+        self._check_token(request)
+        body = await read_body(request, self._serving.body_bytes)
+        client = presence_of(request)
+        if len(body) <= _SMALL_BODY_BYTES:
+            asked = asked_in(parse_object(body), self._serving)
+            if asked.is_small:
+                return await self._retrieved(Retrieval(self._index, asked, self._serving, client))
+        # Also what only looks large is parsed in its turn, so that few such bodies are taken apart at one time.
+        async with self._large.turn(client):
+            asked = await self._in_thread(lambda: asked_in(parse_object(body), self._serving))
+            del body
+            return await self._finished(Retrieval(self._index, asked, self._serving, client))
+
+    async def open(self, request: Request) -> Response:
+        self._check_token(request)
+        place = place_in(parse_object(await read_body(request, self._serving.body_bytes)))
+        async with self._small.turn(presence_of(request)):
+            page = await self._in_thread(self._index.open, *place)
+        return answer(asdict(page))
+
+    async def _retrieved(self, retrieval: Retrieval) -> Response:
+        """Answer a small request, which becomes a large one if its documents turn out to be long."""
+        async with self._small.turn(retrieval.client):
+            while retrieval.answer_bytes <= self._serving.small_answer_bytes:
+                if await self._in_thread(retrieval.advance):
+                    return Response(retrieval.answer(), media_type="application/json")
+        async with self._large.turn(retrieval.client):
+            return await self._finished(retrieval)
+
+    async def _finished(self, retrieval: Retrieval) -> Response:
+        while not await self._in_thread(retrieval.advance):
+            pass
+        return Response(retrieval.answer(), media_type="application/json")
+
+    def _check_token(self, request: Request) -> None:
+        if self._serving.token is not None:
+            check_token(request, self._serving.token)
+
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return await anyio.to_thread.run_sync(work, *arguments, limiter=limiter())
+            return await anyio.to_thread.run_sync(work, *arguments, limiter=self._threads())
         except NoSuchDocument as error:
             raise HTTPException(404, str(error)) from None
         except UsageError as error:
             raise HTTPException(422, str(error)) from None
         except InfrastructureError as error:
             raise HTTPException(503, str(error)) from None
-
-    async def about(request: Request) -> Response:
-        _check_token(request, serving)
-        return _answer(_about(index, serving))
-
-    async def retrieve(request: Request) -> Response:
-        _check_token(request, serving)
-        asked = _asked(await _object(request, serving.body_bytes), serving)
-        return Response(await in_thread(_retrieved, index, asked), media_type="application/json")
-
-    async def open_(request: Request) -> Response:
-        _check_token(request, serving)
-        wanted = await _object(request, serving.body_bytes)
-        page = await in_thread(index.open, *_place(wanted))
-        return _answer(asdict(page))
-
-    return FastAPI(
-        routes=[
-            Route("/", about, methods=["GET"]),
-            Route("/retrieve", retrieve, methods=["POST"]),
-            Route("/open", open_, methods=["POST"]),
-        ],
-        exception_handlers={HTTPException: _refusal, Exception: _failure},
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-    )
-
-
-def _about(index: Index, serving: IndexServing) -> dict[str, Any]:
-    return {
-        "service": SERVICE,
-        "index": index.name,
-        "documents": len(index),
-        "k": serving.k,
-        "max_k": serving.max_k,
-        "max_queries": serving.max_queries,
-        "max_documents": serving.max_documents,
-    }
-
-
-def _retrieved(index: Index, asked: _Asked) -> bytes:
-    """Search, read the documents, and write the answer: all of it in the request's thread."""
-    result = []
-    for found in _find(index, asked):
-        documents = [
-            {"id": document.id, "contents": contents_of(document.title, document.text)} for _, document in found
-        ]
-        if asked.with_scores:
-            scores = [score for score, _ in found]
-            result.append([{"document": each, "score": score} for each, score in zip(documents, scores, strict=True)])
-        else:
-            result.append(documents)
-    return json.dumps({"result": result}).encode()
-
-
-def _find(index: Index, asked: _Asked) -> list[list[tuple[float, Document]]]:
-    if isinstance(index, _FindsDocuments):
-        return index.find_many(asked.queries, asked.k, asked.filters)
-    return [
-        [(hit.score, Document(hit.id, hit.title, index.open(hit.id).text)) for hit in hits]
-        for hits in index.search_many(asked.queries, asked.k, asked.filters)
-    ]
-
-
-def _asked(body: dict[str, Any], serving: IndexServing) -> _Asked:
-    queries, k, with_scores = body.get("queries"), body.get("topk"), body.get("return_scores", False)
-    if not isinstance(queries, list) or not all(isinstance(query, str) for query in queries):
-        raise HTTPException(422, '"queries" must be a list of strings')
-    if k is not None and (not isinstance(k, int) or isinstance(k, bool) or not 0 <= k <= serving.max_k):
-        raise HTTPException(422, f'"topk" must be null or a whole number up to {serving.max_k}, not {k!r:.100}')
-    if not isinstance(with_scores, bool):
-        raise HTTPException(422, f'"return_scores" must be true or false, not {with_scores!r:.100}')
-    # 0 means the default, as it does upstream.
-    k = k or serving.k
-    if len(queries) > serving.max_queries or len(queries) * k > serving.max_documents:
-        raise HTTPException(
-            413,
-            f"one request may have {serving.max_queries} queries and want {serving.max_documents} documents over all, "
-            f"not {len(queries)} queries with {k} documents each; send several requests",
-        )
-    return _Asked(queries, k, with_scores, _filters(body.get("filters")))
-
-
-def _filters(given: Any) -> Mapping[str, str] | None:
-    if given is not None and not (isinstance(given, dict) and all(isinstance(value, str) for value in given.values())):
-        raise HTTPException(422, '"filters" must be an object of strings')
-    return given
-
-
-def _place(wanted: dict[str, Any]) -> tuple[str, Span | None]:
-    document_id, span = wanted.get("id"), wanted.get("span")
-    if not isinstance(document_id, str):
-        raise HTTPException(422, '"id" must be a string')
-    if span is None:
-        return document_id, None
-    if not isinstance(span, list) or [type(part) for part in span] != [int, int]:
-        raise HTTPException(
-            422, '"span" must be null or two whole numbers: the first character and the one after the last'
-        )
-    return document_id, (span[0], span[1])
-
-
-async def _object(request: Request, at_most: int) -> dict[str, Any]:
-    """Return the JSON object that a request carries."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > at_most:
-            raise HTTPException(413, f"the request is larger than {at_most} bytes")
-    try:
-        content = json.loads(bytes(body))
-    except (ValueError, RecursionError):
-        raise HTTPException(400, "the request is not JSON") from None
-    if not isinstance(content, dict):
-        raise HTTPException(422, "the request must be a JSON object")
-    return content
-
-
-def _check_token(request: Request, serving: IndexServing) -> None:
-    if serving.token is None:
-        return
-    given = request.headers.get("authorization", "").encode("utf-8", "replace")
-    if not hmac.compare_digest(given, f"Bearer {serving.token}".encode()):
-        raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
-
-
-def _answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(json.dumps(content), status, headers, media_type="application/json")
-
-
-async def _refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _answer({"detail": error.detail}, error.status_code, error.headers)
-
-
-async def _failure(request: Request, error: Exception) -> Response:
-    _log.error("%s failed", request.url.path, exc_info=error)
-    return _answer({"detail": "the server failed; its log says why"}, 500)

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import wait
@@ -15,11 +16,14 @@ from pathlib import Path
 from types import FrameType
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.index.serve import IndexServing, make_app
+from agentgym.tools.index.asking import IndexServing
+from agentgym.tools.index.serve import make_app
 from agentgym.tools.index.store import open_index
 from agentgym.tools.listening import run_server
+from agentgym.tools.serving.patience import Patience
 
-_END_S = 10.0
+_END_S = 1.8
+"""A process ends by itself within this of a signal; if it cannot, it is killed."""
 _SIGNAL_S = 1.0
 
 
@@ -54,7 +58,7 @@ def serve_index(folder: Path, serving: IndexServing, listening: socket.socket, w
 def _serve(folder: Path, serving: IndexServing, listening: socket.socket) -> None:
     index = open_index(folder)
     try:
-        run_server(make_app(index, serving), listening)
+        run_server(make_app(index, serving), listening, Patience(body_bytes=serving.body_bytes))
     finally:
         index.close()
 
@@ -91,10 +95,11 @@ def _signalled() -> Iterator[socket.socket]:
 
 
 def _end(processes: list[SpawnProcess]) -> None:
+    ends = time.monotonic() + _END_S
     for process in processes:
         process.terminate()
     for process in processes:
-        process.join(_END_S)
+        process.join(max(0.0, ends - time.monotonic()))
         if process.is_alive():
             process.kill()
             process.join()

@@ -1,0 +1,96 @@
+"""The work of one request to a served index, done in slices between which it can be given up."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from starlette.exceptions import HTTPException
+
+from agentgym.tools.index.asking import Asked, IndexServing
+from agentgym.tools.index.base import Document, Filters, Index
+from agentgym.tools.index.client import contents_of
+from agentgym.tools.serving.presence import Gone, Presence
+
+_SLICE_S = 0.02
+"""After which other requests get their chance."""
+_BATCH = 8
+"""Queries that are searched together, and after which the client's presence, the time and the size are looked at."""
+
+
+@runtime_checkable
+class _FindsDocuments(Protocol):
+    """An index that can give whole documents with its hits."""
+
+    def find_many(
+        self, queries: Sequence[str], k: int = 5, filters: Filters | None = None
+    ) -> list[list[tuple[float, Document]]]: ...
+
+
+class Retrieval:
+    """Searches for one request. Results are written down at once, so that documents are not kept."""
+
+    def __init__(self, index: Index, asked: Asked, serving: IndexServing, client: Presence) -> None:
+        self._index = index
+        self._asked = asked
+        self._serving = serving
+        self.client = client
+        self._ends = time.monotonic() + serving.request_s
+        self._results: list[str] = []
+        self.answer_bytes = 0
+        """How large the answer is so far."""
+        self._at = 0
+
+    def advance(self) -> bool:
+        """Work for a moment; true once all is done. Called in any thread, one at a time.
+
+        Raises:
+            Gone: The client has left.
+            HTTPException: 413 if the answer becomes too large, 503 if the work takes too long.
+        """
+        slice_ends = time.monotonic() + _SLICE_S
+        while self._at < len(self._asked.queries):
+            if self.client.gone:
+                raise Gone
+            now = time.monotonic()
+            if now > self._ends:
+                raise HTTPException(
+                    503, f"the search took longer than {self._serving.request_s:g} s; try again later, or ask for less"
+                )
+            if now > slice_ends:
+                return False
+            self._search(self._asked.queries[self._at : self._at + _BATCH])
+        return True
+
+    def answer(self) -> bytes:
+        """Return the body of the answer; the results are given up with it."""
+        results, self._results = self._results, []
+        return f'{{"result": [{", ".join(results)}]}}'.encode("ascii")
+
+    def _search(self, queries: list[str]) -> None:
+        for found in _find(self._index, queries, self._asked.k, self._asked.filters):
+            result = json.dumps([self._shown(score, document) for score, document in found])
+            self.answer_bytes += len(result)
+            if self.answer_bytes > self._serving.answer_bytes:
+                raise HTTPException(
+                    413,
+                    f"the answer is larger than {self._serving.answer_bytes} bytes; "
+                    "ask for fewer documents, or send several requests",
+                )
+            self._results.append(result)
+        self._at += len(queries)
+
+    def _shown(self, score: float, document: Document) -> dict[str, Any]:
+        shown = {"id": document.id, "contents": contents_of(document.title, document.text)}
+        return {"document": shown, "score": score} if self._asked.with_scores else shown
+
+
+def _find(index: Index, queries: list[str], k: int, filters: Filters | None) -> list[list[tuple[float, Document]]]:
+    if isinstance(index, _FindsDocuments):
+        return index.find_many(queries, k, filters)
+    return [
+        [(hit.score, Document(hit.id, hit.title, index.open(hit.id).text)) for hit in hits]
+        for hits in index.search_many(queries, k, filters)
+    ]

@@ -1,0 +1,237 @@
+"""One HTTP connection that cannot be held for ever: uvicorn's protocol on h11, with deadlines and a place in a crowd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+
+from agentgym.tools.serving.crowd import Crowd
+from agentgym.tools.serving.patience import Patience
+from agentgym.tools.serving.presence import Presence
+
+_PARTING_S = 2.0
+"""How long a client may take to read a refusal, while what it still sends is thrown away."""
+_RETRY_S = 1
+
+
+class GuardedConnection(H11Protocol):
+    """A connection of a crowd; `guarded` makes the class for one server.
+
+    Refusals that need no application (malformed HTTP, no length, too many headers, too slow) are made here, as one line
+    of JSON. Requests sent ahead of an answer ("pipelining") are not read: the connection ends after that answer.
+    """
+
+    crowd: Crowd
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        patience = self.crowd.patience
+        self.conn = _Parser(patience)
+        self.peer = ""
+        self.held_bytes = 0
+        self.presence = Presence()
+        # The application finds it as request.state.presence.
+        self.app_state = {**self.app_state, "presence": self.presence}
+        self._awaited = ""
+        self._since = 0.0
+        self._unread_bytes = 0
+        self._parting = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Join the crowd, or be sent away."""
+        super().connection_made(transport)
+        self.peer = self.client[0] if self.client else ""
+        if self.crowd.join(self):
+            self._await("headers")
+        else:
+            self._refuse(503, "the server has as many connections as it can have; try again later")
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the crowd; whoever works for this client can see that it is gone."""
+        self.presence.gone = True
+        self.crowd.leave(self)
+        super().connection_lost(exc)
+        # uvicorn leaves its timer running if the connection broke.
+        self._unset_keepalive_if_required()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what came, in pieces of which each is within the limit on headers as long as these are awaited."""
+        if self._parting:
+            return
+        at, size = 0, self.crowd.patience.header_bytes
+        while at < len(data) and not self.transport.is_closing() and not self._parting:
+            if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+                if self._awaited == "nothing":
+                    self._await("headers")
+                piece = data[at : at + size] if self.conn.their_state is h11.IDLE else data[at:]
+                super().data_received(piece)
+                at += len(piece)
+                self._note(len(piece))
+            else:
+                self.cycle.keep_alive = False
+                return
+
+    def _note(self, size: int) -> None:
+        """See what is awaited now."""
+        if self._parting:
+            return
+        if self.conn.their_state is h11.SEND_BODY:
+            if self._awaited != "body":
+                self._await("body")
+            self.crowd.hold(self, self.held_bytes + size)
+        elif self.conn.their_state is not h11.IDLE:
+            if self.conn.trailing_data[0]:
+                # A further request came with this one. Reading goes on, as only so the client's leaving is noticed.
+                self.cycle.keep_alive = False
+                self.flow.resume_reading()
+            self._awaited = ""
+            self.crowd.work_for(self)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or part with a client that still sends the body of this one."""
+        unread = self.conn.their_state is h11.SEND_BODY
+        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        if unread:
+            self._part()
+        elif not self.flow.write_paused:
+            self._await("nothing")
+
+    def pause_writing(self) -> None:
+        """Note that the client is slow to read its answer."""
+        super().pause_writing()
+        self._await("reading")
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self.crowd.hold(self, self._unread_bytes)
+
+    def resume_writing(self) -> None:
+        """Note that the client has read enough."""
+        super().resume_writing()
+        if self._awaited != "reading":
+            return
+        if self.cycle.response_complete:
+            self.crowd.hold(self, 0)
+            self._await("nothing")
+        else:
+            self._awaited = ""
+            self.crowd.work_for(self)
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the client has made the server wait for too long."""
+        patience, passed_s = self.crowd.patience, now - self._since
+        if self.transport.is_closing() and self._awaited not in ("reading", "parting"):
+            self._await("parting")
+            return False
+        if self._awaited == "parting":
+            return passed_s > _PARTING_S
+        if self._awaited == "headers":
+            return passed_s > patience.header_s
+        if self._awaited == "body":
+            return passed_s > patience.body_s + self.held_bytes / patience.bytes_per_s
+        if self._awaited == "reading":
+            read = self._unread_bytes - self.transport.get_write_buffer_size()
+            return passed_s > patience.body_s + read / patience.bytes_per_s
+        return False
+
+    def time_out(self) -> None:
+        """Say that the request took too long, if it can still be said, and end the connection."""
+        began = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
+        if self._parting or self.transport.is_closing() or self._awaited == "reading" or not began:
+            self.drop()
+        else:
+            self._refuse(408, f"the {self._awaited} of the request took too long")
+
+    def drop(self) -> None:
+        """End the connection at once."""
+        self._leave_application()
+        self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with a request that is none. uvicorn calls it where h11 has raised."""
+        error = sys.exc_info()[1]
+        if isinstance(error, h11.RemoteProtocolError):
+            self._refuse(error.error_status_hint, f"the request cannot be read: {error}")
+        else:
+            self._refuse(400, msg)
+
+    def shutdown(self) -> None:
+        """Let an answer that is being made be sent; whatever else the connection waits for is not waited for."""
+        if self.cycle is None or self.cycle.response_complete or self._awaited in ("headers", "body"):
+            self.drop()
+        else:
+            self.cycle.keep_alive = False
+
+    def _await(self, what: str) -> None:
+        self._awaited = what
+        self._since = self.loop.time()
+        self.crowd.wait_for(self)
+
+    def _refuse(self, status: int, reason: str) -> None:
+        """Answer without the application, and part."""
+        self._leave_application()
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()
+            return
+        body = json.dumps({"detail": reason}).encode()
+        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        if status == 503:
+            headers.append(("retry-after", str(_RETRY_S)))
+        head = h11.Response(status_code=status, headers=headers, reason=STATUS_PHRASES.get(status, b""))
+        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self._part()
+
+    def _part(self) -> None:
+        """End the connection once the client has had a chance to read the answer.
+
+        To close it while data is unread would make the system take the answer back.
+        """
+        self._parting = True
+        self._unset_keepalive_if_required()
+        self._await("parting")
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _leave_application(self) -> None:
+        self.presence.gone = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+
+class _Parser(h11.Connection):
+    """h11, and what else our servers do not accept."""
+
+    def __init__(self, patience: Patience) -> None:
+        super().__init__(h11.SERVER, patience.header_bytes)
+        self._patience = patience
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._check(event)
+        return event
+
+    def _check(self, request: h11.Request) -> None:
+        if len(request.headers) > self._patience.headers:
+            raise h11.RemoteProtocolError(f"more than {self._patience.headers} headers", error_status_hint=431)
+        for name, value in request.headers:
+            # A body in chunks can be made of millions of them, and each costs as much as a whole body of known length.
+            if name == b"transfer-encoding":
+                raise h11.RemoteProtocolError("give the body's Content-Length; chunks are not accepted", 411)
+            if name == b"content-length" and int(value) > self._patience.body_bytes:
+                reason = f"the body is larger than {self._patience.body_bytes} bytes"
+                raise h11.RemoteProtocolError(reason, error_status_hint=413)
+
+
+def guarded(patience: Patience) -> type[GuardedConnection]:
+    """Return the class of the connections of one server."""
+    return type("GuardedConnection", (GuardedConnection,), {"crowd": Crowd(patience)})
