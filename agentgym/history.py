@@ -22,7 +22,7 @@ def shorten_observations(messages: Sequence[Message], keep: int = 1, max_chars: 
     """
     ends = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]
     old_until = ends[-keep] if 0 < keep <= len(ends) else 0 if keep else len(messages)
-    task_until = ends[0] if ends else 0
+    task_until = ends[0] if ends else len(messages)
     return [
         _shortened(message, index < task_until, max_chars)
         if index < old_until and message.get("role") in ("user", "tool")

@@ -41,6 +41,47 @@ def test_the_number_kept_is_as_asked():
     assert messages == conversation(4)
 
 
+def test_what_is_cut_says_how_much_and_what_just_fits_is_not_cut():
+    messages = [user("Buy a hose."), assistant("a"), user("p" * 30), assistant("b"), user("now")]
+    assert text_of(shorten_observations(messages, max_chars=10)[2]) == "p" * 10 + "… [20 characters left out]"
+    assert shorten_observations(messages, max_chars=30) == messages
+
+
+def test_without_settings_one_observation_and_200_characters_stay():
+    messages = [user("task"), assistant("a"), user("o" * 300), assistant("b"), user("n" * 300)]
+    short = shorten_observations(messages)
+    assert [text_of(m).count("o") for m in short[2:3]] == [200 + "characters left out".count("o")]
+    assert short[4] == messages[4]
+
+
+def test_only_the_first_observation_states_the_task():
+    """An empty line in a later one is a part of the page, and what stands before it is cut too."""
+    task, page = user("Buy a hose.\n\n" + "x" * 50), user("y" * 50 + "\n\n" + "z" * 50)
+    short = shorten_observations([task, assistant("a"), page, assistant("b"), user("c")], max_chars=10)
+    assert text_of(short[0]) == "Buy a hose.\n\n" + "x" * 10 + "… [40 characters left out]"
+    assert text_of(short[2]) == "y" * 10 + "… [92 characters left out]"
+
+
+def test_the_task_stays_whole_before_the_policy_has_spoken():
+    [short] = shorten_observations([user("Buy a hose.\n\n" + "x" * 50)], keep=0, max_chars=10)
+    assert text_of(short) == "Buy a hose.\n\n" + "x" * 10 + "… [40 characters left out]"
+
+
+def test_only_observations_are_cut():
+    """Whatever else there is between two messages of the policy, such as instructions in the middle, stays."""
+    told: Message = {"role": "developer", "content": "t" * 500}
+    messages = [
+        system("s" * 500),
+        user("task"),
+        assistant("a" * 500),
+        told,
+        system("m" * 500),
+        assistant("b"),
+        user("c"),
+    ]
+    assert shorten_observations(messages, max_chars=10) == messages
+
+
 def test_pictures_of_old_observations_are_dropped():
     seen = with_pictures(user("page"), (b"png",))
     messages = [user("task"), assistant("a"), seen, assistant("b"), user("c")]

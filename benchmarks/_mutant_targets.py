@@ -1,0 +1,40 @@
+"""Which files faults are put into, and the tests that should notice: those named for what the file does."""
+
+from __future__ import annotations
+
+_ROLLOUT = ("tests/test_rollout.py", "tests/test_rollout_tokens.py")
+_DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
+_ENV = ("tests/test_env.py", "tests/test_env_async.py")
+
+TARGETS: dict[str, tuple[str, ...]] = {
+    "agentgym/dialects/compact.py": _DIALECTS,
+    "agentgym/dialects/fenced.py": _DIALECTS,
+    "agentgym/dialects/hermes.py": _DIALECTS,
+    "agentgym/dialects/tags.py": _DIALECTS,
+    "agentgym/dialects/template.py": _DIALECTS,
+    "agentgym/dialects/text.py": _DIALECTS,
+    "agentgym/env.py": _ENV,
+    "agentgym/evaluation.py": ("tests/test_evaluation.py",),
+    "agentgym/history.py": ("tests/test_history.py",),
+    "agentgym/messages.py": ("tests/test_messages.py", "tests/test_trajectory.py", "tests/test_history.py"),
+    "agentgym/procedural.py": ("tests/test_task.py",),
+    "agentgym/rewards.py": ("tests/test_rewards.py",),
+    "agentgym/rollout.py": _ROLLOUT,
+    "agentgym/statistics.py": ("tests/test_statistics.py",),
+    "agentgym/strict_json.py": ("tests/test_dialects.py", "tests/test_dialects_malformed.py"),
+    "agentgym/summary.py": ("tests/test_evaluation.py",),
+    "agentgym/task.py": ("tests/test_task.py",),
+    "agentgym/toolset.py": ("tests/test_toolset.py",),
+    "agentgym/trajectory.py": ("tests/test_trajectory.py", *_ROLLOUT),
+    "envs/code/matching.py": ("tests/test_code_grading.py",),
+    "envs/code/verdict.py": ("tests/test_code_grading.py",),
+    "envs/search/answers.py": ("tests/test_search_grading.py",),
+    "envs/sql/cells.py": ("tests/test_sql_grading.py", "tests/test_sql_grading_partial.py"),
+    "envs/sql/grading.py": ("tests/test_sql_grading.py", "tests/test_sql_grading_partial.py"),
+    "envs/sql/ties.py": ("tests/test_sql_grading_ties.py",),
+    "trainers/batches.py": ("tests/trainers/test_batches.py",),
+    "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
+    "trainers/credit.py": ("tests/trainers/test_credit.py",),
+    "trainers/kl.py": ("tests/trainers/test_metrics.py",),
+    "trainers/metrics.py": ("tests/trainers/test_metrics.py",),
+}

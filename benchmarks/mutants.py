@@ -1,0 +1,146 @@
+"""Put small faults into graders, rewards, credit and rollouts, one at a time, and see whether their tests notice.
+
+python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
+
+Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). Before, these
+tests must pass on the file as it is, and fail where it cannot be imported. A mutant counts as killed if a test fails or
+does not come to its end. Those listed in `_equivalent_mutants.py`, with the reason, are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks._equivalent_mutants import EQUIVALENT
+from benchmarks._mutant_runs import ROOT, Copies, Outcome, Run
+from benchmarks._mutant_targets import TARGETS
+from benchmarks._mutations import Mutant, draw
+from benchmarks._report import Claim, write
+
+UNUSABLE = "raise RuntimeError('no test may pass without this file')\n"
+_BASELINE_S = 900.0
+"""Wall-clock seconds that tests may take without any fault."""
+_WHY = {(e.file, e.line, e.becomes): e.why for e in EQUIVALENT}
+
+
+class Log:
+    """What is known of mutants from earlier runs, one JSON object a line; survivors are tried again."""
+
+    def __init__(self, path: Path | None):
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path and path.is_file() else []
+        self._known = {row["key"]: row for row in map(json.loads, lines)}
+
+    def known(self, mutant: Mutant) -> dict[str, Any] | None:
+        """Return the row of a mutant that was killed before."""
+        row = self._known.get(_key(mutant))
+        return row if row and row["outcome"] != Outcome.SURVIVED else None
+
+    def add(self, mutant: Mutant, row: dict[str, Any]) -> None:
+        """Append a row."""
+        if self._path:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": _key(mutant), **row}) + "\n")
+
+
+def _key(mutant: Mutant) -> str:
+    return hashlib.sha256(f"{mutant.file}\n{mutant.source}".encode()).hexdigest()[:16]
+
+
+def usable(copies: Copies, files: Iterable[str], pool: ThreadPoolExecutor) -> dict[str, float]:
+    """Return the files whose tests pass, and fail without the file; with the seconds that the tests take."""
+    sets = sorted({TARGETS[file] for file in files})
+    passed = dict(zip(sets, pool.map(lambda tests: copies.test(tests, _BASELINE_S), sets), strict=True))
+    for tests, run in passed.items():
+        if run.outcome is not Outcome.SURVIVED:
+            print(f"{' '.join(tests)} do not pass as they are:\n{run.said[-1500:]}", file=sys.stderr)
+    sound = [file for file in files if passed[TARGETS[file]].outcome is Outcome.SURVIVED]
+    without = pool.map(lambda file: copies.test(TARGETS[file], _BASELINE_S, (file, UNUSABLE)), sound)
+    found: dict[str, float] = {}
+    for file, run in zip(sound, without, strict=True):
+        if run.outcome is Outcome.SURVIVED:
+            print(f"{file}: its tests pass without it:\n{run.said[-1500:]}", file=sys.stderr)
+        else:
+            found[file] = passed[TARGETS[file]].seconds
+    return found
+
+
+def try_all(mutants: Sequence[Mutant], jobs: int, log: Log, until: float) -> list[dict[str, Any]]:
+    """Run the tests of every mutant and return a row for each that was tried."""
+    with Copies(jobs) as copies, ThreadPoolExecutor(jobs) as pool:
+        seconds = usable(copies, sorted({m.file for m in mutants if not log.known(m) and not _why(m)}), pool)
+
+        def attempt(mutant: Mutant) -> dict[str, Any] | None:
+            if why := _why(mutant):
+                return _row(mutant, "equivalent", why=why)
+            if row := log.known(mutant):
+                return {name: value for name, value in row.items() if name != "key"}
+            if mutant.file not in seconds or time.time() > until:
+                return None
+            # Several times what the tests took: the machine may have more to do by now.
+            run: Run = copies.test(TARGETS[mutant.file], 30 + 6 * seconds[mutant.file], (mutant.file, mutant.source))
+            row = _row(mutant, run.outcome, seconds=round(run.seconds, 1))
+            log.add(mutant, row)
+            print(f"{row['outcome']:9} {row['file']}:{row['number']}  {row['line']}  ->  {row['becomes']}", flush=True)
+            return row
+
+        return [row for row in pool.map(attempt, mutants) if row]
+
+
+def _why(mutant: Mutant) -> str | None:
+    return _WHY.get((mutant.file, mutant.line, mutant.becomes))
+
+
+def _row(mutant: Mutant, outcome: str, **more: Any) -> dict[str, Any]:
+    names = ("file", "number", "operator", "line", "becomes")
+    return {**{name: getattr(mutant, name) for name in names}, "outcome": outcome, **more}
+
+
+def claims_of(rows: Sequence[dict[str, Any]]) -> list[Claim]:
+    """Return the share of the mutants that were killed, of those that could be."""
+    counts = Counter(row["outcome"] for row in rows)
+    killed = counts[Outcome.KILLED] + counts[Outcome.TIMEOUT]
+    return [Claim("mutants_killed", round(killed / max(1, killed + counts[Outcome.SURVIVED]), 4), ">=", 0.9)]
+
+
+def say(rows: Sequence[dict[str, Any]], drawn: int) -> None:
+    """Print how many were killed of each file, and every survivor."""
+    count: Callable[[str], Counter[str]] = lambda file: Counter(r["outcome"] for r in rows if r["file"] == file)  # noqa: E731
+    for file in sorted({row["file"] for row in rows}):
+        print(f"{file}: " + ", ".join(f"{number} {outcome}" for outcome, number in sorted(count(file).items())))
+    for row in rows:
+        if row["outcome"] == Outcome.SURVIVED:
+            print(f"survived: {row['file']}:{row['number']}\n    {row['line']}\n    {row['becomes']}")
+    if len(rows) < drawn:
+        print(f"{drawn - len(rows)} of {drawn} mutants were not tried")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sample", type=int, default=120, help="how many faults")
+    parser.add_argument("--seed", type=int, default=0, help="which faults")
+    parser.add_argument("--files", nargs="+", default=sorted(TARGETS), choices=sorted(TARGETS), metavar="FILE")
+    parser.add_argument("--jobs", type=int, default=2, help="how many are tried at the same time")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no further one after this time")
+    parser.add_argument("--log", type=Path, help="JSON lines of what has been tried, to go on from")
+    options = parser.parse_args()
+    until = time.time() + 60 * options.minutes
+    sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in options.files}
+    mutants = draw(sources, options.sample, options.seed)
+    rows = try_all(mutants, options.jobs, Log(options.log), until)
+    say(rows, len(mutants))
+    write("mutants", rows, claims_of(rows), packages=("cosmic-ray", "pytest", "hypothesis"))
+    sys.exit(len(rows) < len(mutants))
+
+
+if __name__ == "__main__":
+    main()
