@@ -34,11 +34,15 @@ QUIET = (
 )
 """Signals that the agent keeps blocked, since the model's code could send them."""
 
+_NAMES = frozenset(("CORE", "CPU", "FSIZE", "NOFILE", "NPROC", "AS", "MSGQUEUE", "RTPRIO", "SIGPENDING", "MEMLOCK"))
 _LIMITED = [
     name
     for name in dir(resource)
-    if name in {f"RLIMIT_{each}" for each in ("CORE", "CPU", "FSIZE", "NOFILE", "NPROC", "AS", "MSGQUEUE", "RTPRIO")}
+    if name.startswith("RLIMIT_") and name[7:] in _NAMES
 ]
+_SIGNALS = 256
+"""Queued at one time for the processes of a user; the kernel counts them for all that the user runs."""
+_LOCKED = 1 << 16
 _MB = 1 << 20
 _HIGH = 64
 
@@ -103,6 +107,8 @@ def bound(limits: Mapping[str, Any]) -> None:
         _lower(resource.RLIMIT_AS, limits["memory_mb"] * _MB)
         _lower(resource.RLIMIT_MSGQUEUE, 0)
         _lower(resource.RLIMIT_RTPRIO, 0)
+        _lower(resource.RLIMIT_SIGPENDING, _SIGNALS)
+        _lower(resource.RLIMIT_MEMLOCK, _LOCKED)
 
 
 def _lower(kind: int, soft: int, hard: int | None = None) -> None:

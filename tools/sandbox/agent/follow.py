@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from agentgym.tools.sandbox.agent.capture import Capture
-from agentgym.tools.sandbox.agent.watch import Watch
+from agentgym.tools.sandbox.agent.endings import CellEnd
 
 GRACE_S = 0.05
 """How long output is waited for that something in the background still holds open."""
@@ -32,6 +32,18 @@ class Kills(Protocol):
 
     def happened(self) -> bool:
         """Return whether it has."""
+        ...
+
+
+class Limiter(Protocol):
+    """Looks now and then whether a run exceeds a limit that the kernel does not hold."""
+
+    def pause(self) -> float:
+        """Return the seconds until the next look."""
+        ...
+
+    def breach(self) -> str:
+        """Return the name of a limit that is exceeded, or `""`."""
         ...
 
 
@@ -93,32 +105,31 @@ def has_ended(pid: int) -> bool:
 def follow(
     pid: int,
     streams: Sequence[Capture],
-    done: Sequence[int | None],
+    end: int | None,
     wall_s: float,
     control: int,
-    watch: Watch,
+    watch: Limiter,
     feed: Feed | None = None,
+    cell: CellEnd | None = None,
 ) -> str:
     """Wait until a run is done; return `""`, or the name of the limit that it broke.
 
     Args:
         pid: The run's process.
         streams: What to read meanwhile.
-        done: Descriptors of which one becomes readable when the run is done; `None` stands for a missing pidfd.
+        end: A pidfd of that process, where the system has them.
         wall_s: Seconds it may take.
         control: The control connection; its end ends everything.
         watch: Looks after the limits that the kernel does not hold.
         feed: The run's input.
+        cell: Sees the end of the cell of a session, whose process goes on.
     """
     deadline = time.monotonic() + wall_s
-    ends = [fd for fd in done if fd is not None]
-    if feed is None and None not in done and _soon(ends, control):
+    if feed is None and end is not None and _soon(end, control, cell):
         return ""
     poll = select.poll()
     readable = {stream.fd: stream for stream in streams if stream.open}
-    for fd in readable:
-        poll.register(fd, select.POLLIN)
-    for fd in ends:
+    for fd in (*readable, *(fd for fd in (end, None if cell is None else cell.fd) if fd is not None)):
         poll.register(fd, select.POLLIN)
     poll.register(control, 0)
     if feed is not None and feed.open:
@@ -127,9 +138,9 @@ def follow(
         left = deadline - time.monotonic()
         if left <= 0:
             return "timeout"
-        pause = min(left, watch.pause(), _TICK_S if None in done else left)
+        pause = min(left, watch.pause(), _TICK_S if end is None else left)
         for fd, event in poll.poll(math.ceil(pause * 1000)):
-            if fd in ends and event & _ENDED_POLL:
+            if fd == end and event & _ENDED_POLL:
                 return ""
             if fd == control:
                 raise DriverGone
@@ -137,27 +148,35 @@ def follow(
                 _read(readable[fd], fd, poll)
                 if readable[fd].flooded:
                     return "output"
+            elif cell is not None and fd == cell.fd:
+                if cell.read():
+                    return ""
+                if cell.flooded:
+                    return "output"
+                if not cell.open:  # it can end in no other way now than with its process
+                    poll.unregister(fd)
             elif feed is not None and feed.open and fd == feed.fd:
                 feed.write()
                 if not feed.open:
                     poll.unregister(fd)
-        if None in done and has_ended(pid):
+        if end is None and has_ended(pid):
             return ""
         breach = watch.breach()
         if breach:
             return breach
 
 
-def _soon(ends: Sequence[int], control: int) -> bool:
+def _soon(end: int, control: int, cell: CellEnd | None) -> bool:
     """Whether a run is done in no time; what it writes can wait that long, and each look at it costs."""
     poll = select.poll()
-    for fd in ends:
-        poll.register(fd, select.POLLIN)
+    poll.register(end, select.POLLIN)
+    if cell is not None:
+        poll.register(cell.fd, select.POLLIN)
     poll.register(control, 0)
-    ready = poll.poll(_SOON_MS)
-    if any(fd == control for fd, _ in ready):
+    ready = {fd for fd, _ in poll.poll(_SOON_MS)}
+    if control in ready:
         raise DriverGone
-    return bool(ready)
+    return end in ready or (cell is not None and cell.fd in ready and cell.read())
 
 
 def _read(stream: Capture, fd: int, poll: select.poll) -> None:

@@ -27,6 +27,7 @@ INSIDE_UID = 1000
 class _Cell(NamedTuple):
     """What a sandbox has for itself, and what the zygote gets back from it."""
 
+    uid: int
     mapping: int | None
     network: int
     group: groups.Group | None
@@ -36,16 +37,16 @@ class Jail:
     """Makes sandboxes of namespaces, as root or as an ordinary user that may make user namespaces.
 
     Args:
-        settings: `uid` (what root becomes), `workdir`, `shown`, `hidden`, `late` (see `mounts.build_root`).
+        settings: `uid` (what root becomes in the first sandbox; in others, user ids below it), `workdir`, `shown`, `hidden`, `late` (see `mounts.build_root`).
     """
 
     def __init__(self, settings: dict[str, Any]):
         self._settings = settings
         self._root = os.geteuid() == 0
-        self._uid = settings["uid"] if self._root else os.geteuid()
-        self._gid = settings["uid"] if self._root else os.getegid()
+        self._uids: list[int] = []
+        self._next_uid: int = settings["uid"]
         self._workdir: str = settings["workdir"]
-        self._mappings: dict[tuple[int, int], int] = {}
+        self._mappings: dict[tuple[int, int, int], int] = {}
         self._own = -1
         self._landlock = 0
         self._groups: groups.Groups | None = None
@@ -54,7 +55,7 @@ class Jail:
     def prepare(self) -> None:
         """Become the first process of a new process namespace, with a root that shows little of the host."""
         if not self._root:
-            credentials.own_user_namespace(self._uid, self._gid, self._uid)
+            credentials.own_user_namespace(os.geteuid(), os.getegid(), os.geteuid())
         system.unshare(_NEWNS | _NEWPID | _NEWNET | _NEWIPC | _NEWUTS, "unshare mounts, processes, network, ipc, names")
         pid = os.fork()
         if pid:
@@ -76,7 +77,8 @@ class Jail:
 
     def fork(self, request: dict[str, Any]) -> tuple[int, _Cell]:
         """Fork the first process of a new process namespace."""
-        cell = _Cell(self._map_owner(request["template"]), *self._take(request["limits"]))
+        uid = self._take_uid()
+        cell = _Cell(uid, self._map_owner(request["template"], uid), *self._take(request["limits"]))
         try:
             system.unshare(_NEWPID, "unshare processes")
             try:
@@ -99,13 +101,13 @@ class Jail:
         system.unshare(_NEWNS | _NEWIPC | _NEWUTS | _NEWCGROUP, "unshare mounts, ipc, names")
         limits = request["limits"]
         note = mounts.build_workspace(
-            limits, request["template"], self._workdir, self._settings["late"], self._uid, cell.mapping
+            limits, request["template"], self._workdir, self._settings["late"], cell.uid, cell.mapping
         )
         kept = [] if cell.group is None else [cell.group.kills]
         connection, *kept = control.inherit(connection, *kept)
         if self._root:
-            credentials.become(self._uid)
-        credentials.own_user_namespace(self._uid, self._gid, INSIDE_UID)
+            credentials.become(cell.uid)
+        credentials.own_user_namespace(cell.uid, os.getegid(), INSIDE_UID)
         credentials.renounce_gains()
         credentials.renounce()
         credentials.die_with_parent()
@@ -122,6 +124,7 @@ class Jail:
 
     def forget(self, cell: _Cell) -> None:
         """Give back what the next sandbox can use; all else of a sandbox has ended with its first process."""
+        self._uids.append(cell.uid)
         self._networks.give_back(cell.network)
         if self._groups is not None and cell.group is not None:
             self._groups.give_back(cell.group)
@@ -130,6 +133,15 @@ class Jail:
         """Remove the control groups."""
         if self._groups is not None:
             self._groups.close()
+
+    def _take_uid(self) -> int:
+        """Return a user id that no other sandbox has now, as the kernel counts much of what it lends by user."""
+        if not self._root:
+            return os.geteuid()
+        if self._uids:
+            return self._uids.pop()
+        self._next_uid -= 1
+        return self._next_uid + 1
 
     def _take(self, limits: dict[str, Any]) -> tuple[int, groups.Group | None]:
         group = None
@@ -152,17 +164,17 @@ class Jail:
             landlock.restrict(fd)
             os.close(fd)
 
-    def _map_owner(self, template: str | None) -> int | None:
+    def _map_owner(self, template: str | None, uid: int) -> int | None:
         """Return a user namespace in which the template's owner is the sandbox's user; `None` if that is so anyway."""
         if template is None or not self._root:
             return None
         state = os.stat(mounts.HOST + template)
-        owner = (state.st_uid, state.st_gid)
-        if state.st_uid == self._uid:
+        if state.st_uid == uid:
             return None
-        if owner not in self._mappings:
-            self._mappings[owner] = _mapping_namespace(owner, self._uid)
-        return self._mappings[owner]
+        key = (state.st_uid, state.st_gid, uid)
+        if key not in self._mappings:
+            self._mappings[key] = _mapping_namespace((state.st_uid, state.st_gid), uid)
+        return self._mappings[key]
 
 
 def _others() -> list[int]:

@@ -136,7 +136,7 @@ class Agent:
         return waited is not None and waited[0] == 0 and self._workspace.usable()
 
     def _idle(self) -> None:
-        """Wait for a request; meanwhile hold what live sessions do in the background to the sandbox's limits."""
+        """Wait for a request; meanwhile see to it that live sessions rest, and hold them to the sandbox's limits."""
         if self._control.waiting or not self._sessions.leaders:
             return
         poll = select.poll()
@@ -146,6 +146,7 @@ class Agent:
                 return
             if self._place.watch.breach():
                 self._sessions.shut_all()
+            self._sessions.keep_still()
 
 
 _OPERATIONS: dict[str, Callable[[Agent, dict[str, Any], list[bytes]], Answer]] = {

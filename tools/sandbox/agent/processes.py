@@ -22,6 +22,8 @@ _PATIENCE_S = 3.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _EXITING = 0x4
 """The kernel's `PF_EXITING`, among a process's flags."""
+_OF_PROCESS = 2
+"""In the number of a clock: that it counts the processor time of the process whose number is in the bits above."""
 
 
 def become_subreaper() -> None:
@@ -72,7 +74,9 @@ class Processes:
         return self.statuses.pop(pid)
 
     def end_others(self, keep: Set[int] = frozenset()) -> None:
-        """Kill every process of the sandbox but the sessions `keep` (leaders) and what belongs to them."""
+        """Kill every process of the sandbox but the sessions `keep` (leaders) and what belongs to them; stop those."""
+        if keep:
+            self._stop(keep)
         for round_ in range(0 if _is_childless() else _ROUNDS):
             if self._alone and (not keep or round_ > _ROUNDS // 2):
                 _kill(-1)
@@ -82,9 +86,33 @@ class Processes:
                 break
             for pid in strangers:
                 _kill(pid)
+            if keep:  # the kernel wakes up a stopped group when it loses the parent of one of its processes
+                self._stop(keep)
             if round_:
                 time.sleep(0.0005)
         self.statuses = {pid: status for pid, status in self.statuses.items() if pid in keep}
+
+    def _stop(self, leaders: Set[int]) -> None:
+        """Stop everything in the sandbox, or, where one signal does not reach just that, all of these sessions."""
+        if self._alone:
+            _signal(-1, signal.SIGSTOP)
+            return
+        stopped: set[int] = set()
+        for _ in range(_ROUNDS):
+            running = [pid for leader in leaders for pid in members(leader) if pid not in stopped]
+            if not running:
+                return
+            for pid in running:
+                _signal(pid, signal.SIGSTOP)
+            stopped.update(running)
+
+    def resume(self, leader: int, leaders: Set[int]) -> None:
+        """Let a session go on that `end_others` has stopped; `leaders` are all there are."""
+        if self._alone and len(leaders) == 1:
+            _signal(-1, signal.SIGCONT)
+            return
+        for pid in members(leader):
+            _signal(pid, signal.SIGCONT)
 
     def end_tree(self, leader: int) -> None:
         """Kill a session: its leader, then all that descends from it or has its session id."""
@@ -104,8 +132,18 @@ def _belongs(pid: int, keep: Set[int]) -> bool:
 
 
 def _kill(pid: int) -> None:
+    _signal(pid, signal.SIGKILL)
+
+
+def _signal(pid: int, number: int) -> None:
     with suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
+
+
+def members(leader: int) -> list[int]:
+    """Return the processes of a session: its leader, what descends from it, and its orphans."""
+    orphans = [pid for pid in children(os.getpid()) if pid != leader and _belongs(pid, {leader})]
+    return [pid for top in (leader, *orphans) for pid in (top, *descendants(top))]
 
 
 def _is_childless() -> bool:
@@ -189,6 +227,25 @@ def is_ending(pid: int) -> bool:
         return bool(int(_stat(pid)[6]) & _EXITING)
     except (OSError, IndexError, ValueError):
         return False
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process has used by now; 0 if that cannot be seen."""
+    try:
+        return time.clock_gettime(~pid << 3 | _OF_PROCESS)
+    except (OSError, AttributeError):
+        return 0.0
+
+
+def peak_kb(pid: int) -> int:
+    """Return the most memory that a process has held, in KiB; 0 if that cannot be seen."""
+    try:
+        for line in _content(f"/proc/{pid}/status").splitlines():
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0
 
 
 def _resident(pid: int) -> int | None:

@@ -18,6 +18,10 @@ from agentgym.tools.sandbox.agent.processes import Processes
 from agentgym.tools.sandbox.agent.watch import Watch
 
 
+NO_END = (int(signal.SIGKILL), 0.0, 0)
+"""What is taken for the end of a process that was killed but that the kernel has not let go yet: never a success."""
+
+
 @dataclass
 class Place:
     """What every run of a sandbox shares."""
@@ -87,7 +91,7 @@ def execute(
     feed = _fed(stdin_write, stdin)
     end = follow.pidfd(pid)
     try:
-        broken = follow.follow(pid, streams, [end], limits["wall_s"], place.control, place.watch, feed)
+        broken = follow.follow(pid, streams, end, limits["wall_s"], place.control, place.watch, feed)
     finally:
         if feed is not None:
             feed.close()
@@ -116,7 +120,7 @@ def _finish(
     for stream in streams:
         stream.drain()
         stream.close()
-    status, cpu_s, peak_kb = waited if waited is not None else (0, 0.0, 0)
+    status, cpu_s, peak_kb = waited if waited is not None else NO_END
     answer = dict(follow.outcome(broken, status, cpu_s, limits, place.kills))
     return report(answer, streams, duration, cpu_s, peak_kb)
 

@@ -7,21 +7,23 @@ import socket
 import time
 from typing import Any
 
-from agentgym.tools.sandbox.agent import cells, child, follow, runs, wire
+from agentgym.tools.sandbox.agent import cells, child, follow, processes, runs, wire
 from agentgym.tools.sandbox.agent.beneath import FileError
+from agentgym.tools.sandbox.agent.endings import CellEnd
+from agentgym.tools.sandbox.agent.watch import Watch
 
 _MAX_SESSIONS = 8
-_ANSWER_S = 1.0
-_MAX_ANSWER_BYTES = 4096
+_MOST_DISTURBANCES = 5
 
 _BASH_LOOP = r"""
 __agentgym_last() { return "$1"; }
 __agentgym_status=0
-while IFS= read -r -d '' -u 4 __agentgym_command; do
+while IFS= builtin read -r -d '' -u 4 __agentgym_command; do
   __agentgym_last "$__agentgym_status"
-  eval "$__agentgym_command" 4<&-
+  builtin eval "$__agentgym_command" 4<&-
   __agentgym_status=$?
-  printf '%s\0' "$__agentgym_status" >&4
+  IFS= builtin read -r -d '' -u 4 __agentgym_secret
+  builtin printf '%s %s\0' "$__agentgym_secret" "$__agentgym_status" >&4
 done
 """
 
@@ -56,26 +58,32 @@ class Session:
             runs.close_all([*write_ends, null])
         self._streams = runs.captures(read_ends, self._limits)
         self._end = follow.pidfd(self.pid)
+        self._cell = CellEnd(self._commands)
 
     def run(self, code: bytes, limits: dict[str, Any]) -> tuple[dict[str, Any], list[bytes], bool]:
         """Run one cell; return the answer and whether the session lives on."""
-        began = time.monotonic()
+        began, used = time.monotonic(), processes.cpu_seconds(self.pid)
         self._place.kills.watch()
         for stream in self._streams:
             stream.keep(limits["reply_bytes" if stream is self._streams[2] else "output_bytes"])
         broken = "" if self._send(code, limits) else "timeout"
-        done = [self._commands.fileno(), self._end]
         broken = broken or follow.follow(
-            self.pid, self._streams, done, limits["wall_s"], self._place.control, self._place.watch
+            self.pid,
+            self._streams,
+            self._end,
+            limits["wall_s"],
+            self._place.control,
+            _CellLimits(self._place.watch, self.pid, used, limits["cpu_s"]),
+            cell=self._cell,
         )
-        answer = None if broken else self._answer()
         duration = time.monotonic() - began
-        if answer is None:
+        if broken or self._cell.exit_code is None:
             return self._died(broken, limits, duration)
         for stream in self._streams:
             stream.drain()
-        message, cpu_s, peak_kb = {"ended": "exited", "exit_code": answer[0], "signal": None}, answer[1], answer[2]
-        return (*runs.report(message, self._streams, duration, cpu_s, peak_kb), True)
+        message = {"ended": "exited", "exit_code": self._cell.exit_code, "signal": None}
+        cpu_s, peak_kb = processes.cpu_seconds(self.pid) - used, processes.peak_kb(self.pid)
+        return (*runs.report(message, self._streams, duration, max(0.0, cpu_s), peak_kb), True)
 
     def close(self) -> None:
         """End the session and all that belongs to it."""
@@ -92,7 +100,7 @@ class Session:
         self._place.processes.end_tree(self.pid)
         for stream in self._streams:
             stream.drain()
-        status, cpu_s, peak_kb = waited if waited is not None else (0, 0.0, 0)
+        status, cpu_s, peak_kb = waited if waited is not None else runs.NO_END
         answer = dict(follow.outcome(broken, status, cpu_s, limits, self._place.kills))
         report = runs.report(answer, self._streams, duration, cpu_s, peak_kb)
         self._release()
@@ -107,12 +115,8 @@ class Session:
             self._end = None
 
     def _send(self, code: bytes, limits: dict[str, Any]) -> bool:
-        if self.kind == "python":
-            data = wire.encode({"cpu_s": limits["cpu_s"]}, [code])
-        elif b"\0" in code:
-            raise FileError("invalid", "a NUL character cannot be given to bash")
-        else:
-            data = code + b"\0"
+        secret = self._cell.expect()
+        data = wire.encode({}, [code]) + secret if self.kind == "python" else b"%b\0%b\0" % (code, secret)
         self._commands.settimeout(limits["wall_s"])
         try:
             self._commands.sendall(data)
@@ -120,34 +124,34 @@ class Session:
             return False
         except OSError:
             pass
+        finally:
+            self._commands.setblocking(False)
         return True
 
-    def _answer(self) -> tuple[int, float, int] | None:
-        """Return exit code, processor time and peak memory as the session tells them; `None` if it tells nothing."""
-        self._commands.settimeout(_ANSWER_S)
-        try:
-            data = self._commands.recv(_MAX_ANSWER_BYTES)
-            if self.kind == "bash":
-                return (int(data.rstrip(b"\0")[:4]) & 0xFF, 0.0, 0) if data else None
-            reading = wire.decoder(0)
-            size = next(reading)
-            size = reading.send(data[:size])
-            reading.send(data[wire.LENGTH.size : wire.LENGTH.size + size])
-        except StopIteration as done:
-            return _plausible(done.value[0])
-        except Exception:  # whatever runs in there may write what it likes
-            return None
-        return None
 
+class _CellLimits:
+    """The sandbox's limits while a cell runs, and that of the processor time of each process of its session."""
 
-def _plausible(answer: dict[str, Any]) -> tuple[int, float, int] | None:
-    """Return what a session tells about a cell, if it can be true: runs may write here what they like."""
-    exit_code, cpu_s, peak_kb = answer.get("exit_code"), answer.get("cpu_s"), answer.get("peak_kb")
-    if type(exit_code) is not int or type(cpu_s) is not float or type(peak_kb) is not int:
-        return None
-    if not (0 <= exit_code <= 255 and 0 <= cpu_s < 1e9 and 0 <= peak_kb < 1 << 40):
-        return None
-    return exit_code, cpu_s, peak_kb
+    def __init__(self, watch: Watch, leader: int, used: float, cpu_s: float):
+        self._watch = watch
+        self._leader = leader
+        self._before = {leader: used}
+        self._cpu_s = cpu_s
+
+    def pause(self) -> float:
+        """Return the seconds until the next look."""
+        return self._watch.pause()
+
+    def breach(self) -> str:
+        """Return the name of a limit that is exceeded, or `""`."""
+        if self.pause():
+            return ""
+        found = self._watch.breach()
+        for pid in (self._leader, *processes.descendants(self._leader)):
+            used = processes.cpu_seconds(pid)
+            if used - self._before.setdefault(pid, used) > self._cpu_s:
+                found = found or "cpu"
+        return found
 
 
 def _body(kind: str, folder: str) -> int:
@@ -163,6 +167,8 @@ class Sessions:
         self._place = place
         self._live: dict[int, Session] = {}
         self._number = 0
+        self._resting: dict[int, float] | None = None
+        self._disturbances = 0
 
     @property
     def leaders(self) -> set[int]:
@@ -176,6 +182,7 @@ class Sessions:
         if len(self._live) >= _MAX_SESSIONS:
             raise FileError("invalid", f"{_MAX_SESSIONS} sessions are open; close one first")
         self._number += 1
+        self._begin_anew()
         self._live[self._number] = Session(self._place, request["kind"], request)
         return self._number
 
@@ -184,6 +191,10 @@ class Sessions:
         session = self._live.get(number)
         if session is None:
             raise FileError("session_lost", f"there is no session {number}")
+        if session.kind == "bash" and b"\0" in code:
+            raise FileError("invalid", "a NUL character cannot be given to bash")
+        self._begin_anew()
+        self._place.processes.resume(session.pid, self.leaders)
         answer, blobs, alive = session.run(code, limits)
         if not alive:
             del self._live[number]
@@ -191,10 +202,28 @@ class Sessions:
         answer["alive"] = alive
         return answer, blobs
 
+    def _begin_anew(self) -> None:
+        """Take note that something is about to run."""
+        self._resting, self._disturbances = None, 0
+
+    def keep_still(self) -> None:
+        """Between cells: see whether a stopped session runs all the same. Stop it again; if that is of no use, end all.
+
+        What is stopped uses no processor time, starts nothing and does not end.
+        """
+        now = {pid: processes.cpu_seconds(pid) for pid in processes.descendants(os.getpid())}
+        if self._resting is not None and now != self._resting:
+            self._disturbances += 1
+            self._place.processes.end_others(self.leaders)
+        self._resting = now
+        if self._disturbances == _MOST_DISTURBANCES:
+            self.shut_all()
+
     def shut(self, number: int) -> None:
         """End a session; one that has ended already is fine."""
         session = self._live.pop(number, None)
         if session is not None:
+            self._begin_anew()
             session.close()
             self._place.processes.end_others(self.leaders)
 

@@ -1,6 +1,7 @@
 """The filter of system calls: what no program in a sandbox needs, the kernel refuses. Assembled here as classic BPF.
 
-Denied are sockets, namespaces, mounts, tracing, keys, io_uring and their like; for some calls only certain arguments.
+Denied are sockets, namespaces, mounts, tracing, keys, io_uring and their like, and what is counted for a user or for the
+whole machine, such as timers by signal and inotify; for some calls only certain arguments.
 The walls do not rest on it alone (files are held by mounts or Landlock), but it cuts the network in every tier.
 """
 
@@ -22,6 +23,12 @@ _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _AF_UNIX = 1
 _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_F_SETSIG, _F_SETLEASE, _F_NOTIFY = 10, 1024, 1026
+_REASONS = {
+    **{name: errno.ENOTSUP for name in syscalls.NUMBERS if "xattr" in name},
+    **dict.fromkeys(("timer_create", "inotify_init", "inotify_init1", "io_setup"), errno.ENOSYS),
+}
+"""With what a call is refused if not with `EPERM`: what makes programs do without it."""
 
 _OWN_ONLY = {
     "prlimit64": 0,
@@ -33,7 +40,7 @@ _OWN_ONLY = {
     "ioprio_set": 1,
 }
 """Calls that change a process, and which argument names it: only 0, the caller itself, is allowed."""
-_CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", *_OWN_ONLY}
+_CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", "fcntl", *_OWN_ONLY}
 _ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
 _BUILDING = frozenset(("mount", "umount2", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"))
 """What a fork of a zygote needs to build a sandbox of namespaces."""
@@ -100,7 +107,7 @@ class _Assembler:
     def deny_all(self, names: Collection[str]) -> None:
         for name in _ALWAYS:
             if name in names:
-                self.deny(name, errno.ENOTSUP if "xattr" in name else errno.EPERM)
+                self.deny(name, _REASONS.get(name, errno.EPERM))
 
     def deny_some(self) -> None:
         """Deny calls by their arguments."""
@@ -111,6 +118,7 @@ class _Assembler:
             self.allow_only(name, argument, (0,))
         self.allow_only("personality", 0, (0, 0xFFFFFFFF))
         self.deny_if("ioctl", 1, (_TIOCSTI, _TIOCLINUX))
+        self.deny_if("fcntl", 1, (_F_SETSIG, _F_SETLEASE, _F_NOTIFY))
 
     def deny(self, name: str, reason: int = errno.EPERM) -> None:
         number = syscalls.number(name, self._machine)

@@ -53,6 +53,14 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "mq_open": (240, 180),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
+    # what the kernel counts for a user or for the whole machine, and what wakes up a stopped process
+    "timer_create": (222, 107),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "io_setup": (206, 0),
+    "fcntl": (72, 25),
     # attributes of files, which Landlock does not know
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
