@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from agentgym.errors import UsageError
@@ -16,6 +17,15 @@ def one_of(name: str, value: Any, valid: Iterable[Any]) -> Any:
     if value not in (valid := tuple(valid)):
         raise UsageError(f"{name} must be one of {', '.join(map(str, valid))}, not {value!r}")
     return value
+
+
+def named(what: str, name: Any, valid: Mapping[str, T]) -> T:
+    """Return what `name` stands for among `valid`; the error suggests the nearest name."""
+    if isinstance(name, str) and name in valid:
+        return valid[name]
+    close = get_close_matches(str(name), valid, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise UsageError(f"there is no {what} {name!r}; {hint}There are: {', '.join(valid)}")
 
 
 def some_of(what: str, wanted: Any, valid: Iterable[Any]) -> tuple[Any, ...]:

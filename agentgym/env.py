@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import chain
 from math import isfinite, nan
-from types import CoroutineType
+from types import CoroutineType, MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import gymnasium
@@ -18,6 +19,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
+from agentgym.choices import named
 from agentgym.dialects import Dialect, get_dialect
 from agentgym.drive import close_unbegun, run_now, run_on_loop
 from agentgym.endings import Ending, Reason
@@ -43,7 +45,8 @@ class Env(gymnasium.Env[list[Message], Action]):
         tasks: Where tasks come from; `default_tasks()` if not given.
         split: The split that `reset` draws from unless its options say otherwise.
         dialect: How the model writes tool calls (`agentgym.dialects`), a name or an instance.
-        scheme: What the reward channels pay; the class's `scheme` if not given. Refused if unsound (`rewards.lint`).
+        scheme: What the reward channels pay: a `Scheme`, or a name in the class's `schemes`; `"default"` if not given.
+            Refused if unsound (`rewards.lint`).
         max_turns: Turns after which an episode is truncated; the class's `max_turns` if not given.
         time_limit_s: Wall-clock seconds after which an episode is truncated; `None` is no limit.
         render_mode: `"ansi"` makes `render` return the conversation as text.
@@ -56,6 +59,9 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     # Set these in some environments.
     scheme: Scheme = Scheme()
+    schemes: ClassVar[Mapping[str, Scheme]] = {}
+    """Schemes by name. A class declares its own; there are also "default" (`scheme`), "outcome" (the outcome alone) and
+    "d_ra" (the default without its gates: direct accumulation, the control of arXiv 2508.10548)."""
     system_prompt: str = ""
     max_turns: int = 10
     max_calls_per_turn: ClassVar[int] = 1
@@ -69,6 +75,7 @@ class Env(gymnasium.Env[list[Message], Action]):
     """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`."""
     _has_tools: ClassVar[bool] = False
     _is_async: ClassVar[bool] = False
+    _own_schemes: ClassVar[Mapping[str, Scheme]] = {}
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -78,6 +85,8 @@ class Env(gymnasium.Env[list[Message], Action]):
         cls._is_async = any(asyncio.iscoroutinefunction(hook) for hook in hooks)
         if OUTCOME not in cls.channels:
             raise UsageError(f"{cls.__name__}.channels needs an {OUTCOME!r} channel")
+        cls._own_schemes = dict(vars(cls).get("schemes", {}))
+        cls.schemes = _all_schemes(cls)
 
     def __init__(
         self,
@@ -85,7 +94,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         tasks: TaskSource | None = None,
         split: str = "train",
         dialect: str | Dialect = "hermes",
-        scheme: Scheme | None = None,
+        scheme: Scheme | str | None = None,
         max_turns: int | None = None,
         time_limit_s: float | None = None,
         render_mode: str | None = None,
@@ -96,7 +105,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         self.max_turns = type(self).max_turns if max_turns is None else max_turns
         if self.max_turns < 1:
             raise UsageError(f"max_turns must be at least 1, not {self.max_turns}")
-        self.scheme = type(self).scheme if scheme is None else scheme
+        self.scheme = self.choose_scheme(scheme)
         check_scheme(self.scheme, self.channels, self.max_turns)
         self.time_limit_s = time_limit_s
         self.render_mode = render_mode
@@ -157,6 +166,13 @@ class Env(gymnasium.Env[list[Message], Action]):
         """Free what the environment holds (processes, files, connections). Called by `close`, perhaps twice."""
 
     # What an author calls, from tools and hooks.
+
+    @classmethod
+    def choose_scheme(cls, scheme: Scheme | str | None) -> Scheme:
+        """Return the scheme that was given, whole or by name; the default if none was. Raises `UsageError`."""
+        if scheme is None:
+            return cls.scheme
+        return scheme if isinstance(scheme, Scheme) else named("scheme", scheme, cls.schemes)
 
     @property
     def task(self) -> Task:
@@ -506,6 +522,20 @@ def _told(mistake: ToolError) -> str:
         return str(mistake)
     except Exception as error:
         raise InfrastructureError(f"the message of a {type(mistake).__name__} cannot be read") from error
+
+
+def _all_schemes(kind: type[Env]) -> Mapping[str, Scheme]:
+    """Return the schemes that a class and its bases declare, and those that every environment has."""
+    own = kind._own_schemes
+    if own.get("default", kind.scheme) != kind.scheme:
+        raise UsageError(f"{kind.__name__}.schemes['default'] is not {kind.__name__}.scheme; leave it out of schemes")
+    declared = dict(chain.from_iterable(base._own_schemes.items() for base in reversed(_env_bases(kind))))
+    always = {"default": kind.scheme, "outcome": Scheme(), "d_ra": kind.scheme.ungated()}
+    return MappingProxyType(always | declared | {"default": kind.scheme})
+
+
+def _env_bases(kind: type[Env]) -> list[type[Env]]:
+    return [base for base in kind.__mro__ if issubclass(base, Env)]
 
 
 def _apart(result: Any) -> tuple[Any, tuple[bytes, ...]]:

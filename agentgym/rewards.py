@@ -2,13 +2,13 @@
 
 A channel is a named quantity that an environment measures in a turn. A `Scheme` weighs the channels; a `Gate` lets
 some of them count only when another has reached a value (Gated Reward Accumulation, arXiv 2508.10548). `lint` refuses
-schemes in which some wrong outcome can earn more than some right one.
+schemes in which some wrong outcome can earn more than some right one, or doing nothing useful more than real work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -29,7 +29,13 @@ class Channel:
     low: float = 0.0
     high: float = 1.0
     per_turn: bool = False
-    """Earned turn after turn (else once in an episode). Schemes average such channels over the turns."""
+    """Earned turn after turn (else once in an episode). Schemes average such costs, and cap the sum of such gains."""
+    cheap: bool = False
+    """Any legal action can earn it: readable, ran, valid, submitted. Schemes pay it only behind a gate on real work."""
+
+    def can_gain(self, weight: float) -> bool:
+        """Whether some value of the channel is worth more than 0 at this weight."""
+        return max(weight * self.low, weight * self.high) > 0.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,10 @@ class Gate:
             value = max(values[:turn], default=float("-inf"))
         return value > self.at_least if self.strict else value >= self.at_least
 
+    def is_shut_below(self, value: float) -> bool:
+        """Whether the gate is shut wherever `on` is at most `value`."""
+        return self.at_least >= value if self.strict else self.at_least > value
+
 
 Turns = Sequence[Mapping[str, float]]
 """Raw channel values, one mapping a turn; a channel that is not named has the value 0."""
@@ -69,7 +79,10 @@ class Scheme:
     weights: Mapping[str, float] = field(default_factory=lambda: {OUTCOME: 1.0})
     gates: tuple[Gate, ...] = ()
     averaged: frozenset[str] = frozenset()
-    """Channels that pay their mean over the turns instead of their sum, so that more turns never pay more."""
+    """Channels that pay their mean over the turns instead of their sum: right for costs, and for what only solved
+    episodes are paid. A failed one would earn more by ending sooner."""
+    capped: Mapping[str, float] = field(default_factory=dict)
+    """Channels whose sum over the turns counts up to a bound: progress that is paid when it is first made."""
     allow_unsound: bool = False
     """Accept what `lint` refuses, e.g. to reproduce how direct accumulation collapses."""
 
@@ -80,7 +93,18 @@ class Scheme:
     @cached_property
     def is_simple(self) -> bool:
         """Whether a turn's pay depends on that turn alone."""
-        return not self.gates and not self.averaged
+        return not (self.gates or self.averaged or self.capped)
+
+    def ungated(self) -> Scheme:
+        """Return the same channels and weights without gates: direct accumulation, the control of G-RA.
+
+        It may pay stalling, so it says `allow_unsound`.
+        """
+        return replace(self, gates=(), allow_unsound=True)
+
+    def without(self, channel: str) -> Scheme:
+        """Return a scheme that does not pay `channel`, though its gates still read it."""
+        return replace(self, weights={name: weight for name, weight in self.weights.items() if name != channel})
 
     def gated(self, turns: Turns) -> list[dict[str, float]]:
         """Return the channel values with those behind closed gates set to 0."""
@@ -97,9 +121,22 @@ class Scheme:
     def turn_rewards(self, turns: Turns) -> list[float]:
         """Return what each turn earned once the whole episode is known; the sum is the episode's reward."""
         values = turns if not self.gates else self.gated(turns)
+        if self.capped:
+            values = self._below_caps(values)
         count = max(1, len(turns))
         scale = {name: weight / count if name in self.averaged else weight for name, weight in self.weights.items()}
         return [sum(scale.get(name, 0.0) * value for name, value in turn.items()) for turn in values]
+
+    def _below_caps(self, turns: Turns) -> list[dict[str, float]]:
+        """Return the channel values with those of capped channels cut to what they add to a sum below the cap."""
+        values = [dict(turn) for turn in turns]
+        for name, cap in self.capped.items():
+            total = 0.0
+            for turn in values:
+                if name in turn:
+                    before, total = min(cap, total), total + turn[name]
+                    turn[name] = min(cap, total) - before
+        return values
 
     def total(self, turns: Turns) -> float:
         """Return the episode's reward."""
@@ -113,6 +150,9 @@ class Scheme:
         for gate in self.gates:
             if not gate.is_open((earned[gate.on],), 0):
                 earned.update(dict.fromkeys(gate.opens, 0.0))
+        for name, cap in self.capped.items():
+            if name in earned:
+                earned[name] = min(cap, earned[name])
         count = max(1, len(turns))
         return sum([earned[name] * (w / count if name in self.averaged else w) for name, w in self._weights])
 
@@ -141,42 +181,96 @@ class Scheme:
         return self.total(turns) - (self.total(turns[:-1]) if paid is None else paid)
 
 
-def averaging(channels: Mapping[str, Channel]) -> frozenset[str]:
-    """Return the channels that are earned turn after turn: what a scheme should average."""
-    return frozenset(name for name, channel in channels.items() if channel.per_turn)
-
-
 def lint(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> list[str]:
     """Return what is wrong with a scheme, one sentence each; an empty list is a sound scheme.
 
-    Checks that all names exist, that no failed episode can earn as much as a solved one, and that no weight is more
-    than ten times the outcome's.
+    Checks that all names exist; that no failed episode can earn as much as a solved one; that cheap channels pay only
+    behind a gate on real work; that ending sooner does not raise what a failed episode is paid; and that no weight is
+    more than ten times the outcome's.
     """
-    used = set(scheme.weights) | set(scheme.averaged) | {g.on for g in scheme.gates}
+    used = set(scheme.weights) | set(scheme.averaged) | set(scheme.capped) | {g.on for g in scheme.gates}
     used |= {name for gate in scheme.gates for name in gate.opens}
     if unknown := used - set(channels):
         return [f"unknown channels {sorted(unknown)}; this environment has {sorted(channels)}"]
     if OUTCOME not in scheme.weights:
         return [f"the scheme gives {OUTCOME!r} no weight"]
-    problems = []
-    worst_right = sum(_bounds(scheme, channels, name, max_turns, solved=True)[0] for name in scheme.weights)
-    best_wrong = sum(_bounds(scheme, channels, name, max_turns, solved=False)[1] for name in scheme.weights)
-    if best_wrong >= worst_right:
-        problems.append(
-            f"a failed episode can earn {best_wrong:g} and a solved one as little as {worst_right:g}; lower the "
-            f"weights of the other channels, average them over turns, or put them behind Gate(on={OUTCOME!r}, ...)"
-        )
-    limit = 10 * abs(scheme.weights[OUTCOME])
-    for name, weight in scheme.weights.items():
-        if abs(weight) > limit:
-            problems.append(f"the weight of {name!r} ({weight:g}) is more than ten times that of {OUTCOME!r}")
-    return problems
+    return [
+        *_wrong_composition(scheme),
+        *_failure_rivals_success(scheme, channels, max_turns),
+        *_cheap_pay(scheme, channels, max_turns),
+        *_pay_for_ending_sooner(scheme, channels),
+        *_excessive_weights(scheme),
+    ]
 
 
 def check_scheme(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> None:
     """Raise `UsageError` for an unsound scheme, unless it says `allow_unsound`."""
     if not scheme.allow_unsound and (problems := lint(scheme, channels, max_turns)):
         raise UsageError("unsound reward scheme: " + "; ".join(problems) + " (or set allow_unsound=True)")
+
+
+def _wrong_composition(scheme: Scheme) -> list[str]:
+    both = [f"{name!r} is both averaged and capped; choose one" for name in scheme.capped if name in scheme.averaged]
+    bad = [f"the cap of {name!r} is {cap!r}; it must be above 0" for name, cap in scheme.capped.items() if not cap > 0]
+    return both + bad
+
+
+def _failure_rivals_success(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> list[str]:
+    worst_right = sum(_bounds(scheme, channels, name, max_turns, solved=True)[0] for name in scheme.weights)
+    best_wrong = sum(_bounds(scheme, channels, name, max_turns, solved=False)[1] for name in scheme.weights)
+    if best_wrong < worst_right:
+        return []
+    return [
+        f"a failed episode can earn {best_wrong:g} and a solved one as little as {worst_right:g}; lower the "
+        f"weights of the other channels, cap their sums, or put them behind Gate(on={OUTCOME!r}, ...)"
+    ]
+
+
+def _cheap_pay(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> list[str]:
+    """Any legal action would be paid by a cheap channel that no gate on real work holds back."""
+    return [
+        f"{name!r} is cheap, as any legal action earns it, yet it pays without real work; put it behind a gate that "
+        f"is shut at the start, on a channel that is not cheap, such as Gate(on={OUTCOME!r}, ...)"
+        for name, weight in scheme.weights.items()
+        if channels[name].can_gain(weight)
+        and not _needs_work(scheme, channels, max_turns, name, before=len(scheme.gates))
+    ]
+
+
+def _needs_work(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int, name: str, *, before: int) -> bool:
+    """Whether only real work earns `name`, as the first `before` gates leave it."""
+    if not channels[name].cheap:
+        return True
+    return any(
+        name in gate.opens
+        and gate.is_shut_below(_at_rest(channels[gate.on], gate, max_turns))
+        and _needs_work(scheme, channels, max_turns, gate.on, before=place)
+        for place, gate in enumerate(scheme.gates[:before])
+    )
+
+
+def _at_rest(channel: Channel, gate: Gate, max_turns: int) -> float:
+    """The greatest value that a gate reads from a channel which nobody has earned."""
+    rest = max(channel.low, 0.0)
+    return rest * max_turns if channel.per_turn and gate.scope == "trajectory" else rest
+
+
+def _pay_for_ending_sooner(scheme: Scheme, channels: Mapping[str, Channel]) -> list[str]:
+    return [
+        f"{name!r} pays its mean over the turns, so a failed episode earns more by ending sooner; cap its sum "
+        f"(capped={{{name!r}: 1.0}}), or put it behind Gate(on={OUTCOME!r}, at_least={SOLVED_AT:g}, ...)"
+        for name, weight in scheme.weights.items()
+        if name in scheme.averaged and channels[name].can_gain(weight) and not _shut_when_failed(scheme, name)
+    ]
+
+
+def _excessive_weights(scheme: Scheme) -> list[str]:
+    limit = 10 * abs(scheme.weights[OUTCOME])
+    return [
+        f"the weight of {name!r} ({weight:g}) is more than ten times that of {OUTCOME!r}"
+        for name, weight in scheme.weights.items()
+        if abs(weight) > limit
+    ]
 
 
 def _bounds(
@@ -191,8 +285,9 @@ def _bounds(
         return 0.0, 0.0
     if any(name in gate.opens for gate in scheme.gates):
         low, high = min(low, 0.0), max(high, 0.0)
+    cap = scheme.capped.get(name, float("inf"))
     times = _times(channel.per_turn, name in scheme.averaged, max_turns)
-    ends = [weight * value * count for value in (low, high) for count in times]
+    ends = [weight * min(cap, value * count) for value in (low, high) for count in times]
     return min(ends), max(ends)
 
 
@@ -210,9 +305,6 @@ def _just_below_solved(channel: Channel) -> float:
 
 def _shut_when_failed(scheme: Scheme, name: str) -> bool:
     return any(
-        name in gate.opens
-        and gate.on == OUTCOME
-        and (gate.at_least > 0.0 or (gate.strict and gate.at_least >= 0.0))
-        and gate.scope == "trajectory"
+        name in gate.opens and gate.on == OUTCOME and gate.scope == "trajectory" and gate.is_shut_below(0.0)
         for gate in scheme.gates
     )

@@ -45,7 +45,7 @@ class GuessEnv(Env):
 
     channels = {
         OUTCOME: Channel("1 if the number was found"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
     }
     scheme = Scheme(
         weights={OUTCOME: 1.0, "format": 0.1},

@@ -169,6 +169,12 @@ class UnsoundScheme(SoundEnv):
     scheme = Scheme(weights={OUTCOME: 1.0, "effort": 0.9}, allow_unsound=True)
 
 
+class UnsoundNamedScheme(SoundEnv):
+    """Offers, under a name, a scheme in which looking pays a failed episode more for ending sooner."""
+
+    schemes = {"eager": Scheme(weights={OUTCOME: 1.0, "effort": 0.1}, averaged=frozenset({"effort"}))}
+
+
 class PaysBesidesTheScheme(SoundEnv):
     """Adds its own bonus to the reward."""
 

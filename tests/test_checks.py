@@ -59,6 +59,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("PaysOutOfRange", "reward-channels", "channel 'effort' is 5, declared 0 to 1", set()),
     ("PaysAnEpisodeChannelTwice", "reward-channels", "say Channel(per_turn=True)", set()),
     ("UnsoundScheme", "scheme-sound", "a failed episode can earn 5.4", set()),
+    ("UnsoundNamedScheme", "scheme-sound", "the scheme 'eager': 'effort' pays its mean", set()),
     ("PaysBesidesTheScheme", "rewards-add-up", "leave the paying to Env", {"async-twin"}),
     ("WrongSolution", "solution-solves", "outcome 0 after 1 turns, ending 'answered'", set()),
     ("PaysForNothing", "idle-scores-low", "the idle player solved 8 of 8 tasks", set()),

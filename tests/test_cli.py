@@ -111,12 +111,12 @@ def test_eval_gives_numbers_to_programs():
 
 def test_eval_takes_manifests_settings_and_dialects():
     ok("tasks", "guess", "-n", "6", "--split", "train", "--out", "m.jsonl")
-    ok("eval", "--env", "guess", "--tasks", "m.jsonl", "--limit", "4", "--set", "max-turns=2", "--dialect", "tags",
-       "--out", "t.jsonl")  # fmt: skip
+    ok("eval", "--env", "guess", "--tasks", "m.jsonl", "--limit", "4", "--set", "max-turns=2", "--set", "scheme=d_ra",
+       "--dialect", "tags", "--out", "t.jsonl")  # fmt: skip
     found = list(read_jsonl(Path("t.jsonl")))
     assert {t.split for t in found} == {"train"}
     assert len(found) == 4
-    assert found[0].env_kwargs == {"max_turns": 2, "dialect": "tags"}
+    assert found[0].env_kwargs == {"max_turns": 2, "scheme": "d_ra", "dialect": "tags"}
     assert max(len(t.turns) for t in found) <= 2
 
 
@@ -188,6 +188,7 @@ def test_a_broken_guarantee_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch):
         (["check", "nowhere.at:All"], "no module 'nowhere.at'"),
         (["check", "guess", "--only", "plys"], "'plays'"),
         (["check", "guess", "--set", "max_turn=3"], "did you mean 'max_turns'?"),
+        (["eval", "--env", "guess", "--set", "scheme=d-ra"], "did you mean 'd_ra'?"),
         (["check", "guess", "--set", "max_turns"], "not of the form key=value"),
         (["tasks", "guess", "--split", "tset"], "unknown split 'tset'"),
         (["tasks", "guess", "--out", "nowhere/m.jsonl"], "no folder 'nowhere'"),

@@ -225,11 +225,44 @@ def test_an_unknown_channel_is_the_authors_mistake():
         ({"max_turns": 0}, UsageError, "max_turns must be at least 1"),
         ({"dialect": "hermès"}, UsageError, "did you mean 'hermes'"),
         ({"scheme": Scheme({OUTCOME: 1.0, "format": 1.0})}, UsageError, "unsound reward scheme"),
+        ({"scheme": "outcom"}, UsageError, "there is no scheme 'outcom'; did you mean 'outcome'"),
+        ({"scheme": 3}, UsageError, "there is no scheme 3; There are: default, outcome, d_ra"),
     ],
 )
 def test_arguments_that_cannot_be_are_refused(kwargs: dict[str, Any], error: type[Exception], message: str):
     with pytest.raises(error, match=message):
         Counter(**kwargs)
+
+
+class Shaped(Counter):
+    """Has schemes of its own."""
+
+    scheme = Scheme({OUTCOME: 1.0, "final": 0.5})
+    schemes = {"halved": Scheme({OUTCOME: 1.0, "final": 0.25})}
+
+
+class Reshaped(Shaped):
+    """Has another default, and one scheme more."""
+
+    scheme = Scheme({OUTCOME: 2.0})
+    schemes = {"bare": Scheme({OUTCOME: 3.0}), "outcome": Scheme({OUTCOME: 5.0})}
+
+
+def test_schemes_are_chosen_by_name():
+    assert Shaped().scheme is Shaped(scheme="default").scheme is Shaped.scheme
+    assert Shaped(scheme="halved").scheme.weights["final"] == 0.25
+    assert Shaped(scheme="outcome").scheme == Scheme()
+    assert Shaped(scheme="d_ra").scheme == Shaped.scheme.ungated()
+
+
+def test_a_subclass_adds_to_the_schemes_of_its_base():
+    weights = {name: scheme.weights[OUTCOME] for name, scheme in Reshaped.schemes.items()}
+    assert weights == {"default": 2.0, "outcome": 5.0, "d_ra": 2.0, "halved": 1.0, "bare": 3.0}
+
+
+def test_a_default_scheme_that_is_not_the_classs_own_is_the_authors_mistake():
+    with pytest.raises(UsageError, match=r"Torn\.schemes\['default'\] is not Torn\.scheme"):
+        type("Torn", (Counter,), {"schemes": {"default": Scheme({OUTCOME: 9.0})}})
 
 
 @pytest.mark.parametrize(

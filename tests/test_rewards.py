@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import UsageError
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme, averaging, check_scheme, lint
+from agentgym.rewards import OUTCOME, Channel, Gate, Scheme, check_scheme, lint
 
 CHANNELS = {
     OUTCOME: Channel("solved", -1.0, 1.0),
     "format": Channel("readable", per_turn=True),
     "scaffold": Channel("valid call", per_turn=True),
     "partial": Channel("how near"),
+}
+CHEAP = CHANNELS | {
+    "format": Channel("readable", per_turn=True, cheap=True),
+    "scaffold": Channel("valid call", per_turn=True, cheap=True),
+    "late": Channel("has a value from the start", low=0.25),
 }
 
 # Four episodes of the gated-reward paper's setting: solved, wrong, empty, nothing handed in.
@@ -79,9 +85,35 @@ def test_a_gate_on_the_past_opens_after_the_event():
 
 
 def test_averaged_channels_pay_no_more_for_more_turns():
-    scheme = Scheme({OUTCOME: 1.0, "format": 0.3}, averaged=averaging(CHANNELS))
+    scheme = Scheme({OUTCOME: 1.0, "format": 0.3}, averaged=frozenset({"format"}))
     short, long = [{"format": 1.0}] * 2, [{"format": 1.0}] * 20
     assert scheme.total(short) == pytest.approx(scheme.total(long)) == pytest.approx(0.3)
+
+
+def test_a_capped_channel_pays_its_sum_once_it_is_earned_and_no_more_than_the_cap():
+    scheme = Scheme({OUTCOME: 1.0, "scaffold": 0.5}, capped={"scaffold": 1.0})
+    turns = [{"scaffold": value} for value in (0.0, 0.75, 0.75, 0.75, 0.0)]
+    assert scheme.turn_rewards(turns) == pytest.approx([0.0, 0.375, 0.125, 0.0, 0.0])
+    assert scheme.total(turns) == pytest.approx(0.5)
+    assert [scheme.pay(turns[: end + 1]) for end in range(5)] == pytest.approx([0.0, 0.375, 0.125, 0.0, 0.0])
+
+
+def test_a_cap_counts_what_the_gates_leave():
+    gate = Gate("partial", 1.0, ("scaffold",), scope="turn")
+    scheme = Scheme({"scaffold": 1.0}, (gate,), capped={"scaffold": 1.0})
+    turns = [{"scaffold": 1.0, "partial": 0.0}, {"scaffold": 0.75, "partial": 1.0}]
+    assert scheme.turn_rewards(turns) == [0.0, 0.75]
+
+
+def test_the_ungated_control_pays_the_same_channels_without_gates():
+    gated = Scheme({OUTCOME: 1.0, "format": 1.0}, (Gate(OUTCOME, 1.0, ("format",)),))
+    assert [gated.ungated().total(turns) for turns in episodes()] == pytest.approx(totals())
+    assert gated.ungated().allow_unsound
+
+
+def test_a_channel_left_unpaid_still_opens_its_gates():
+    scheme = Scheme({OUTCOME: 1.0, "format": 1.0}, (Gate(OUTCOME, 1.0, ("format",)),)).without(OUTCOME)
+    assert [scheme.total(turns) for turns in episodes()] == pytest.approx([0.6, 0.0, 0.0, 0.0])
 
 
 def test_channels_without_a_weight_are_not_paid():
@@ -112,6 +144,7 @@ schemes = st.builds(
     weights=st.dictionaries(st.sampled_from(sorted(CHANNELS)), values, min_size=1),
     gates=gates_strategy,
     averaged=st.frozensets(st.sampled_from(sorted(CHANNELS))),
+    capped=st.dictionaries(st.sampled_from(sorted(CHANNELS)), st.floats(0.1, 2)),
 )
 
 
@@ -133,7 +166,9 @@ CLOSED = Gate(OUTCOME, 1.0, ("format", "scaffold"))
     [
         Scheme(),
         Scheme({OUTCOME: 1.0, "format": 0.5, "scaffold": 0.5}, (CLOSED,)),
-        Scheme({OUTCOME: 1.0, "format": 0.9}, averaged=frozenset({"format"})),
+        Scheme({OUTCOME: 1.0, "format": 0.9}, capped={"format": 1.0}),
+        Scheme({OUTCOME: 1.0, "format": 0.9}, (CLOSED,), frozenset({"format"})),
+        Scheme({OUTCOME: 1.0, "format": -0.9}, averaged=frozenset({"format"})),
         Scheme({OUTCOME: 1.0, "partial": 0.9}),
         Scheme({OUTCOME: 1.0, "format": 0.09}),
     ],
@@ -163,6 +198,10 @@ def test_sound_schemes_pass_the_lint(scheme: Scheme):
         (Scheme(gates=(Gate("outcom", 1.0, ("format",)),)), "unknown channels ['outcom']"),
         (Scheme(gates=(Gate(OUTCOME, 1.0, ("fmt",)),)), "unknown channels ['fmt']"),
         (Scheme(averaged=frozenset({"fmt"})), "unknown channels ['fmt']"),
+        (Scheme(capped={"fmt": 1.0}), "unknown channels ['fmt']"),
+        (Scheme({OUTCOME: 1.0, "format": 0.2}, capped={"format": 5.0}), "a failed episode can earn 1"),
+        (Scheme(averaged=frozenset({"format"}), capped={"format": 1.0}), "both averaged and capped"),
+        (Scheme(capped={"format": 0.0}), "the cap of 'format' is 0.0; it must be above 0"),
     ],
 )
 def test_unsound_schemes_are_told_what_is_wrong(scheme: Scheme, word: str):
@@ -174,6 +213,61 @@ def test_an_unsound_scheme_is_refused_unless_it_says_so():
     with pytest.raises(UsageError, match=r"unsound reward scheme: .* allow_unsound=True"):
         check_scheme(Scheme(weights), CHANNELS, 10)
     check_scheme(Scheme(weights, allow_unsound=True), CHANNELS, 10)
+
+
+PARTIAL_GATE = Gate("partial", 0.0, ("format",), strict=True)
+
+
+@pytest.mark.parametrize(
+    "gates",
+    [
+        (PARTIAL_GATE,),
+        (Gate("partial", 0.5, ("format",)),),
+        (Gate("partial", 0.5, ("scaffold",)), Gate("scaffold", 0.5, ("format",))),
+        (Gate("partial", 0.5, ("format",), scope="past"),),
+        (Gate("late", 0.5, ("format",)),),
+    ],
+)
+def test_cheap_pay_behind_a_gate_on_real_work_is_sound(gates: tuple[Gate, ...]):
+    assert lint(Scheme({OUTCOME: 1.0, "format": 0.05}, gates), CHEAP, max_turns=10) == []
+
+
+@pytest.mark.parametrize(
+    "gates",
+    [
+        (),
+        (Gate("partial", 0.0, ("format",)),),
+        (Gate("partial", -1.0, ("format",), strict=True),),
+        (Gate(OUTCOME, -0.5, ("format",)),),
+        (Gate("scaffold", 1.0, ("format",)),),
+        (Gate("scaffold", 0.5, ("format",)), Gate("partial", 0.5, ("scaffold",))),
+        (Gate("format", 0.5, ("scaffold",)), Gate("scaffold", 0.5, ("format",))),
+        (Gate("late", 0.25, ("format",)),),
+        (Gate("partial", 0.5, ("scaffold",)),),
+    ],
+)
+def test_cheap_pay_without_a_gate_on_real_work_is_refused(gates: tuple[Gate, ...]):
+    [problem] = lint(Scheme({OUTCOME: 1.0, "format": 0.05}, gates), CHEAP, max_turns=10)
+    assert problem.startswith("'format' is cheap, as any legal action earns it, yet it pays without real work")
+
+
+def test_what_a_cheap_channel_costs_needs_no_gate():
+    assert lint(Scheme({OUTCOME: 1.0, "format": -0.05}), CHEAP, max_turns=10) == []
+
+
+def test_a_gate_on_a_sum_that_grows_by_itself_is_no_gate_on_work():
+    channels = CHEAP | {"late": replace(CHEAP["late"], per_turn=True)}
+    gates = (Gate("late", 2.0, ("format",)),)
+    assert "cheap" in " ".join(lint(Scheme({OUTCOME: 1.0, "format": 0.05}, gates), channels, max_turns=10))
+    assert lint(Scheme({OUTCOME: 1.0, "format": 0.05}, gates), channels, max_turns=7) == []
+
+
+@pytest.mark.parametrize("gates", [(), (PARTIAL_GATE,), (Gate(OUTCOME, 0.0, ("format",)),)])
+@pytest.mark.parametrize("per_turn", [True, False])
+def test_averaged_gains_of_failed_episodes_are_refused(gates: tuple[Gate, ...], per_turn: bool):
+    channels = CHANNELS | {"format": Channel("readable", per_turn=per_turn)}
+    scheme = Scheme({OUTCOME: 1.0, "format": 0.1}, gates, frozenset({"format"}))
+    assert "'format' pays its mean over the turns" in " ".join(lint(scheme, channels, max_turns=10))
 
 
 sound_values = {
@@ -192,6 +286,7 @@ modest = st.builds(
     ),
     gates=gates_strategy | st.just((CLOSED,)),
     averaged=st.frozensets(st.sampled_from(SHAPING)),
+    capped=st.dictionaries(st.sampled_from(SHAPING), st.floats(0.1, 2), max_size=1),
 )
 
 
@@ -208,6 +303,28 @@ def test_what_passes_the_lint_never_pays_a_failure_as_much_as_a_success(
         turn[OUTCOME] = 0.0
     right[-1][OUTCOME] = 1.0
     assert scheme.total(wrong) < scheme.total(right)
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(
+    modest.filter(lambda scheme: not lint(scheme, CHEAP, 6)),
+    st.lists(st.fixed_dictionaries({"format": st.floats(0, 1), "scaffold": st.floats(0, 1)}), min_size=1, max_size=6),
+)
+def test_what_passes_the_lint_pays_nothing_to_an_episode_without_real_work(
+    scheme: Scheme, turns: list[dict[str, float]]
+):
+    assert scheme.total(turns) <= 0.0
+
+
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(
+    modest.filter(lambda scheme: not lint(scheme, CHANNELS, 6)),
+    st.lists(st.fixed_dictionaries(sound_values), min_size=1, max_size=5),
+)
+def test_what_passes_the_lint_never_pays_a_failure_more_for_ending_sooner(
+    scheme: Scheme, turns: list[dict[str, float]]
+):
+    assert scheme.total(turns) <= scheme.total([*turns, {}]) + 1e-9
 
 
 def test_a_channel_that_is_always_paid_favours_long_failures():

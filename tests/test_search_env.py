@@ -239,7 +239,7 @@ def test_a_task_without_a_corpus_needs_an_index():
         env.step(assistant("", [ToolCall("search", {"query": "x"})]))
     with pytest.raises(UsageError, match="agentgym index build"):
         SearchEnv(index="nowhere")
-    with pytest.raises(UsageError, match="choose from default"):
+    with pytest.raises(UsageError, match="There are: default"):
         SearchEnv(scheme="best")
 
 

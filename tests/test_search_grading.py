@@ -144,8 +144,8 @@ def test_only_pages_whose_text_was_shown_count_as_evidence():
     assert (ledger.recall([]), ledger.precision([], ["a"])) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", ["default", *SCHEMES])
 def test_no_scheme_pays_a_wrong_answer_as_much_as_a_right_one(name: str):
     from agentgym.envs.search import SearchEnv
 
-    assert lint(SCHEMES[name], SearchEnv.channels, 20) == []
+    assert lint(SearchEnv.schemes[name], SearchEnv.channels, 20) == []

@@ -19,7 +19,7 @@ from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.envs.swe.schemes import CHANNELS
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import ToolCall, text_of
-from agentgym.rewards import Gate, lint
+from agentgym.rewards import lint
 from agentgym.steps import StepResult
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import NAMES, pytest_folder
@@ -171,10 +171,18 @@ def test_every_gate_of_the_tiers_is_sound(opens_at: Tier, strict: bool):
 
 
 def test_tiers_pay_what_they_say():
-    scheme = g_ra(no_submit=-0.1, empty=0.0, fails=0.1, passes=1.5)
-    assert (scheme.weights["submitted"], scheme.weights["patched"]) == pytest.approx((0.1, 0.1))
-    assert scheme.weights["outcome"] == pytest.approx(1.4)
-    assert scheme.gates[0] == Gate("tier", 2.0, tuple(scheme.gates[0].opens))
+    scheme = g_ra(no_submit=-1.0, empty=-0.5, fails=0.1, passes=1.5, low={"tests_run": 0.05})
+    nothing, empty = {"unsubmitted": 1.0}, {"tier": 1.0, "empty": 1.0, "submitted": 1.0, "tests_run": 1.0}
+    elsewhere = {"tier": 2.0, "submitted": 1.0, "patched": 1.0, "tests_run": 1.0}
+    near = elsewhere | {"localised": 0.5}
+    solved = near | {"tier": 3.0, "outcome": 1.0}
+    paid = [scheme.total([turn]) for turn in (nothing, empty, elsewhere, near, solved)]
+    assert paid == pytest.approx([-1.0, -0.5, 0.0, 0.15, 1.55])
+
+
+def test_pay_for_submitting_nothing_is_refused():
+    assert "'unsubmitted' is cheap" in " ".join(lint(g_ra(no_submit=0.1), CHANNELS, max_turns=30))
+    assert "'empty' is cheap" in " ".join(lint(g_ra(empty=0.1), CHANNELS, max_turns=30))
 
 
 def test_unsound_tiers_are_refused(file: Path):

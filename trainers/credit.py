@@ -105,9 +105,7 @@ def shaping_rewards(trajectory: Trajectory, scheme: Scheme) -> list[float]:
 
     What the grading of an interrupted episode paid belongs to the model's last turn.
     """
-    total = scheme.turn_rewards(trajectory.channels)
-    weight = scheme.weights.get(OUTCOME, 0.0)
-    earned = [paid - weight * turn.get(OUTCOME, 0.0) for paid, turn in zip(total, trajectory.channels, strict=True)]
+    earned = scheme.without(OUTCOME).turn_rewards(trajectory.channels)
     count = _model_turns(trajectory)
     if count and len(earned) > count:
         earned[count - 1] += sum(earned[count:])

@@ -120,10 +120,13 @@ def rewards_add_up(subject: Subject) -> Finding:
 
 @check("scheme-sound", "no failed episode can earn as much as a solved one")
 def scheme_sound(subject: Subject) -> Finding:
-    """The lint finds nothing, and no recorded failure earned as much as a recorded success."""
+    """The lint finds nothing in any scheme, and no recorded failure earned as much as a recorded success."""
     with subject.env() as env:
         if problems := lint(env.scheme, env.channels, env.max_turns):
             raise CheckFailed("; ".join(problems))
+        for name, scheme in env.schemes.items():
+            if not scheme.allow_unsound and (problems := lint(scheme, env.channels, env.max_turns)):
+                raise CheckFailed(f"the scheme {name!r}: {'; '.join(problems)}")
     episodes = subject.all_episodes()
     right = [episode for episode in episodes if episode.outcome >= SOLVED_AT]
     wrong = [episode for episode in episodes if episode.outcome < SOLVED_AT]

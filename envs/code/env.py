@@ -70,17 +70,20 @@ class CodeEnv(Env):
 
     channels = {
         OUTCOME: Channel("1 if the submitted answer is right"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
-        "ran": Channel("1 if the call, and the code in it, ran without an error", per_turn=True),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+        "ran": Channel("1 if the call, and the code in it, ran without an error", per_turn=True, cheap=True),
         "visible": Channel("share of the examples that the submitted answer gets right"),
         "hidden": Channel("share of the hidden tests that the submitted answer passes"),
-        "submitted": Channel("1 if an answer was submitted"),
-        "used_code": Channel("1 if code was run before the answer"),
+        "submitted": Channel("1 if an answer was submitted", cheap=True),
+        "used_code": Channel("1 if code was run before the answer", cheap=True),
         "tool_cost": Channel("1 for a call before the answer", per_turn=True),
     }
     scheme = Scheme(
         weights={OUTCOME: 1.0, "format": 0.05, "ran": 0.05, "visible": 0.1, "hidden": 0.2},
-        gates=(Gate(on="submitted", at_least=1.0, opens=("format", "ran", "visible", "hidden")),),
+        gates=(
+            Gate(on="submitted", at_least=1.0, opens=("visible", "hidden")),
+            Gate(on=OUTCOME, at_least=1.0, opens=("format", "ran")),
+        ),
         averaged=frozenset({"format", "ran"}),
     )
     system_prompt = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
@@ -104,7 +107,7 @@ class CodeEnv(Env):
         preview_chars: int = 2000,
         tool_cost: float = 0.0,
         solution_style: SolutionStyle = "full",
-        scheme: Scheme | None = None,
+        scheme: Scheme | str | None = None,
         tasks: TaskSource | None = None,
         **kwargs: Any,
     ):
@@ -117,7 +120,7 @@ class CodeEnv(Env):
             "format": format,
         }
         self.tools = type(self).tools.only(*tool_names(tools))
-        scheme = with_cost(type(self).scheme if scheme is None else scheme, tool_cost)
+        scheme = with_cost(self.choose_scheme(scheme), tool_cost)
         super().__init__(tasks=task_source(tasks, choices), scheme=scheme, **kwargs)
         self.solution_style: SolutionStyle = one_of("solution_style", solution_style, get_args(SolutionStyle))
         self._spec = SandboxSpec(limits=run_limits(limits))

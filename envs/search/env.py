@@ -18,8 +18,8 @@ from agentgym.envs.search.deciding import Way, decision_f1
 from agentgym.envs.search.indexes import given_index, index_of
 from agentgym.envs.search.judging import RIGHT, TOOK_USELESS, USEFUL_ABOVE, Scorer, shows_answer, worth
 from agentgym.envs.search.ledger import Ledger
-from agentgym.envs.search.options import between, scheme_named, task_source, tool_names
-from agentgym.envs.search.schemes import DEFAULT, TIER_FORMAT, TIER_WRONG_FORMAT, tier
+from agentgym.envs.search.options import between, task_source, tool_names
+from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, TIER_WRONG_FORMAT, tier
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.envs.search.simulating import Simulation
 from agentgym.errors import TaskError, ToolError
@@ -92,8 +92,8 @@ class SearchEnv(Env):
 
     channels = {
         OUTCOME: Channel("1 if the answer is right"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
-        "answered": Channel("1 if an answer was given"),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+        "answered": Channel("1 if an answer was given", cheap=True),
         "em": Channel("exact match with an accepted answer"),
         "f1": Channel("F1 of the words of the answer with the best accepted one"),
         "tier": Channel("what Search-R1's tiers add to exact match", low=TIER_WRONG_FORMAT, high=TIER_FORMAT),
@@ -101,13 +101,14 @@ class SearchEnv(Env):
         "citations": Channel("share of the cited pages that are evidence and were shown"),
         "searches": Channel("1 for a search", per_turn=True),
         "redundant": Channel("1 for a search that was made before or finds only known pages", per_turn=True),
-        "judge": Channel("ReSeek's reward of a verdict on results", TOOK_USELESS, RIGHT, per_turn=True),
-        "decided": Channel("1 for deciding whether to search"),
-        "decided_known": Channel("1 for deciding that no search is needed"),
-        "decision": Channel("1 if that was right"),
+        "judge": Channel("ReSeek's reward of a verdict on results", TOOK_USELESS, RIGHT, per_turn=True, cheap=True),
+        "decided": Channel("1 for deciding whether to search", cheap=True),
+        "decided_known": Channel("1 for deciding that no search is needed", cheap=True),
+        "decision": Channel("1 if that was right", cheap=True),
         "misled": Channel("1 if the answer is what a page tried to put there"),
     }
     scheme = DEFAULT
+    schemes = SCHEMES
     max_turns = 30
 
     def __init__(
@@ -153,7 +154,7 @@ class SearchEnv(Env):
         self.tools = type(self).tools.only(*tool_names(pages=pages, judge=judge, two_stage=two_stage))
         rules = [_DECIDE if two_stage else "", _ASK, _JUDGE if judge else "", _CITE, _ABSTAIN, _DATA]
         self.system_prompt = " ".join(rule for rule in rules if rule)
-        super().__init__(tasks=task_source(tasks, choices), scheme=scheme_named(scheme), **kwargs)
+        super().__init__(tasks=task_source(tasks, choices), scheme=scheme, **kwargs)
         self._given, self._backend = given_index(index), backend
         self._results: Results = one_of("results", results, get_args(Results))
         self._solved_by: Solved = one_of("solved", solved, get_args(Solved))

@@ -1,4 +1,4 @@
-"""From the arguments of `SearchEnv` to tasks, tools and a scheme; what cannot be is told in one line."""
+"""From the arguments of `SearchEnv` to tasks and tools; what cannot be is told in one line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentgym.choices import given_apart_from
-from agentgym.envs.search.schemes import SCHEMES
 from agentgym.errors import UsageError
-from agentgym.rewards import Scheme
 from agentgym.task import TaskSource
 from agentgym.tasks.search import SearchTasks
 from agentgym.tasks.search_files import SearchFileTasks
@@ -26,15 +24,6 @@ def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSou
     if others := set(given) - FILE_CHOICES:
         raise UsageError(f"questions from files have no {sorted(others)} to choose")
     return SearchFileTasks(given["folder"], **({"format": given["format"]} if "format" in given else {}))
-
-
-def scheme_named(scheme: Scheme | str | None) -> Scheme | None:
-    """Return the scheme that a name stands for."""
-    if not isinstance(scheme, str):
-        return scheme
-    if scheme not in SCHEMES:
-        raise UsageError(f"there is no scheme {scheme!r}; choose from {', '.join(SCHEMES)}")
-    return SCHEMES[scheme]
 
 
 def tool_names(*, pages: bool, judge: bool, two_stage: bool) -> tuple[str, ...]:

@@ -17,20 +17,24 @@ DEFAULT = Scheme(
         "redundant": -0.05,
         "searches": -0.01,
     },
-    gates=(Gate(on="answered", at_least=1.0, opens=("f1", "evidence", "citations", "format")),),
+    gates=(
+        Gate(on="answered", at_least=1.0, opens=("f1", "evidence", "citations")),
+        Gate(on=OUTCOME, at_least=1.0, opens=("format",)),
+    ),
     averaged=frozenset({"format", "redundant", "searches"}),
 )
-OUTCOME_ONLY = Scheme()
 SEARCH_R1 = Scheme(weights={OUTCOME: 1.0, "tier": 1.0})
-RESEEK = Scheme(weights={OUTCOME: 1.0, "judge": 1.0}, averaged=frozenset({"judge"}))
+RESEEK = Scheme(
+    weights={OUTCOME: 1.0, "judge": 1.0},
+    gates=(Gate(on=OUTCOME, at_least=1.0, opens=("judge",)),),
+    averaged=frozenset({"judge"}),
+)
 """Judgements are averaged over the turns: their plain sum can rival the outcome."""
 ADASEARCH = Scheme(
-    weights={OUTCOME: 1.0, "decision": 0.5}, gates=(Gate(on="answered", at_least=1.0, opens=("decision",)),)
+    weights={OUTCOME: 1.0, "decision": 0.5}, gates=(Gate(on=OUTCOME, at_least=1.0, opens=("decision",)),)
 )
 
 SCHEMES = {
-    "default": DEFAULT,
-    "outcome": OUTCOME_ONLY,
     "search-r1": SEARCH_R1,
     "reseek": RESEEK,
     "adasearch": ADASEARCH,

@@ -77,15 +77,18 @@ class SQLEnv(Env):
 
     channels = {
         OUTCOME: Channel("1 if the submitted answer is right"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
-        "executed": Channel("1 if the call ran without an error", per_turn=True),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+        "executed": Channel("1 if the call ran without an error", per_turn=True, cheap=True),
         "linking": Channel("overlap of the tables and columns that the last query and the gold query name"),
         "partial": Channel("likeness of the submitted result and the gold result; 1 only if they match"),
-        "submitted": Channel("1 if an answer was submitted"),
+        "submitted": Channel("1 if an answer was submitted", cheap=True),
     }
     scheme = Scheme(
         weights={OUTCOME: 1.0, "format": 0.05, "executed": 0.05, "linking": 0.1, "partial": 0.2},
-        gates=(Gate(on="submitted", at_least=1.0, opens=("format", "executed", "linking", "partial")),),
+        gates=(
+            Gate(on="submitted", at_least=1.0, opens=("linking", "partial")),
+            Gate(on=OUTCOME, at_least=1.0, opens=("format", "executed")),
+        ),
         averaged=frozenset({"format", "executed"}),
     )
     system_prompt = "Answer the question about the database. Look at its tables, query it (read-only), then submit."

@@ -211,7 +211,7 @@ class SWEEnv(Env):
     def grade(self) -> Mapping[str, float] | None:
         """Note whether something was changed, if nothing was submitted, and let go of the sandbox."""
         modified = self._verdict is None and self._opened is not None and self._opened.changed
-        values = {"modified": float(modified and self._worked() != self._repository.files)}
+        values = {"modified": float(modified and self._worked() != self._repository.files), "unsubmitted": 1.0}
         self.release()
         return values if self._verdict is None else None
 
@@ -283,7 +283,8 @@ class SWEEnv(Env):
         self.finish(Reason.SOLVED if verdict.passed else Reason.ANSWERED)
         self.reward("modified", float(bool(verdict.changed or verdict.dropped)))
         if verdict.tampered:
-            # Worth as much as nothing at all: the gate stays shut, and no tier is paid.
+            # Worth as much as nothing at all: the gates stay shut, and no tier is paid.
+            self.reward("unsubmitted", 1.0)
             return
         gold = self._repository.instance.gold_patch
         tier = Tier.PASSES if verdict.passed else Tier.FAILS if verdict.changed else Tier.EMPTY
@@ -291,6 +292,7 @@ class SWEEnv(Env):
         self.reward("submitted", 1.0)
         self.reward("tier", float(tier))
         self.reward("patched", float(bool(verdict.changed)))
+        self.reward("empty", float(not verdict.changed))
         self.reward("mended", verdict.mended)
         self.reward("tests_run", float(self._tests_run))
         if verdict.changed:

@@ -20,14 +20,18 @@ class Tier(IntEnum):
 
 CHANNELS = {
     OUTCOME: Channel("1 if the submitted change passes every hidden test"),
-    "tier": Channel("0 nothing submitted, 1 an empty change, 2 a change that fails tests, 3 one that passes", high=3.0),
-    "submitted": Channel("1 if the work was submitted"),
-    "patched": Channel("1 if what was submitted changes source files"),
+    "tier": Channel(
+        "0 nothing submitted, 1 an empty change, 2 a change that fails tests, 3 one that passes", high=3.0, cheap=True
+    ),
+    "unsubmitted": Channel("1 if nothing was submitted", cheap=True),
+    "empty": Channel("1 if what was submitted changes no source file", cheap=True),
+    "submitted": Channel("1 if the work was submitted", cheap=True),
+    "patched": Channel("1 if what was submitted changes source files", cheap=True),
     "mended": Channel("share of the failing tests that pass now"),
-    "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
-    "executed": Channel("1 if the call did what it was to do", per_turn=True),
-    "modified": Channel("1 if the repository was changed, submitted or not"),
-    "tests_run": Channel("1 if tests were run before the work was submitted"),
+    "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+    "executed": Channel("1 if the call did what it was meant to do", per_turn=True, cheap=True),
+    "modified": Channel("1 if the repository was changed, submitted or not", cheap=True),
+    "tests_run": Channel("1 if tests were run before the work was submitted", cheap=True),
     "localised": Channel("mean F1 of the files and lines changed, against the gold patch"),
     "similarity": Channel("likeness of the change and the gold patch (SWE-RL, arXiv 2502.18449)"),
 }
@@ -39,7 +43,7 @@ LOW = MappingProxyType({"format": 0.05, "executed": 0.05, "tests_run": 0.05, "lo
 def g_ra(
     *,
     no_submit: float = 0.0,
-    empty: float = 0.05,
+    empty: float = 0.0,
     fails: float = 0.15,
     passes: float = 1.15,
     opens_at: Tier = Tier.FAILS,
@@ -48,26 +52,30 @@ def g_ra(
     similarity: float = 0.05,
     allow_unsound: bool = False,
 ) -> Scheme:
-    """Return a scheme of four tiers, with the smaller channels behind a gate.
+    """Return a scheme of four tiers, with the smaller channels behind gates.
 
-    The tiers are paid by what each adds to the one below; `no_submit` itself is left out, as a constant that every
-    episode gets changes no advantage.
+    Submitting and changing some file take no work, so a change that fails tests is paid only where it overlaps the
+    gold patch (`localised` above 0), and readable, running calls only in solved episodes.
 
     Args:
-        no_submit: Nothing was submitted.
-        empty: What was submitted changes nothing.
-        fails: It changes something and fails tests.
-        passes: It passes.
+        no_submit: Pay if nothing was submitted, at most 0.
+        empty: Pay if what was submitted changes nothing, at most 0.
+        fails: Pay for a change that overlaps the gold patch and fails tests.
+        passes: Pay for a change that passes.
         opens_at: Tier from which on the smaller channels count.
         strict: They count only above that tier.
-        low: Weights of the smaller channels; those that are earned turn after turn are averaged.
+        low: Weights of the smaller channels.
         similarity: Weight of the likeness with the gold patch, which counts only if some failing test passes now.
-        allow_unsound: Accept tiers in which a failed episode could earn more than a solved one.
+        allow_unsound: Accept tiers in which a failed episode, or one without work, could earn too much.
     """
-    weights = {OUTCOME: passes - fails, "submitted": empty - no_submit, "patched": fails - empty, **low}
-    gates = [Gate(on="tier", at_least=float(opens_at), opens=tuple(low), strict=strict)]
+    weights = {OUTCOME: passes - fails, "unsubmitted": no_submit, "empty": empty, "patched": fails, **low}
+    calls = tuple(name for name in low if CHANNELS[name].per_turn)
+    gates = [
+        Gate(on="tier", at_least=float(opens_at), opens=tuple(low), strict=strict),
+        Gate(on="localised", at_least=0.0, opens=("patched", "tests_run"), strict=True),
+        Gate(on=OUTCOME, at_least=1.0, opens=calls),
+    ]
     if similarity:
         weights["similarity"] = similarity
         gates.append(Gate(on="mended", at_least=0.0, opens=("similarity",), strict=True))
-    averaged = frozenset(name for name in low if CHANNELS[name].per_turn)
-    return Scheme(weights=weights, gates=tuple(gates), averaged=averaged, allow_unsound=allow_unsound)
+    return Scheme(weights=weights, gates=tuple(gates), averaged=frozenset(calls), allow_unsound=allow_unsound)

@@ -46,9 +46,9 @@ class BrowserEnv(BrowserTools):
 
     channels = {
         OUTCOME: Channel("1 if the task was solved"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
-        "valid": Channel("1 if the action could be taken on the page", per_turn=True),
-        "finished": Channel("1 if the policy ended the episode itself"),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+        "valid": Channel("1 if the action could be taken on the page", per_turn=True, cheap=True),
+        "finished": Channel("1 if the policy ended the episode itself", cheap=True),
     }
     max_turns = 30
     endings: tuple[str, ...] = ("finish", "answer")

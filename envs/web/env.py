@@ -17,7 +17,7 @@ from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.web.by_page import verdicts
 from agentgym.envs.web.demonstration import HIGHEST, action_reward
 from agentgym.envs.web.grading import answers_agree, held, is_done, progress
-from agentgym.envs.web.plans import act_of, act_shown, call_for
+from agentgym.envs.web.plans import act_of, act_shown, call_for, takes
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
@@ -39,9 +39,9 @@ class WebEnv(BrowserEnv):
     Tools: `click(ref)`, `type(ref, text)`, `select(ref, option)`, `press(key)`, `scroll(direction)`, `goto(address)`,
         `back()`, `look(part)` and more; `finish()`, `answer(text)`. With `actions="pixels"`: `click_at(x, y)`, ...
     Observation: the accessibility tree as text with refs, then what changed; with `screenshots`, a picture as well.
-    Reward: `outcome` 1 if the server's state is exactly the one asked for and the answer, if any, is right. Smaller
-        parts for actions that work, parts of the task done, and likeness to the demonstration (Shop-R1) are paid only
-        to episodes that the policy ended itself (G-RA).
+    Reward: `outcome` 1 if the server's state is exactly the one asked for and the answer, if any, is right. Parts of
+        the task done and steps of the solution taken are paid only to episodes that the policy ended itself (G-RA);
+        actions that work, and their likeness to the demonstration (Shop-R1), only to solved ones.
     Episode end: `finish`, `answer`, or 30 turns.
     Version history: v0, first version.
 
@@ -62,12 +62,21 @@ class WebEnv(BrowserEnv):
     channels = {
         **BrowserEnv.channels,
         "progress": Channel("share of the task's parts that were done"),
-        "demonstration": Channel("Shop-R1's reward of the action next to the solution's next one", 0.0, HIGHEST, True),
+        "followed": Channel(
+            "share of the solution's steps that were taken in order; what this turn adds", per_turn=True
+        ),
+        "demonstration": Channel(
+            "Shop-R1's reward of the action next to the solution's next one", high=HIGHEST, per_turn=True, cheap=True
+        ),
     }
     scheme = Scheme(
-        weights={OUTCOME: 1.0, "format": 0.05, "valid": 0.05, "progress": 0.2, "demonstration": 0.05},
-        gates=(Gate(on="finished", at_least=1.0, opens=("format", "valid", "progress", "demonstration")),),
+        weights={OUTCOME: 1.0, "format": 0.05, "valid": 0.05, "progress": 0.2, "followed": 0.1, "demonstration": 0.05},
+        gates=(
+            Gate(on="finished", at_least=1.0, opens=("progress", "followed")),
+            Gate(on=OUTCOME, at_least=1.0, opens=("format", "valid", "demonstration")),
+        ),
         averaged=frozenset({"format", "valid", "demonstration"}),
+        capped={"followed": 1.0},
     )
     system_prompt = (
         "Do the task on the web site. Act on elements by their refs. Call finish when it is done, or answer if it asks "
@@ -125,8 +134,11 @@ class WebEnv(BrowserEnv):
         plan = self.task.gold.get("plan", ())
         if self._next_step >= len(plan):
             return
-        said, shown = act_of(call, self._view), act_shown(plan[self._next_step])
+        step = plan[self._next_step]
+        said, shown = act_of(call, self._view), act_shown(step)
         self.reward("demonstration", action_reward(said, shown))
+        if self._view is not None and takes(call, step, self._view):
+            self.reward("followed", 1.0 / sum(step["do"] != "answer" for step in plan))
         self._next_step += said == shown
 
     def acted(self) -> None:

@@ -45,14 +45,14 @@ class MiniWoBEnv(BrowserEnv):
 
     channels = {
         OUTCOME: Channel("1 if the page's reward is above 0"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True),
-        "valid": Channel("1 if the action could be taken on the page", per_turn=True),
-        "finished": Channel("1 if the page has decided"),
+        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+        "valid": Channel("1 if the action could be taken on the page", per_turn=True, cheap=True),
+        "finished": Channel("1 if the page has decided", cheap=True),
         "raw": Channel("the page's own reward, without its time penalty", low=-1.0),
     }
     scheme = Scheme(
         weights={OUTCOME: 1.0, "format": 0.05, "valid": 0.05},
-        gates=(Gate(on="finished", at_least=1.0, opens=("format", "valid")),),
+        gates=(Gate(on=OUTCOME, at_least=1.0, opens=("format", "valid")),),
         averaged=frozenset({"format", "valid"}),
     )
     system_prompt = "Do what the page asks for. Act on elements by their refs."

@@ -56,6 +56,17 @@ def act_shown(step: Step) -> Act:
     return Act(END if step["do"] == "answer" else str(step["do"]))
 
 
+def takes(call: ToolCall, step: Step, view: View) -> bool:
+    """Whether a call takes that very step, with all its arguments. An answer is judged by the grader instead."""
+    if step["do"] == "answer":
+        return False
+    try:
+        shown = call_for(step, view)
+    except TaskError:
+        return False
+    return call.name == shown.name and shown.arguments.items() <= call.arguments.items()
+
+
 def _node(step: Step, view: View) -> Node:
     try:
         return view.find(step["role"], step.get("name"), step.get("nth", 0), step.get("within"))

@@ -108,6 +108,22 @@ def test_gates_chain_and_act_turn_by_turn():
     assert shaping_rewards(trajectory(earned), scheme) == pytest.approx([0.3, 0.3, 0.0])
 
 
+def test_progress_that_counts_once_belongs_to_the_turn_that_made_it():
+    scheme = Scheme({"outcome": 1.0, "step": 0.5}, capped={"step": 1.0})
+    earned = [{"step": value, "outcome": float(i == 2)} for i, value in enumerate([0.0, 1.0, 1.0])]
+    assert shaping_rewards(trajectory(earned), scheme) == pytest.approx([0.0, 0.5, 0.0])
+    batch = [trajectory(earned), trajectory(earned[:1])]
+    assert Credit(GATED, scheme).logged_rewards(batch) == pytest.approx([1.5, 0.0])
+
+
+def test_an_outcome_that_is_not_paid_in_full_leaves_no_debt_in_the_shaping():
+    earned = [{"low": 0.0, "outcome": 1.0}]
+    shut = Scheme({"outcome": 1.0}, (Gate("low", 1.0, ("outcome",)),), allow_unsound=True)
+    mean = Scheme({"outcome": 1.0}, averaged=frozenset({"outcome"}), allow_unsound=True)
+    assert shaping_rewards(trajectory(earned), shut) == [0.0]
+    assert shaping_rewards(trajectory([{}, *earned]), mean) == [0.0, 0.0]
+
+
 def test_turn_credit_adds_two_normalised_streams():
     scheme = Scheme({"outcome": 1.0, "tool": 1.0}, allow_unsound=True)
     pairs = zip([1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0], strict=True)
