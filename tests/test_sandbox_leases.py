@@ -34,7 +34,7 @@ class Echo:
     def __init__(self) -> None:
         self.open = True
 
-    def exchange(self, frame: bytes) -> bytes:
+    def exchange(self, frame: bytes, at_most: int = 0) -> bytes:
         if frame == b"die":
             raise EOFError("the agent is gone")
         return frame * 2
@@ -122,7 +122,7 @@ def test_sandboxes_of_a_silent_client_are_closed_and_of_others_are_not():
     names = [leases.open(lambda each=each: each)[0] for each in (silent, talking, renewed)]
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
-        assert leases.exchange(names[1], b"x") == b"xx"
+        assert leases.exchange(names[1], b"x", 0) == b"xx"
         assert leases.renew([names[2]]) == []
         time.sleep(0.01)
     assert leases.close_silent() == 1
@@ -137,7 +137,7 @@ def test_after_closing_all_nothing_is_open_and_nothing_can_be_opened():
     leases.close_all()
     assert not held.open
     with pytest.raises(NoSuchLease):
-        leases.exchange(name, b"x")
+        leases.exchange(name, b"x", 0)
     with pytest.raises(Full):
         leases.open(Echo)
 

@@ -62,6 +62,8 @@ class RemoteBackend:
         """Open a sandbox on the server."""
         if spec.readable:
             raise UsageError("a remote sandbox cannot see folders of this machine: readable must be empty")
+        if spec.preload:
+            raise UsageError("a remote server imports no modules that its clients name: preload must be empty")
         try:
             remote = self._connected()
             opened = remote.open(spec)
