@@ -193,11 +193,34 @@ def test_a_spec_arrives_as_it_was_asked_for(server: Callable[..., Server]):
         b'{"limits": {"nonsense": 1}}',
         b'{"limits": {"processes": "7"}}',
         b'{"environment": {"A": 1}}',
+        b'{"environment": {"A=B": "1"}}',
+        b'{"environment": {"": "1"}}',
+        b'{"environment": {"A": "\\u0000"}}',
+        b'{"environment": {"A": "\\ud800"}}',
+        b'{"preload": ["os"]}',
+        b'{"limits": {"processes": 7.5}}',
+        b'{"limits": {"processes": true}}',
+        b'{"limits": {"wall_s": 1e999}}',
+        b'{"limits": {"wall_s": ' + b"9" * 5000 + b"}}",
+        b'{"limits": {"wall_s": 1, "wall_s": 2}}',
+        b'{"workdir": "/\xff"}',
+        b'{"workdir": "work"}',
+        b'{"workdir": "/"}',
+        b'{"workdir": ""}',
+        b'{"workdir": "/proc/1"}',
+        b'{"workdir": "/usr/x"}',
+        b'{"workdir": "/work/../etc"}',
+        b'{"workdir": "/work\\u0000"}',
+        b'{"workdir": "/' + b"x" * 300 + b'"}',
+        b'{"image": "two words"}',
+        b"[" * 100_000,
     ],
 )
 def test_a_spec_that_is_none_is_refused(server: Callable[..., Server], wanted: bytes):
     running = server()
-    assert running.client.post("/sandboxes", content=wanted).status_code == 400
+    answer = running.client.post("/sandboxes", content=wanted)
+    assert answer.status_code in (400, 422)
+    assert "\n" not in answer.json()["detail"]
     assert not running.made
 
 
