@@ -33,6 +33,10 @@ def sandbox(
     ] = None,
     backend: Annotated[str, typer.Option(help="auto, or the name of a backend; see: agentgym doctor")] = "auto",
     sandboxes: Annotated[int, typer.Option(min=1, help="Sandboxes open at one time.")] = 64,
+    per_client: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sandboxes open at one time for one address; behind a proxy all share one."),
+    ] = None,
     silent: Annotated[
         float, typer.Option(min=1.0, help="Seconds after which the sandboxes of a silent client are closed.")
     ] = 60.0,
@@ -48,6 +52,7 @@ def sandbox(
     from agentgym.tools.listening import listen, run_server, url_of
     from agentgym.tools.sandbox.offering import offer_of
     from agentgym.tools.sandbox.serve import Serving, caps_from, make_app
+    from agentgym.tools.serving.patience import Patience
 
     caps = caps_from(parse_settings(limit or ()))
     token = read_token(token_file)
@@ -60,8 +65,9 @@ def sandbox(
     typer.echo(f"Sandboxes: {offer.notes}")
     # The last line tells whoever started it where it is and that it is ready.
     typer.echo(f"Listening on {url_of(listening)}")
-    serving = Serving(token=token, sandboxes=sandboxes, silent_s=silent, limits=caps)
-    run_server(make_app(offer, serving), listening)
+    serving = Serving(token=token, sandboxes=sandboxes, per_client=per_client, silent_s=silent, limits=caps)
+    patience = Patience(body_bytes=serving.frame_bytes, held_bytes=serving.frames_bytes)
+    run_server(make_app(offer, serving), listening, patience)
 
 
 @serve_app.command("index")

@@ -34,7 +34,7 @@ class Echo:
     def __init__(self) -> None:
         self.open = True
 
-    def exchange(self, frame: bytes) -> bytes:
+    def exchange(self, frame: bytes, at_most: int = 0) -> bytes:
         if frame == b"die":
             raise EOFError("the agent is gone")
         return frame * 2
@@ -122,7 +122,7 @@ def test_sandboxes_of_a_silent_client_are_closed_and_of_others_are_not():
     names = [leases.open(lambda each=each: each)[0] for each in (silent, talking, renewed)]
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
-        assert leases.exchange(names[1], b"x") == b"xx"
+        assert leases.exchange(names[1], b"x", 0) == b"xx"
         assert leases.renew([names[2]]) == []
         time.sleep(0.01)
     assert leases.close_silent() == 1
@@ -137,7 +137,7 @@ def test_after_closing_all_nothing_is_open_and_nothing_can_be_opened():
     leases.close_all()
     assert not held.open
     with pytest.raises(NoSuchLease):
-        leases.exchange(name, b"x")
+        leases.exchange(name, b"x", 0)
     with pytest.raises(Full):
         leases.open(Echo)
 
@@ -193,11 +193,34 @@ def test_a_spec_arrives_as_it_was_asked_for(server: Callable[..., Server]):
         b'{"limits": {"nonsense": 1}}',
         b'{"limits": {"processes": "7"}}',
         b'{"environment": {"A": 1}}',
+        b'{"environment": {"A=B": "1"}}',
+        b'{"environment": {"": "1"}}',
+        b'{"environment": {"A": "\\u0000"}}',
+        b'{"environment": {"A": "\\ud800"}}',
+        b'{"preload": ["os"]}',
+        b'{"limits": {"processes": 7.5}}',
+        b'{"limits": {"processes": true}}',
+        b'{"limits": {"wall_s": 1e999}}',
+        b'{"limits": {"wall_s": ' + b"9" * 5000 + b"}}",
+        b'{"limits": {"wall_s": 1, "wall_s": 2}}',
+        b'{"workdir": "/\xff"}',
+        b'{"workdir": "work"}',
+        b'{"workdir": "/"}',
+        b'{"workdir": ""}',
+        b'{"workdir": "/proc/1"}',
+        b'{"workdir": "/usr/x"}',
+        b'{"workdir": "/work/../etc"}',
+        b'{"workdir": "/work\\u0000"}',
+        b'{"workdir": "/' + b"x" * 300 + b'"}',
+        b'{"image": "two words"}',
+        b"[" * 100_000,
     ],
 )
 def test_a_spec_that_is_none_is_refused(server: Callable[..., Server], wanted: bytes):
     running = server()
-    assert running.client.post("/sandboxes", content=wanted).status_code == 400
+    answer = running.client.post("/sandboxes", content=wanted)
+    assert answer.status_code in (400, 422)
+    assert "\n" not in answer.json()["detail"]
     assert not running.made
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import InfrastructureError, UsageError
@@ -61,6 +62,7 @@ class SearchR1Client:
         self._connection = Connection(headers=headers, timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
         self.url = checked_url(url).removesuffix("/retrieve")
         self._remember = remember
+        self._at_once = sys.maxsize
         self._seen: OrderedDict[str, Document] = OrderedDict()
         self._about: dict[str, Any] | None = None
         self._lock = threading.Lock()
@@ -89,29 +91,20 @@ class SearchR1Client:
         return self.search_many([query], k, filters)[0]
 
     def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
-        """Return the hits of each query, all asked in one request."""
+        """Return the hits of each query, asked in one request, or in several if that is too much for the server."""
         hits: list[list[Hit]] = [[] for _ in queries]
         asked = [place for place, query in enumerate(queries) if query_terms(query[:MAX_QUERY_CHARS])]
         if not asked or k < 1:
             return hits
-        wanted: dict[str, Any] = {
-            "queries": [queries[place][:MAX_QUERY_CHARS] for place in asked],
-            "topk": min(k, MAX_K),
-            "return_scores": True,
-        }
+        wanted: dict[str, Any] = {"topk": min(k, MAX_K), "return_scores": True}
         if filters:
             if not self.about():
                 raise UsageError(
                     f"{self.url} cannot filter: it has only the Search-R1 contract; search without filters"
                 )
             wanted["filters"] = dict(filters)
-        answer = self._ask("/retrieve", wanted)
-        result = answer.get("result") if isinstance(answer, dict) else None
-        if not isinstance(result, list) or len(result) != len(asked):
-            raise InfrastructureError(
-                f"{self.url}/retrieve did not answer with one list for each query: {answer!r:.200}"
-            )
-        for place, items in zip(asked, result, strict=True):
+        results = self._retrieved([queries[place][:MAX_QUERY_CHARS] for place in asked], wanted)
+        for place, items in zip(asked, results, strict=True):
             hits[place] = self._hits(queries[place], items[:k])
         return hits
 
@@ -143,8 +136,26 @@ class SearchR1Client:
         except TypeError as error:
             raise InfrastructureError(f"{self.url}/open did not answer with a page: {error}") from None
 
-    def _ask(self, path: str, wanted: dict[str, Any]) -> Any:
-        return self._checked(self._connection.request("POST", self.url + path, json=wanted))
+    def _retrieved(self, queries: Sequence[str], wanted: Mapping[str, Any]) -> list[list[Any]]:
+        """Return the results of all queries, asked in as few requests as the server takes."""
+        results: list[list[Any]] = []
+        while len(results) < len(queries):
+            some = queries[len(results) :][: self._at_once]
+            answer = self._connection.request("POST", self.url + "/retrieve", json={"queries": some, **wanted})
+            if answer.status_code == 413 and len(some) > 1:
+                # Too much for one request; of a single query it would be the caller who asks for too much.
+                self._at_once = len(some) // 2
+                continue
+            results += self._results(self._checked(answer), len(some))
+        return results
+
+    def _results(self, answer: Any, count: int) -> list[list[Any]]:
+        result = answer.get("result") if isinstance(answer, dict) else None
+        if not isinstance(result, list) or len(result) != count or not all(isinstance(each, list) for each in result):
+            raise InfrastructureError(
+                f"{self.url}/retrieve did not answer with one list for each query: {answer!r:.200}"
+            )
+        return result
 
     def _checked(self, answer: httpx.Response) -> Any:
         if not answer.is_success:

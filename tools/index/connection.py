@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.tools.index.credential import Credential
 from agentgym.tools.index.rate import TokenBucket
+from agentgym.tools.retrying import asked_pause_s
 
 if TYPE_CHECKING:
     import httpx
@@ -68,10 +69,10 @@ class Connection:
             except httpx.RequestError as error:
                 problem = f"{type(error).__name__}: {error}"
             else:
-                if answer.status_code != 429 and answer.status_code < 500:
+                if answer.status_code not in (408, 429) and answer.status_code < 500:
                     return answer
                 problem = self.said_by(answer)
-                pause_s = max(pause_s, _asked_pause_s(answer))
+                pause_s = max(pause_s, asked_pause_s(answer))
             if tried > self._retries:
                 raise InfrastructureError(f"{method} {url}: {problem}; tried {tried} times")
             time.sleep(min(pause_s, _LONGEST_PAUSE_S))
@@ -138,14 +139,6 @@ def checked_url(url: str) -> str:
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo:
         raise UsageError(f"the server must be given as http://host:port, not {url!r}")
     return url.rstrip("/")
-
-
-def _asked_pause_s(answer: httpx.Response) -> float:
-    """Return how long the server asks to wait."""
-    try:
-        return float(answer.headers.get("retry-after", "0"))
-    except ValueError:
-        return 0.0
 
 
 def _signing(inner: httpx.BaseTransport, credential: Credential) -> httpx.BaseTransport:

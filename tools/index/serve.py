@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,7 +24,7 @@ from agentgym.tools.index.asking import IndexServing, asked_in, place_in
 from agentgym.tools.index.base import Index, NoSuchDocument
 from agentgym.tools.index.client import SERVICE
 from agentgym.tools.index.retrieval import Retrieval
-from agentgym.tools.serving.answers import HANDLERS, answer, check_token
+from agentgym.tools.serving.answers import HANDLERS, TokenRequired, answer
 from agentgym.tools.serving.bodies import parse_object, read_body
 from agentgym.tools.serving.presence import presence_of
 from agentgym.tools.serving.turns import Turns
@@ -41,6 +42,7 @@ def make_app(index: Index, serving: IndexServing | None = None) -> FastAPI:
             Route("/retrieve", served.retrieve, methods=["POST"]),
             Route("/open", served.open, methods=["POST"]),
         ],
+        middleware=[Middleware(TokenRequired, serving.token)] if serving.token is not None else [],
         exception_handlers=HANDLERS,
         docs_url=None,
         redoc_url=None,
@@ -69,14 +71,12 @@ class _Served:
         self._small.close()
         self._large.close()
 
-    async def about(self, request: Request) -> Response:
-        self._check_token(request)
+    async def about(self, _: Request) -> Response:
         limits = ("k", "max_k", "max_queries", "max_documents", "max_terms", "body_bytes", "answer_bytes")
         told = {name: getattr(self._serving, name) for name in limits}
         return answer({"service": SERVICE, "index": self._index.name, "documents": len(self._index), **told})
 
     async def retrieve(self, request: Request) -> Response:
-        self._check_token(request)
         body = await read_body(request, self._serving.body_bytes)
         client = presence_of(request)
         if len(body) <= _SMALL_BODY_BYTES:
@@ -90,7 +90,6 @@ class _Served:
             return await self._finished(Retrieval(self._index, asked, self._serving, client))
 
     async def open(self, request: Request) -> Response:
-        self._check_token(request)
         place = place_in(parse_object(await read_body(request, self._serving.body_bytes)))
         async with self._small.turn(presence_of(request)):
             page = await self._in_thread(self._index.open, *place)
@@ -109,10 +108,6 @@ class _Served:
         while not await self._in_thread(retrieval.advance):
             pass
         return Response(retrieval.answer(), media_type="application/json")
-
-    def _check_token(self, request: Request) -> None:
-        if self._serving.token is not None:
-            check_token(request, self._serving.token)
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         try:

@@ -12,12 +12,10 @@ from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.backend import Backend, Launched
 from agentgym.tools.sandbox.channel import BlockingChannel, ChannelBroken
 from agentgym.tools.sandbox.pool import default_pool
-from agentgym.tools.sandbox.pump import decode
 from agentgym.tools.sandbox.serve import Offer
-from agentgym.tools.sandbox.spec import SandboxSpec
+from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 
 _GRACE_S = 30.0
-_MAX_ANSWER_BYTES = 1 << 29
 
 
 def offer_of(backend: str) -> Offer:
@@ -31,6 +29,7 @@ def offer_of(backend: str) -> Offer:
         tier=chosen.tier,
         notes=registry.notes(chosen, ""),
         protections=chosen.protections,
+        images=chosen.tier is Tier.DOCKER or (backend == "auto" and registry.probe(Tier.DOCKER).works),
         make=lambda spec: _tunnel(registry.choose(backend, spec, False), spec),
     )
 
@@ -50,18 +49,17 @@ class _Tunnel:
         self._launched = launched
         self._channel = BlockingChannel(launched.endpoint)
 
-    def exchange(self, frame: bytes) -> bytes:
-        """Pass a request on and return the answer; an agent that stays silent is given up.
+    def exchange(self, frame: bytes, at_most: int) -> bytes:
+        """Pass a request on and return the answer; an agent that stays silent, or says too much, is given up.
 
         Raises:
             InfrastructureError: If the sandbox has ended.
         """
         try:
-            header, _ = decode(frame)
-            limits = header.get("limits")
+            limits = _header_of_whole(frame).get("limits")
             wall_s = float(limits["wall_s"]) if isinstance(limits, dict) else 0.0
             with self._busy:
-                return wire.encode(*self._channel.exchange(frame, wall_s + _GRACE_S, _MAX_ANSWER_BYTES))
+                return wire.encode(*self._channel.exchange(frame, wall_s + _GRACE_S, at_most))
         except ChannelBroken as error:
             raise InfrastructureError(str(error)) from error
         except (wire.BadFrame, ValueError, LookupError, TypeError) as error:
@@ -74,3 +72,16 @@ class _Tunnel:
         self._launched.kill()
         with self._busy:
             self._launched.endpoint.close()
+
+
+def _header_of_whole(frame: bytes) -> wire.Header:
+    """Return the header of a frame that is neither cut short nor followed by more, which would be another request."""
+    header = wire.header_of(frame)
+    sizes = header.get("blobs", [])
+    if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
+        raise wire.BadFrame("the lengths of the blobs are not whole numbers")
+    (header_bytes,) = wire.LENGTH.unpack_from(frame)
+    announced = wire.LENGTH.size + header_bytes + sum(sizes)
+    if len(frame) != announced:
+        raise wire.BadFrame(f"the frame has {len(frame)} bytes, and announced {announced}")
+    return header

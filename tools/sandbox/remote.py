@@ -27,15 +27,17 @@ class RemoteBackend:
 
     tier = Tier.REMOTE
 
-    def __init__(self, url: str | None = None, token: str | None = None) -> None:
+    def __init__(self, url: str | None = None, token: str | None = None, *, busy_s: float = 30.0) -> None:
         """Remember where the server is; nothing is connected yet.
 
         Args:
             url: Such as `http://host:port`; by default `AGENTGYM_SANDBOX_URL`.
             token: By default `AGENTGYM_SANDBOX_TOKEN`, or what is in the file `AGENTGYM_SANDBOX_TOKEN_FILE`.
+            busy_s: How long to go on asking a server that is full or too busy, before that is an error.
         """
         self._url = url or os.environ.get(URL, "")
         self._token = token
+        self._busy_s = busy_s
         self._remote: Remote | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -62,6 +64,8 @@ class RemoteBackend:
         """Open a sandbox on the server."""
         if spec.readable:
             raise UsageError("a remote sandbox cannot see folders of this machine: readable must be empty")
+        if spec.preload:
+            raise UsageError("a remote server imports no modules that its clients name: preload must be empty")
         try:
             remote = self._connected()
             opened = remote.open(spec)
@@ -95,7 +99,7 @@ class RemoteBackend:
             if self._remote is None:
                 if not self._url:
                     raise UsageError(f"no server is named: set {URL}, or use RemoteBackend(url, token)")
-                self._remote = Remote(self._url, self._token or _token_from_environment())
+                self._remote = Remote(self._url, self._token or _token_from_environment(), self._busy_s)
             return self._remote
 
 

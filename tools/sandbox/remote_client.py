@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.tools.retrying import asked_pause_s
 from agentgym.tools.sandbox.pump import SandboxGone, decode
 from agentgym.tools.sandbox.spec import SandboxSpec
 
@@ -20,12 +22,24 @@ _IDLE = 4
 """Connections kept open though nothing is asked: one more costs less to make than one for every sandbox to keep."""
 _GRACE_S = 60.0
 """Above a run's own limit: the server ends the run itself."""
+_REFUSED = (400, 401, 403, 411, 413, 414, 422, 431)
+"""What is wrong with a request that the caller made, and will be wrong again."""
+_BUSY = (408, 429, 503)
+_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 30.0
 
 
 class Remote:
     """A server and the sandboxes opened there. Tells it from time to time that they are still wanted."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, busy_s: float = 30.0) -> None:
+        """Remember where the server is.
+
+        Args:
+            url: Such as `http://host:port`.
+            token: What every request carries.
+            busy_s: How long to go on asking a server that says that it is too busy.
+        """
         require("httpx", "serve")
         import httpx
 
@@ -34,6 +48,7 @@ class Remote:
         if not token.isascii() or not token.isprintable():
             raise UsageError("the server's token has characters that no token has")
         self.url = url.rstrip("/")
+        self._busy_s = busy_s
         self._client = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {token}"},
@@ -64,7 +79,6 @@ class Remote:
             "limits": spec.limits.to_dict(),
             "image": spec.image,
             "workdir": spec.workdir,
-            "preload": list(spec.preload),
             "environment": dict(spec.environment),
         }
         self.about()
@@ -127,7 +141,7 @@ class Remote:
                 raise InfrastructureError(f"the connection to {self.url} was closed")
             self._under_way += 1
         try:
-            answer = self._asked(method, path, timeout, content)
+            answer = self._answered(method, path, timeout, content)
         finally:
             with self._calls:
                 self._under_way -= 1
@@ -137,9 +151,22 @@ class Remote:
         problem = f"{self.url} says: {_detail(answer)}"
         if answer.status_code == 410:
             raise SandboxGone(problem)
-        if answer.status_code in (400, 401, 413):
+        if answer.status_code in _REFUSED:
             raise UsageError(problem)
         raise InfrastructureError(problem)
+
+    def _answered(self, method: str, path: str, timeout_s: float, content: dict[str, Any]) -> httpx.Response:
+        """Return the server's answer; ask again for a while if it says that it is too busy now."""
+        gives_up = time.monotonic() + self._busy_s
+        pause_s = _PAUSE_S
+        while True:
+            answer = self._asked(method, path, timeout_s, content)
+            if answer.status_code not in _BUSY:
+                return answer
+            pause_s = min(max(2 * pause_s, asked_pause_s(answer)), _LONGEST_PAUSE_S)
+            if self._stop.is_set() or time.monotonic() + pause_s > gives_up:
+                return answer
+            self._stop.wait(pause_s)
 
     def _asked(self, method: str, path: str, timeout_s: float, content: dict[str, Any]) -> httpx.Response:
         import httpx

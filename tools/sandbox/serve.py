@@ -1,13 +1,12 @@
 """Sandboxes of this machine for others, over HTTP: frames of the agent's protocol go in and come out as they are.
 
-Whoever has the token can run programs in sandboxes here; the server itself runs and reads nothing of what passes.
+Whoever has the token can run programs in sandboxes here; the server itself runs nothing of what passes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -15,20 +14,32 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
-from pydantic import BaseModel, ConfigDict, ValidationError
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentgym.choices import limits_from
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.leases import Held, Leases, NoSuchLease
+from agentgym.tools.sandbox.leases import Held, LeaseBusy, Leases, NoSuchLease, TooManyForClient
 from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.protection import Protection, Threat
+from agentgym.tools.sandbox.room import most_in_answer
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.wanted import spec_in
+from agentgym.tools.serving.answers import HANDLERS, BytesInPieces, TokenRequired, answer
+from agentgym.tools.serving.bodies import length_of, read_body, read_object
+from agentgym.tools.serving.presence import presence_of
+from agentgym.tools.serving.turns import Turns
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _MAX_SPEC_BYTES = 1 << 20
+_MAX_WAITING = 256
 GENEROUS = Limits(
     wall_s=7_200,
     cpu_s=7_200,
@@ -60,9 +71,19 @@ class Serving:
 
     token: str
     sandboxes: int = 64
+    per_client: int | None = None
+    """Sandboxes open at one time for one address; as many as for all together if not given."""
+    workdirs: int = 8
+    """Different workdirs at one time: each has a process of its own that makes its sandboxes."""
     silent_s: float = 60.0
     """A sandbox whose client has not been heard of for so long is closed."""
     frame_bytes: int = 256 << 20
+    frames_bytes: int = 512 << 20
+    """All frames under way together; further ones wait."""
+    answers_bytes: int = 1 << 30
+    """The most that all answers under way may be together, by what was asked for; further requests wait."""
+    patience_s: float = 60.0
+    """How long a request may wait for either."""
     limits: Limits = GENEROUS
     """The most that a client may ask for, for a sandbox and for each run in it."""
 
@@ -79,124 +100,149 @@ class Offer:
     notes: str
     protections: Mapping[Threat, Protection]
     make: Callable[[SandboxSpec], Held]
-
-
-class _Wanted(BaseModel):
-    """A sandbox as a client asks for it. A folder to begin with comes afterwards, by frames."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    limits: dict[str, int | float] = {}
-    image: str | None = None
-    workdir: str = "/work"
-    preload: list[str] = []
-    environment: dict[str, str] = {}
-
-    def spec(self) -> SandboxSpec:
-        try:
-            limits = Limits(**self.limits)  # pyright: ignore[reportArgumentType]
-        except TypeError as error:
-            raise UsageError(f"limits: {error}") from None
-        return SandboxSpec(
-            limits=limits,
-            image=self.image,
-            workdir=self.workdir,
-            preload=tuple(self.preload),
-            environment=self.environment,
-        )
-
-
-class _Names(BaseModel):
-    ids: list[str]
+    images: bool = True
+    """Whether a sandbox can be asked for with an image."""
 
 
 def make_app(offer: Offer, serving: Serving) -> FastAPI:
-    """Return the web application. All its paths need the token."""
-    leases = Leases(at_most=serving.sandboxes, silent_s=serving.silent_s)
+    """Return the web application. All its paths need the token. Whoever ends it calls its `state.stop` first."""
+    served = _Served(offer, serving)
+    app = FastAPI(
+        routes=[
+            Route("/", served.about, methods=["GET"]),
+            Route("/renew", served.renew, methods=["POST"]),
+            Route("/sandboxes", served.open, methods=["POST"]),
+            Route("/sandboxes/{name}/frames", _Application(served.exchange), methods=["POST"]),
+            Route("/sandboxes/{name}", served.close, methods=["DELETE"]),
+        ],
+        middleware=[Middleware(TokenRequired, serving.token)],
+        exception_handlers=HANDLERS,
+        lifespan=served.lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    app.state.stop = served.stop
+    return app
 
-    def check_token(request: Request) -> None:
-        given = request.headers.get("authorization", "").encode("utf-8", "replace")
-        if not hmac.compare_digest(given, f"Bearer {serving.token}".encode()):
-            raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+
+class _Served:
+    """Sandboxes as they are served. Their work is done in threads, of which there are enough for all of them."""
+
+    def __init__(self, offer: Offer, serving: Serving) -> None:
+        self._offer = offer
+        self._serving = serving
+        self._leases = Leases(
+            at_most=serving.sandboxes,
+            silent_s=serving.silent_s,
+            per_client=serving.per_client,
+            kinds=serving.workdirs,
+        )
+        self._threads = anyio.CapacityLimiter(2 * serving.sandboxes + 4)
+        # Whoever holds room for an answer waits for nothing more, so that two kinds of room cannot block each other.
+        self._frames = Turns(serving.frames_bytes, _MAX_WAITING, serving.patience_s)
+        self._answers = Turns(serving.answers_bytes, _MAX_WAITING, serving.patience_s)
+        self._stopping: asyncio.Future[None] | None = None
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        sweeping = asyncio.create_task(_sweep(leases))
+    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        """Close the sandboxes of silent clients all the time, and all of them in the end."""
+        sweeping = asyncio.create_task(_sweep(self._leases))
         try:
             yield
         finally:
             sweeping.cancel()
-            await asyncio.to_thread(leases.close_all)
+            await (self._stopping or asyncio.to_thread(self._leases.close_all))
 
-    app = FastAPI(
-        lifespan=lifespan, dependencies=[Depends(check_token)], docs_url=None, redoc_url=None, openapi_url=None
-    )
-    app.include_router(_state(offer, serving, leases))
-    app.include_router(_sandboxes(offer, serving, leases))
-    return app
+    def stop(self) -> None:
+        """Begin to close all sandboxes, which ends what waits for their answers."""
+        self._frames.close()
+        self._answers.close()
+        self._stopping = asyncio.get_running_loop().run_in_executor(None, self._leases.close_all)
 
+    async def about(self, _: Request) -> Response:
+        """Say what is served."""
+        return answer(
+            {
+                "tier": self._offer.tier,
+                "notes": self._offer.notes,
+                "protections": {threat: [row.held, row.how] for threat, row in self._offer.protections.items()},
+                "silent_s": self._serving.silent_s,
+                "sandboxes": self._serving.sandboxes,
+                "open": len(self._leases),
+                "frame_bytes": self._serving.frame_bytes,
+            }
+        )
 
-def _state(offer: Offer, serving: Serving, leases: Leases) -> APIRouter:
-    """What is served, and which sandboxes there still are."""
-    router = APIRouter()
+    async def renew(self, request: Request) -> Response:
+        """Note that a client still wants its sandboxes."""
+        names = (await read_object(request, _MAX_SPEC_BYTES)).get("ids")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise HTTPException(422, '"ids" must be a list of strings')
+        return answer({"gone": self._leases.renew(names)})
 
-    @router.get("/")
-    def about() -> dict[str, Any]:
-        return {
-            "tier": offer.tier,
-            "notes": offer.notes,
-            "protections": {threat: [row.held, row.how] for threat, row in offer.protections.items()},
-            "silent_s": serving.silent_s,
-            "sandboxes": serving.sandboxes,
-            "open": len(leases),
-            "frame_bytes": serving.frame_bytes,
-        }
-
-    @router.post("/renew")
-    def renew(names: _Names) -> dict[str, list[str]]:
-        return {"gone": leases.renew(names.ids)}
-
-    return router
-
-
-def _sandboxes(offer: Offer, serving: Serving, leases: Leases) -> APIRouter:
-    """Opening, using and closing them. Their work is done in threads, of which there are enough for all of them."""
-    router = APIRouter(prefix="/sandboxes")
-    threads = anyio.CapacityLimiter(2 * serving.sandboxes + 4)
-
-    def in_thread(work: Callable[..., T], *arguments: Any) -> Awaitable[T]:
-        return anyio.to_thread.run_sync(work, *arguments, limiter=threads)
-
-    @router.post("", status_code=201)
-    async def open_(request: Request) -> dict[str, str]:
-        spec = _spec(await _body(request, _MAX_SPEC_BYTES))
-        _check(serving.limits, spec.limits.to_dict())
+    async def open(self, request: Request) -> Response:
+        """Make a sandbox."""
+        content = await read_object(request, _MAX_SPEC_BYTES)
         try:
-            name, held = await in_thread(leases.open, lambda: offer.make(spec))
+            spec = spec_in(content, self._serving.limits, images=self._offer.images)
+            name, held = await self._in_thread(
+                lambda: self._leases.open(lambda: self._offer.make(spec), client=_address(request), kind=spec.workdir)
+            )
         except UsageError as error:
             raise HTTPException(400, str(error)) from None
+        except TooManyForClient as error:
+            raise HTTPException(429, str(error)) from None
         except InfrastructureError as error:
             raise HTTPException(503, str(error)) from None
-        return {"id": name, "workdir": held.workdir, "notes": held.notes}
+        if presence_of(request).gone:
+            await self._in_thread(self._leases.close, name)
+        return answer({"id": name, "workdir": held.workdir, "notes": held.notes}, 201)
 
-    @router.post("/{name}/frames")
-    async def exchange(name: str, request: Request) -> Response:
-        frame = await _body(request, serving.frame_bytes)
-        _check(serving.limits, _limits_in(frame))
+    async def exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a frame on to a sandbox and its answer back. Both keep their room until the answer has been read."""
+        request = Request(scope, receive)
+        name, client = request.path_params["name"], presence_of(request)
+        if not self._leases.has(name):
+            raise _no_such_sandbox()
+        async with self._frames.turn(client, length_of(request)):
+            frame = await read_body(request, self._serving.frame_bytes)
+            most = await self._in_thread(self._most_in_answer, frame)
+            async with self._answers.turn(client, most):
+                answered = await self._answered(name, frame, most)
+                await BytesInPieces(answered)(scope, receive, send)
+
+    async def _answered(self, name: str, frame: bytes, most: int) -> bytes:
         try:
-            answer = await in_thread(leases.exchange, name, frame)
+            return await self._in_thread(self._leases.exchange, name, frame, most)
         except NoSuchLease:
-            raise HTTPException(404, "there is no such sandbox, or no longer") from None
+            raise _no_such_sandbox() from None
+        except LeaseBusy as error:
+            raise HTTPException(429, str(error)) from None
         except (InfrastructureError, OSError, EOFError) as error:
-            await in_thread(leases.close, name)
+            await self._in_thread(self._leases.close, name)
             raise HTTPException(410, f"the sandbox has ended: {error}") from None
-        return Response(answer, media_type="application/octet-stream")
 
-    @router.delete("/{name}", status_code=204)
-    async def close(name: str) -> None:
-        await in_thread(leases.close, name)
+    async def close(self, request: Request) -> Response:
+        """End a sandbox."""
+        await self._in_thread(self._leases.close, request.path_params["name"])
+        return Response(status_code=204)
 
-    return router
+    def _most_in_answer(self, frame: bytes) -> int:
+        """Return how large the answer to a frame may be; refuse limits that are above those of the server."""
+        try:
+            header = wire.header_of(frame)
+        except wire.BadFrame:
+            return 0  # What is no request is answered by the sandbox's other end, which will say so.
+        limits = header.get("limits")
+        try:
+            self._serving.limits.refuse_above(limits if isinstance(limits, dict) else {})
+        except UsageError as error:
+            raise HTTPException(400, str(error)) from None
+        return most_in_answer(header)
+
+    def _in_thread(self, work: Callable[..., T], *arguments: Any) -> Awaitable[T]:
+        return anyio.to_thread.run_sync(work, *arguments, limiter=self._threads)
 
 
 async def _sweep(leases: Leases) -> None:
@@ -207,33 +253,19 @@ async def _sweep(leases: Leases) -> None:
             _log.info("closed %d sandboxes whose client has gone silent", closed)
 
 
-async def _body(request: Request, at_most: int) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > at_most:
-            raise HTTPException(413, f"the request is larger than {at_most} bytes")
-    return bytes(body)
+class _Application:
+    """Lets a method be an ASGI application of its own; Starlette takes a bare one for a function of a request."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._application(scope, receive, send)
 
 
-def _check(most: Limits, wanted: Mapping[str, Any]) -> None:
-    try:
-        most.refuse_above(wanted)
-    except UsageError as error:
-        raise HTTPException(400, str(error)) from None
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
-def _limits_in(frame: bytes) -> Mapping[str, Any]:
-    """Return the limits that a request frame names; none for what is no request, which the sandbox will say."""
-    try:
-        limits = wire.header_of(frame).get("limits")
-    except wire.BadFrame:
-        return {}
-    return limits if isinstance(limits, dict) else {}
-
-
-def _spec(body: bytes) -> SandboxSpec:
-    try:
-        return _Wanted.model_validate_json(body).spec()
-    except (ValidationError, UsageError) as error:
-        raise HTTPException(400, f"not a sandbox that can be asked for: {error}") from None
+def _no_such_sandbox() -> HTTPException:
+    return HTTPException(404, "there is no such sandbox, or no longer")

@@ -11,10 +11,12 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentgym.tools.serving.presence import Gone
 from agentgym.tools.serving.turns import Busy
 
+_PIECE_BYTES = 1 << 20
 RETRY_S = 1
 """What refusals that will not last say as `Retry-After`."""
 
@@ -26,11 +28,38 @@ def answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, 
     return Response(json.dumps(content), status, headers, media_type="application/json")
 
 
-def check_token(request: Request, token: str) -> None:
-    """Refuse a request that does not carry the token; nothing of its body has been read by then."""
-    given = request.headers.get("authorization", "").encode("utf-8", "replace")
-    if not hmac.compare_digest(given, f"Bearer {token}".encode()):
-        raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+class BytesInPieces(Response):
+    """A large answer, handed on in pieces, so that what a client has not yet read is not kept twice."""
+
+    media_type = "application/octet-stream"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        size = len(self.body)
+        for at in range(0, size or 1, _PIECE_BYTES):
+            piece = bytes(self.body[at : at + _PIECE_BYTES])
+            await send({"type": "http.response.body", "body": piece, "more_body": at + _PIECE_BYTES < size})
+
+
+class TokenRequired:
+    """Refuses requests that do not carry the token, whatever they ask for and before anything of their body is read."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._wanted = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "http":
+            given = [value for name, value in scope["headers"] if name == b"authorization"]
+            if len(given) != 1 or not hmac.compare_digest(given[0], self._wanted):
+                refusal = answer(
+                    {"detail": "the token is missing or wrong"}, 401, {"WWW-Authenticate": "Bearer"}
+                )
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 async def _refusal(_: Request, error: Exception) -> Response:

@@ -16,8 +16,7 @@ async def read_body(request: Request, at_most: int) -> bytes:
         HTTPException: 413, before anything is read if the client says how much it will be.
         ClientDisconnect: The client has left.
     """
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > at_most:
+    if length_of(request) > at_most:
         raise _too_large(at_most)
     body = bytearray()
     async for chunk in request.stream():
@@ -25,6 +24,12 @@ async def read_body(request: Request, at_most: int) -> bytes:
         if len(body) > at_most:
             raise _too_large(at_most)
     return bytes(body)
+
+
+def length_of(request: Request) -> int:
+    """Return how long the body will be, as the client says; 0 if it does not say."""
+    declared = request.headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdecimal() else 0
 
 
 async def read_object(request: Request, at_most: int) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
-from agentgym.tools.serving.presence import Presence
+from agentgym.tools.serving.presence import Gone, Presence
 
 
 class Busy(Exception):
@@ -22,69 +23,85 @@ class Turns:
     """Turns at some work, first come, first served. For the event loop's thread only.
 
     Args:
-        at_work: The most at one time.
+        at_work: The most at one time; or, where turns have a weight such as bytes of memory, the most of that.
         waiting: The most that wait for their turn; others are refused at once.
         patience_s: How long one may wait.
     """
 
     def __init__(self, at_work: int, waiting: int, patience_s: float) -> None:
-        self._free = at_work
+        self._most = self._free = at_work
         self._most_waiting = waiting
         self._patience_s = patience_s
-        self._queue: deque[tuple[asyncio.Future[None], Presence]] = deque()
+        self._queue: deque[_Waiting] = deque()
         self._closed = False
 
     @asynccontextmanager
-    async def turn(self, client: Presence) -> AsyncIterator[None]:
-        """Wait for a turn, hold it, and give it back.
+    async def turn(self, client: Presence, weight: int = 1) -> AsyncIterator[None]:
+        """Wait for a turn, hold it, and give it back. More weight than there is at all counts as all of it.
 
         Raises:
             Busy: Too many wait, or it takes too long, or there are no more turns.
+            Gone: The client has left meanwhile.
         """
         if self._closed:
             raise _stopping()
-        if self._free:
-            self._free -= 1
+        weight = min(weight, self._most)
+        if weight <= self._free and not self._queue:
+            self._free -= weight
         else:
-            await self._wait(client)
+            await self._wait(client, weight)
         try:
             yield
         finally:
-            self._pass_on()
+            self._give_back(weight)
 
     def close(self) -> None:
         """Give no more turns; those that are held go on."""
         self._closed = True
-        while self._queue:
-            future, _ = self._queue.popleft()
-            if not future.done():
-                future.set_exception(_stopping())
+        for waiting in self._queue:
+            if not waiting.future.done():
+                waiting.future.set_exception(_stopping())
+        self._queue.clear()
 
-    async def _wait(self, client: Presence) -> None:
+    async def _wait(self, client: Presence, weight: int) -> None:
         if len(self._queue) >= self._most_waiting:
-            self._queue = deque(each for each in self._queue if not each[1].gone)
+            self._send_away_the_gone()
         if len(self._queue) >= self._most_waiting:
             raise Busy(429, f"{self._most_waiting} requests are waiting already; try again later")
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append((future, client))
+        waiting = _Waiting(asyncio.get_running_loop().create_future(), client, weight)
+        self._queue.append(waiting)
         try:
             async with asyncio.timeout(self._patience_s):
-                await future
+                await waiting.future
         except BaseException as error:
-            if future.done() and not future.cancelled() and future.exception() is None:
-                self._pass_on()
+            came = waiting.future.done() and not waiting.future.cancelled() and waiting.future.exception() is None
+            # Those behind may fit where this one did not.
+            self._give_back(weight if came else 0)
             if isinstance(error, TimeoutError):
                 raise Busy(503, f"no turn came within {self._patience_s:g} s; try again later") from None
             raise
 
-    def _pass_on(self) -> None:
-        while self._queue:
-            future, client = self._queue.popleft()
-            if not future.done() and not client.gone:
-                future.set_result(None)
-                return
-            future.cancel()
-        self._free += 1
+    def _give_back(self, weight: int) -> None:
+        self._free += weight
+        self._send_away_the_gone()
+        while self._queue and self._queue[0].weight <= self._free:
+            first = self._queue.popleft()
+            self._free -= first.weight
+            first.future.set_result(None)
+
+    def _send_away_the_gone(self) -> None:
+        """Keep only those whose turn can still come."""
+        for each in self._queue:
+            if each.client.gone and not each.future.done():
+                each.future.set_exception(Gone())
+        self._queue = deque(each for each in self._queue if not each.future.done())
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    future: asyncio.Future[None]
+    client: Presence
+    weight: int
 
 
 def _stopping() -> Busy:

@@ -20,6 +20,8 @@ from agentgym.tools.sites.site import Route
 from agentgym.tools.sites.visit import Problem, Reply, Visit
 
 BODY_MOST = 256 * 1024
+REQUEST_MOST = 4 * 1024 * 1024
+"""A form above `BODY_MOST` is answered by a page of the site; one above this by the bare server."""
 FIELDS_MOST = 500
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; "
@@ -73,7 +75,7 @@ class Application:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request, host: str) -> Response:
-        path = request.url.path
+        path: str = request.scope["path"]
         if path.startswith("/static/"):
             return _asset(path.removeprefix("/static/"))
         episode = self._server.find(request.headers.get(EPISODE_HEADER, ""))
@@ -95,12 +97,12 @@ class Application:
 
 def _visit(episode: SiteEpisode, request: Request, form: Form) -> Visit:
     try:
-        query = {key: clean(",".join(values))[:500] for key, values in _multiple(request.url.query).items()}
+        query = {key: clean(",".join(values))[:500] for key, values in _multiple(request.scope["query_string"].decode("ascii", "replace")).items()}
     except Problem:
         query = {}
     method = "GET" if request.method == "HEAD" else request.method
     notice = episode.notice if method == "GET" else None
-    return Visit(episode.site, episode.connection, episode.now, method, request.url.path, query, form, notice)
+    return Visit(episode.site, episode.connection, episode.now, method, request.scope["path"], query, form, notice)
 
 
 def _run(episode: SiteEpisode, visit: Visit) -> Reply:

@@ -89,10 +89,13 @@ class SiteServer:
     def _start(self) -> None:
         import uvicorn
 
-        from agentgym.tools.sites.application import Application
+        from agentgym.tools.serving.connection import guarded
+        from agentgym.tools.serving.patience import Patience
+        from agentgym.tools.sites.application import REQUEST_MOST, Application
 
         config = uvicorn.Config(
             Application(self),
+            http=guarded(Patience(body_bytes=REQUEST_MOST)),
             loop="asyncio",
             ws="none",
             lifespan="off",

@@ -58,6 +58,8 @@ def header_of(frame: bytes) -> Header:
     if len(frame) < LENGTH.size:
         raise BadFrame("the frame is cut short")
     (size,) = LENGTH.unpack_from(frame)
+    if size > MAX_HEADER_BYTES:
+        raise BadFrame(f"a header of {size} bytes was announced, at most {MAX_HEADER_BYTES} are accepted")
     return decode_header(frame[LENGTH.size : LENGTH.size + size])
 
 
