@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,16 +20,8 @@ ROOT = Path(__file__).parent.parent
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist", "runs"
 )
-_MEMORY = 8 * 2**30
-"""Bytes of data that the tests of one mutant may allocate: a loop that has lost its end may also fill lists."""
 
-_START = """
-import resource, sys
-limit = int(sys.argv.pop(1))
-resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-import pytest
-sys.exit(pytest.main(sys.argv[1:]))
-"""
+_LOADED_BEFORE = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
 
 
 class Outcome(StrEnum):
@@ -54,18 +46,19 @@ class Copies:
 
     def __init__(self, count: int):
         self._count = count
-        self._free: queue.SimpleQueue[Path] = queue.SimpleQueue()
-        self._clock = int(time.time())
+        self._copies: list[_Copy] = []
+        self._free: queue.SimpleQueue[_Copy] = queue.SimpleQueue()
 
     def __enter__(self) -> Copies:
         self._folder = tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True)
         for number in range(self._count):
-            copy = Path(self._folder.name, str(number))
-            shutil.copytree(ROOT, copy, symlinks=True, ignore=_LEFT_OUT)
-            self._free.put(copy)
+            self._copies.append(_Copy(Path(self._folder.name, str(number))))
+            self._free.put(self._copies[-1])
         return self
 
     def __exit__(self, *_: object) -> None:
+        for copy in self._copies:
+            copy.close()
         self._folder.cleanup()
 
     def test(self, tests: Sequence[str], timeout_s: float, changed: tuple[str, str] | None = None) -> Run:
@@ -78,17 +71,48 @@ class Copies:
         """
         copy = self._free.get()
         try:
-            with self._with(copy, changed):
-                return _pytest(copy, tests, timeout_s)
+            with copy.changed(*changed) if changed else nullcontext():
+                return copy.test(tests, timeout_s)
         finally:
             self._free.put(copy)
 
+
+class _Copy:
+    """One copy of the tree, and the process that runs tests in it."""
+
+    def __init__(self, folder: Path):
+        shutil.copytree(ROOT, folder, symlinks=True, ignore=_LEFT_OUT)
+        self._folder, self._said = folder, folder.with_suffix(".txt")
+        self._clock = int(time.time())
+        path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+        self._nursery = subprocess.Popen(
+            [sys.executable, "benchmarks/_mutant_nursery.py"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def close(self) -> None:
+        self._nursery.communicate()
+
+    def test(self, tests: Sequence[str], timeout_s: float) -> Run:
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        arguments = ["-x", "-q", "-p", "no:cacheprovider", "-W", _LOADED_BEFORE, *tests]
+        job = {"arguments": arguments, "timeout_s": timeout_s, "said": str(self._said)}
+        began = time.perf_counter()
+        print(json.dumps(job), file=self._nursery.stdin, flush=True)
+        status = json.loads(self._nursery.stdout.readline())
+        outcome = Outcome.TIMEOUT if status is None else Outcome.KILLED if status else Outcome.SURVIVED
+        return Run(outcome, time.perf_counter() - began, self._said.read_text(encoding="utf-8", errors="replace"))
+
     @contextmanager
-    def _with(self, copy: Path, changed: tuple[str, str] | None) -> Iterator[None]:
-        if changed is None:
-            yield
-            return
-        path, content = copy / changed[0], changed[1]
+    def changed(self, file: str, content: str) -> Iterator[None]:
+        """Give a file another content for a while."""
+        path = self._folder / file
         was = path.read_text(encoding="utf-8")
         try:
             self._write(path, content)
@@ -101,28 +125,3 @@ class Copies:
         # Python takes compiled code for that of a file of the same size and second.
         self._clock += 2
         os.utime(path, (self._clock, self._clock))
-
-
-def _pytest(copy: Path, tests: Sequence[str], timeout_s: float) -> Run:
-    path = os.pathsep.join(filter(None, [str(copy), os.environ.get("PYTHONPATH")]))
-    began = time.perf_counter()
-    # Into a file: processes that outlive the tests would keep a pipe open.
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _START, str(_MEMORY), "-x", "-q", "-p", "no:cacheprovider", *tests],
-            cwd=copy,
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            outcome = Outcome.KILLED if process.wait(timeout_s) else Outcome.SURVIVED
-        except subprocess.TimeoutExpired:
-            outcome = Outcome.TIMEOUT
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        said.seek(0)
-        return Run(outcome, time.perf_counter() - began, said.read().decode(errors="replace"))

@@ -20,7 +20,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/procedural.py": ("tests/test_task.py",),
     "agentgym/rewards.py": ("tests/test_rewards.py",),
     "agentgym/rollout.py": _ROLLOUT,
-    "agentgym/statistics.py": ("tests/test_statistics.py",),
+    "agentgym/statistics.py": ("tests/test_statistics_edges.py", "tests/test_statistics.py"),
     "agentgym/strict_json.py": ("tests/test_dialects.py", "tests/test_dialects_malformed.py"),
     "agentgym/summary.py": ("tests/test_evaluation.py",),
     "agentgym/task.py": ("tests/test_task.py",),
@@ -34,7 +34,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/sql/ties.py": ("tests/test_sql_grading_ties.py",),
     "trainers/batches.py": ("tests/trainers/test_batches.py",),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
-    "trainers/credit.py": ("tests/trainers/test_credit.py",),
+    "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),
     "trainers/kl.py": ("tests/trainers/test_metrics.py",),
     "trainers/metrics.py": ("tests/trainers/test_metrics.py",),
 }

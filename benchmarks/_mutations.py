@@ -58,8 +58,8 @@ OPERATORS = (
     "ExceptionReplacer",
 )
 
-LAYOUT = {"padding", "width", "height", "min_width", "max_width", "indent", "expand", "stacklevel", "no_wrap"}
-"""Arguments that only say how something looks."""
+ASIDE = {"strict", "stacklevel", "padding", "width", "min_width", "max_width", "indent", "expand", "no_wrap"}
+"""Arguments that say how something looks, or assert what holds by construction (`zip(..., strict=True)`)."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ def _mutant(file: str, source: str, operator: str, occurrence: int) -> Mutant | 
 
 
 def _sense(source: str) -> str:
-    """Return what a program does, without what is only said: types, the words of its errors, layout."""
+    """Return what a program does, without what is only said: types, the words of its errors, how tables look."""
     return ast.dump(_Sense().visit(ast.parse(source)))
 
 
 class _Sense(ast.NodeTransformer):
-    """Leaves out types, f-strings of errors that are raised, and layout."""
+    """Leaves out types, how arguments may be passed, f-strings of errors that are raised, and arguments aside."""
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         node.annotation = ast.Constant(None)
@@ -139,6 +139,12 @@ class _Sense(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.AST:
         node.annotation = None
         return node
+
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        # The bare `*` between parameters is taken for a multiplication.
+        node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+        node.posonlyargs, node.kwonlyargs = [], []
+        return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         node.returns = None
@@ -150,7 +156,7 @@ class _Sense(ast.NodeTransformer):
         return _Words().visit(node)
 
     def visit_keyword(self, node: ast.keyword) -> ast.AST:
-        if node.arg in LAYOUT:
+        if node.arg in ASIDE:
             node.value = ast.Constant(None)
         return self.generic_visit(node)
 

@@ -188,7 +188,8 @@ def _list_equals(given: list[str], wanted: list[Any], in_order: bool) -> bool:
     if len(wanted) > 200:
         return Counter(map(_plain, given)) == Counter(_plain(str(value)) for value in wanted)
     rest = list(wanted)
-    for text in given:
+    # The most exact first: a rounded number could take the place of one that it stands for less well.
+    for text in sorted(given, key=lambda text: -len(text.partition(".")[2])):
         found = next((i for i, value in enumerate(rest) if _value_equals(text, value)), None)
         if found is None:
             return False
