@@ -46,10 +46,13 @@ def show(
     made = make_env(env, parse_settings(settings or []))
     try:
         chosen = choose_tasks(made, split, number)
+        description = getattr(made.tasks, "description", "")
     finally:
         made.close()
     if out is None:
         Console().print(tasks_table(chosen))
+        if description:
+            typer.echo(description)
         return
     if not out.parent.is_dir():
         raise UsageError(f"there is no folder {str(out.parent)!r} to write {out.name!r} to")

@@ -3,6 +3,7 @@
 Question files are JSON (a list) or JSON lines with `question`, `db_id` and the gold under `query`, `SQL` or
 `gold_sql`; BIRD's `evidence` and `difficulty`, and `order_matters` and `degenerate_result`, are used where present.
 Database files (SQLite or DuckDB) lie under `database/`, `databases/` or the like, flat or in a folder each.
+Questions whose gold result an empty or constant query returns as well are kept out (`agentgym.tasks.sql_degenerate`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agentgym.errors import TaskError, UsageError
 from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList, split_of
+from agentgym.tasks.sql_degenerate import Gold, degenerate
 
 TEST_UNSEEN = "test_unseen"
+DEGENERATE = "degenerate"
+"""Tag of a question whose gold result an empty or constant query returns as well."""
 SHARES = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
 """Shares of the splits when they are made by hash."""
 _SPLITS = (TRAIN, VALIDATION, TEST, TEST_UNSEEN)
@@ -60,8 +64,12 @@ class SpiderTasks(TaskList):
         split_by: `"file"`: files named like train, dev and test are the splits (others count as train). `"hash"`:
             a question's database and gold SQL decide. `"auto"`: by file if a name says dev or test.
         unseen: Share of the databases whose questions form the split `test_unseen` and no other.
-        keep_degenerate: Keep questions whose gold result is marked as empty, NULL or trivial.
+        keep_degenerate: Keep questions that an empty or constant query answers, tagged `degenerate`. By default they
+            are left out, and `left_out` says how many.
     """
+
+    left_out: int
+    """Questions that are not among the tasks because an empty or constant query answers them."""
 
     def __init__(
         self, folder: str | Path, *, split_by: str = "auto", unseen: float = 0.0, keep_degenerate: bool = False
@@ -79,9 +87,22 @@ class SpiderTasks(TaskList):
             raise UsageError(f"{str(folder)!r} has no question file (.json or .jsonl with 'question' and 'db_id')")
         files = dict.fromkeys(entry.file for entry in entries)
         by_file = split_by == "file" or (split_by == "auto" and any(_split_of_file(file) != TRAIN for file in files))
-        kept = [entry for entry in entries if keep_degenerate or not entry.fields.get("degenerate_result")]
-        drafts = [self._task(entry, by_file, unseen) for entry in kept]
-        super().__init__(_first_of_each(sorted(drafts, key=lambda task: _SPLITS.index(task.split))))
+        drafts = self._marked([self._task(entry, by_file, unseen) for entry in entries])
+        kept = [task for task in drafts if keep_degenerate or DEGENERATE not in task.tags]
+        self.left_out = len(drafts) - len(kept)
+        if not kept:
+            raise UsageError(
+                f"an empty or constant query answers all {len(drafts)} questions of {str(folder)!r}; "
+                "keep them with keep_degenerate=True"
+            )
+        super().__init__(_first_of_each(sorted(kept, key=lambda task: _SPLITS.index(task.split))))
+
+    @property
+    def description(self) -> str:
+        """What these tasks are, in one line."""
+        tasks = sum(self.size(split) for split in self.splits)
+        left_out = f"; {self.left_out} left out, as an empty or constant query answers them" if self.left_out else ""
+        return f"{tasks} questions of {str(self.folder)!r}{left_out}"
 
     def database_file(self, task: Task) -> Path:
         """Return the database file of a task. Raises `TaskError` if this folder has none such."""
@@ -89,6 +110,14 @@ class SpiderTasks(TaskList):
         if not path.is_relative_to(self.folder.resolve()) or not path.is_file():
             raise TaskError(f"task {task.id!r} asks about a database that {str(self.folder)!r} does not have")
         return path
+
+    def _marked(self, tasks: list[Task]) -> list[Task]:
+        """Tag the tasks whose gold result is degenerate."""
+        golds = [Gold(self.folder / task.data["file"], task.data["dialect"], task.gold["sql"]) for task in tasks]
+        return [
+            replace(task, tags=tuple(dict.fromkeys((*task.tags, DEGENERATE)))) if found else task
+            for task, found in zip(tasks, degenerate(golds), strict=True)
+        ]
 
     def _task(self, entry: _Entry, by_file: bool, unseen: float) -> Task:
         database, sql = entry.text("db_id"), entry.text(*_GOLD).rstrip("; \n")
@@ -106,7 +135,7 @@ class SpiderTasks(TaskList):
             difficulty=_difficulty(entry.fields, sql),
             data={"file": file.relative_to(self.folder).as_posix(), "dialect": _ENDINGS[file.suffix]},
             gold={"sql": sql, "ordered": ordered},
-            tags=(database,),
+            tags=(database, DEGENERATE) if entry.fields.get("degenerate_result") is True else (database,),
         )
 
 

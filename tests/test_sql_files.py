@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -48,9 +50,105 @@ def test_order_is_asked_for_where_the_outer_query_orders():
 
 
 def test_degenerate_questions_are_left_out_unless_wanted():
+    source = SpiderTasks(FOLDER)
     with pytest.raises(TaskError):
-        SpiderTasks(FOLDER).find("dev/103")
-    assert SpiderTasks(FOLDER, keep_degenerate=True).find("dev/103")
+        source.find("dev/103")
+    assert (source.left_out, "1 left out" in source.description) == (1, True)
+    kept = SpiderTasks(FOLDER, keep_degenerate=True)
+    assert "degenerate" in kept.find("dev/103").tags
+    assert (kept.left_out, "left out" in kept.description) == (0, False)
+    assert SQLEnv(folder=FOLDER, keep_degenerate=True).tasks.find("dev/103")
+    with pytest.raises(UsageError, match="keep_degenerate is for questions from a folder"):
+        SQLEnv(keep_degenerate=True)
+
+
+GUESSED = {
+    "no row": "SELECT name FROM (SELECT 'x' AS name) WHERE name = 'y'",
+    "no sample": "SELECT sample_id FROM samples WHERE species = 'unicorn'",
+    "null": "SELECT max(sample_id) FROM samples WHERE species = 'unicorn'",
+    "zero": "SELECT count(*) FROM samples WHERE species = 'unicorn'",
+    "zero with a fraction": "SELECT sum(0.0) FROM samples",
+    "one": "SELECT count(*) > 0 FROM samples",
+    "constant": "SELECT 1",
+    "empty text": "SELECT ''",
+    "zero and null": "SELECT count(*), max(sample_id) FROM samples WHERE species = 'unicorn'",
+    "many nulls": "SELECT NULL FROM samples",
+}
+TOLD = {
+    "number": "SELECT count(*) + 1 FROM samples",
+    "names": "SELECT DISTINCT species FROM samples",
+    "two rows of one": "SELECT 1 FROM samples",
+    "a name and one": "SELECT species, 1 FROM samples LIMIT 1",
+    "what fails": "SELECT nothing FROM nowhere",
+}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def named_questions(golds: Mapping[str, str]) -> list[object]:
+    return [question(id=name, question=f"What is {name}?", query=sql) for name, sql in golds.items()]
+
+
+def test_what_the_gold_returns_decides_which_questions_are_degenerate(tmp_path: Path, cache: Path):
+    folder = folder_with(tmp_path / "data", *named_questions(GUESSED | TOLD))
+    source = SpiderTasks(folder)
+    assert {task.id for task in every_task(source)} == {f"train/{name}" for name in TOLD}
+    assert source.left_out == len(GUESSED)
+    every = every_task(SpiderTasks(folder, keep_degenerate=True))
+    assert {task.id for task in every if "degenerate" in task.tags} == {f"train/{name}" for name in GUESSED}
+
+
+EMPTY_OR_CONSTANT = (
+    *("SELECT 1 WHERE 0", "SELECT 0", "SELECT 1", "SELECT NULL", "SELECT 0, NULL", "SELECT ''"),
+    *("0", "1", "NULL", "none", "false", "true", "''"),
+)
+
+
+def test_no_question_that_is_kept_is_answered_by_an_empty_or_constant_answer(tmp_path: Path, cache: Path):
+    golds = {name: sql for name, sql in (GUESSED | TOLD).items() if name != "what fails"}
+    for folder in (FOLDER, folder_with(tmp_path / "data", *named_questions(golds))):
+        env = SQLEnv(folder=folder)
+        assert isinstance(env.tasks, SpiderTasks)
+        for task in every_task(env.tasks):
+            for answer in EMPTY_OR_CONSTANT:
+                env.reset(options={"task": task})
+                call = {"function": {"name": "submit", "arguments": {"answer": answer}}}
+                step = env.step({"role": "assistant", "tool_calls": [call]})
+                assert not step.info.get("is_success"), (task, answer)
+        env.close()
+
+
+def test_a_folder_of_nothing_but_degenerate_questions_says_so(tmp_path: Path, cache: Path):
+    folder = folder_with(tmp_path / "data", *named_questions(GUESSED))
+    with pytest.raises(UsageError, match=r"answers all 10 questions of .*; keep them with keep_degenerate=True"):
+        SpiderTasks(folder)
+
+
+def test_gold_queries_are_run_once_for_a_database_file(tmp_path: Path, cache: Path):
+    folder = folder_with(tmp_path / "data", *named_questions(GUESSED | TOLD))
+    SpiderTasks(folder)
+    [verdicts] = cache.rglob("*.json")
+    verdicts.write_text(json.dumps(dict.fromkeys(json.loads(verdicts.read_text()), False)), encoding="utf-8")
+    assert SpiderTasks(folder).left_out == 0
+    verdicts.write_text("{", encoding="utf-8")
+    assert SpiderTasks(folder).left_out == len(GUESSED)
+    for database in (folder / "database").rglob("*.sqlite"):
+        os.utime(database, ns=(0, 0))
+    verdicts.write_text(json.dumps(dict.fromkeys([*GUESSED.values(), *TOLD.values()], False)), encoding="utf-8")
+    assert SpiderTasks(folder).left_out == len(GUESSED)
+
+
+def test_a_file_that_is_no_database_is_told_when_its_question_is_played(tmp_path: Path, cache: Path):
+    folder = folder_with(tmp_path / "data", question(db_id="broken"))
+    (folder / "database" / "broken.sqlite").write_bytes(b"no database at all, but long enough to be read" * 50)
+    env = SQLEnv(folder=folder)
+    env.reset(seed=0)
+    with pytest.raises(UsageError, match="cannot open database"):
+        env.step({"role": "assistant", "tool_calls": [{"function": {"name": "list_tables", "arguments": {}}}]})
 
 
 def test_tasks_name_the_database_without_any_path_of_this_machine():

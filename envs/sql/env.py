@@ -15,9 +15,10 @@ from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.envs.sql.grading import answer_matches, match, partial
-from agentgym.envs.sql.linking import Names, linking
+from agentgym.envs.sql.linking import linking
 from agentgym.envs.sql.options import at_least, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
+from agentgym.envs.sql.references import Schema
 from agentgym.envs.sql.show import show_schema, show_table
 from agentgym.envs.sql.ties import match_but_for_ties
 from agentgym.errors import TaskError, ToolError, UsageError
@@ -38,7 +39,7 @@ GRADING_LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_
 
 RECALL = Recall()
 """What this process knows about results."""
-_SCHEMAS: dict[Hashable, tuple[str, Names]] = {}
+_SCHEMAS: dict[Hashable, tuple[str, Schema]] = {}
 """What this process knows about schemas, as text and as names, by database."""
 
 _QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|from)\b", re.IGNORECASE | re.DOTALL)
@@ -65,6 +66,8 @@ class SQLEnv(Env):
         databases_per_domain: How many databases each domain has.
         task_seed: Other seeds give other questions about other databases.
         folder: A Spider- or BIRD-style folder to take questions from instead (`agentgym.tasks.sql_files`).
+        keep_degenerate: Keep questions of the folder that an empty or constant query answers; they are left out if not
+            given.
         show_schema: `"tools"`: the policy asks for tables and columns. `"prompt"`: the opening message lists them.
         preview_rows: Rows that `query` shows.
         sample_rows: Rows that `describe_table` shows.
@@ -79,7 +82,7 @@ class SQLEnv(Env):
         OUTCOME: Channel("1 if the submitted answer is right"),
         "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
         "executed": Channel("1 if the call ran without an error", per_turn=True, cheap=True),
-        "linking": Channel("overlap of the tables and columns that the last query and the gold query name"),
+        "linking": Channel("overlap of the tables and columns that the last query and the gold query read"),
         "partial": Channel("likeness of the submitted result and the gold result; 1 only if they match"),
         "submitted": Channel("1 if an answer was submitted", cheap=True),
     }
@@ -104,6 +107,7 @@ class SQLEnv(Env):
         databases_per_domain: int | None = None,
         task_seed: int | None = None,
         folder: str | Path | None = None,
+        keep_degenerate: bool | None = None,
         show_schema: ShowSchema = "tools",
         preview_rows: int = 10,
         sample_rows: int = 3,
@@ -120,6 +124,7 @@ class SQLEnv(Env):
             "databases_per_domain": databases_per_domain,
             "seed": task_seed,
             "folder": folder,
+            "keep_degenerate": keep_degenerate,
         }
         super().__init__(tasks=task_source(tasks, choices), **kwargs)
         self.show_schema: ShowSchema = one_of("show_schema", show_schema, get_args(ShowSchema))
@@ -241,11 +246,11 @@ class SQLEnv(Env):
     def _ask(self, sql: str, limits: QueryLimits) -> QueryResult:
         return RECALL.query(self.database, self._identity, sql, limits)
 
-    def _schema(self) -> tuple[str, Names]:
+    def _schema(self) -> tuple[str, Schema]:
         """Return the current database's schema, as text and as names, read once."""
         database = self.database
         if self._identity not in _SCHEMAS:
-            _SCHEMAS[self._identity] = show_schema(database), Names.of(database)
+            _SCHEMAS[self._identity] = show_schema(database), Schema.of(database)
         return _SCHEMAS[self._identity]
 
     def _gold(self) -> QueryResult:
@@ -270,7 +275,8 @@ class SQLEnv(Env):
         self.reward("submitted", 1.0)
         self.reward("partial", likeness)
         if self._last_query:
-            self.reward("linking", linking(self._last_query, self.task.gold["sql"], self._schema()[1]))
+            gold, dialect = self.task.gold["sql"], self.task.data["dialect"]
+            self.reward("linking", linking(self._last_query, gold, dialect, self._schema()[1]))
         self.reward(OUTCOME, float(solved))
         self.finish(Reason.SOLVED if solved else Reason.ANSWERED)
 

@@ -8,7 +8,7 @@ number of columns does. `cells` says when two cells are equal.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +59,8 @@ def partial(predicted: QueryResult, gold: QueryResult, ordered: bool = False) ->
 
     The score is half the square of the lower of precision and F1 over cells. Cells count in whole rows under one
     assignment of columns, so values in wrong rows are worth nothing; surplus rows and columns cost precision, because
-    returning too much is the cheapest trick; and the lower of the score over all rows and that over different rows
-    counts, so repeating a frequent row does not pay.
+    returning too much is the cheapest trick; the lower of the score over all rows and that over different rows counts,
+    so repeating a frequent row does not pay; and rows that agree in nothing but NULL do not count.
     """
     if match(predicted, gold, ordered):
         return 1.0
@@ -116,16 +116,22 @@ def _agree(mine: _Table, theirs: _Table, chosen: Sequence[int], ordered: bool) -
     """Whether the chosen columns of `mine`, together, equal the first columns of `theirs`."""
     if ordered or len(chosen) == 1:
         return True
-    return _common(mine, theirs, tuple(enumerate(chosen))) == len(theirs.rows)
+    left = list(zip(*(mine.columns[i] for i in chosen), strict=True))
+    right = list(zip(*theirs.columns[: len(chosen)], strict=True))
+    return common_rows(left, right, fractional([*left, *right], len(chosen))) == len(theirs.rows)
 
 
 def _common(mine: _Table, theirs: _Table, assignment: Sequence[tuple[int, int]], distinct: bool = False) -> int:
-    """Count the rows that agree in the assigned (gold, predicted) columns."""
-    left: Sequence[Row] = list(zip(*(mine.columns[i] for _, i in assignment), strict=True))
-    right: Sequence[Row] = list(zip(*(theirs.columns[j] for j, _ in assignment), strict=True))
+    """Count the rows that agree in the assigned (gold, predicted) columns and say something in them."""
+    left = _telling(zip(*(mine.columns[i] for _, i in assignment), strict=True))
+    right = _telling(zip(*(theirs.columns[j] for j, _ in assignment), strict=True))
     if distinct:
         left, right = list(dict.fromkeys(left)), list(dict.fromkeys(right))
     return common_rows(left, right, fractional([*left, *right], len(assignment)))
+
+
+def _telling(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if any(cell is not None for cell in row)]
 
 
 def _best_assignment(mine: _Table, theirs: _Table) -> list[tuple[int, int]]:

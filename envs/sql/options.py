@@ -14,16 +14,17 @@ from agentgym.tools.database import QueryLimits
 
 
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
-    """Return `tasks`, or the source that `choices` (`folder`, or arguments of `SQLTasks`) describe."""
+    """Return `tasks`, or the source that `choices` (a folder, or arguments of `SQLTasks`) describe."""
     given = given_apart_from(tasks, choices)
     if tasks is not None:
         return tasks
-    folder = given.pop("folder", None)
-    if folder is None:
+    if "folder" not in given:
+        if "keep_degenerate" in given:
+            raise UsageError("keep_degenerate is for questions from a folder; generated ones are never degenerate")
         return SQLTasks(**given)
-    if given:
-        raise UsageError(f"questions from a folder have no {sorted(given)} to choose")
-    return SpiderTasks(folder)
+    if others := set(given) - {"folder", "keep_degenerate"}:
+        raise UsageError(f"questions from a folder have no {sorted(others)} to choose")
+    return SpiderTasks(**given)
 
 
 def query_limits(limits: QueryLimits | Mapping[str, Any] | None) -> QueryLimits:
