@@ -1,6 +1,13 @@
-"""What an answer says and how well it agrees with the gold: exact match and F1 after SQuAD's normalisation.
+"""What an answer says and how well it agrees with the gold.
 
-The normalisation is that of the official SQuAD and HotpotQA scripts (Rajpurkar et al. 2016, Yang et al. 2018).
+Answers are compared as the official SQuAD and HotpotQA scripts do (Rajpurkar et al. 2016, Yang et al. 2018), except
+where their normalisation throws the answer away: 3.5 is not 35, and a gold answer such as "A" does not equal nothing.
+So exact match is never looser than in those scripts.
+
+`contains` is the cover or sub-exact match that Search-R1 and its successors report: the gold stands in the answer.
+Their scripts accept any text with the gold somewhere in it, so pasted pages and lists of candidates pass. Here the
+answer must also commit itself: besides the gold it holds only words that frame an answer and words of the question,
+few of them, and nothing that denies the gold or names an alternative.
 """
 
 from __future__ import annotations
@@ -27,10 +34,45 @@ ABSTENTIONS = frozenset(
 )
 """Normalised answers that say that there is no answer."""
 
+F1_SOLVED = 0.8
+"""The F1 from which `nearly` takes an answer for right."""
+SURPLUS = 12
+"""With `contains`, words that an answer may have besides twice as many as the gold."""
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CITED = re.compile(r"\s*\[\s*(\d{1,6}(?:\s*,\s*\d{1,6})*)\s*\]")
 _ALL_OR_NOTHING = frozenset({"yes", "no", "noanswer"})
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_IN_NUMBER = re.compile(rf"(?<=\d)[{re.escape(string.punctuation)}](?=\d)|(?<!\w)-(?=\d)")
+_PRIVATE = 0xE000
+"""Where signs within numbers are kept from the normalisation, which would remove them."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_FRAME = _words("""
+    it its is was are were be been being this that these those he she they him his her their who whom whose which what
+    where when there here i we you me my our think believe guess know found find say says said state states stated tell
+    tells show shows according of in on at by for from to with as and also so then thus therefore hence because answer
+    answers question correct right final name named called known would must should has have had do does did page pages
+    text source sources article probably perhaps maybe likely sure certainly
+""")
+"""Words that an answer is framed with. None of them names a candidate."""
+_UNITS = _words("""
+    year years month months week weeks day days hour hours minute minutes second seconds century centuries km kilometre
+    kilometres kilometer kilometers m metre metres meter meters cm mm mile miles foot feet inch inches kg kilogram
+    kilograms gram grams ton tons tonnes percent people persons inhabitants residents casualties pages degrees dollars
+    euros pounds times
+""")
+"""Words that may follow a number."""
+_DENIALS = _words("""
+    not no never neither nor none nobody nothing without except or either versus vs false wrong incorrect instead rather
+    unless unknown isnt wasnt arent werent dont doesnt didnt cannot cant
+""")
+"""Words with which an answer takes back what it says, or names an alternative."""
 
 
 def normalize(text: str) -> str:
@@ -39,15 +81,31 @@ def normalize(text: str) -> str:
 
 
 def exact(answer: str, golds: Iterable[str]) -> bool:
-    """Whether `answer` is one of `golds` once normalised."""
-    said = normalize(answer)
-    return any(said == normalize(gold) for gold in golds)
+    """Whether `answer` is one of `golds` once normalised, with the same numbers."""
+    said = _comparable(answer)
+    return any(said == _comparable(gold) for gold in golds)
 
 
-def contains(answer: str, golds: Iterable[str]) -> bool:
-    """Whether one of `golds` stands in `answer`, in whole words, once normalised (sub-EM)."""
-    said = f" {normalize(answer)} "
-    return any(f" {gold} " in said for gold in map(normalize, golds) if gold)
+def mentions(text: str, golds: Iterable[str]) -> bool:
+    """Whether one of `golds` stands anywhere in `text`, in whole words, once normalised."""
+    said = f" {_comparable(text)} "
+    return any(f" {_comparable(gold)} " in said for gold in golds)
+
+
+def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
+    """Whether one of `golds` stands in `answer` and the answer commits itself to it (sub-exact match, with bounds).
+
+    Args:
+        answer: What was answered.
+        golds: Accepted answers; all of them are names of the same thing.
+        question: The question. Its words may be repeated, unless it names the gold itself, among the alternatives.
+    """
+    golds = [_comparable(gold) for gold in golds]
+    said, asked = _comparable(answer), f" {_comparable(question)} "
+    named = any(f" {gold} " in asked for gold in golds)
+    free = _FRAME if named else _FRAME | (set(asked.split()) - _DENIALS)
+    free = free.union(*(gold.split() for gold in golds))
+    return any(_commits(said.split(), gold.split(), free) for gold in golds)
 
 
 def f1(answer: str, golds: Iterable[str]) -> float:
@@ -55,7 +113,51 @@ def f1(answer: str, golds: Iterable[str]) -> float:
 
     As in HotpotQA's script, a yes, no or noanswer on either side agrees with the same word alone or not at all.
     """
-    return max((_f1(normalize(answer), normalize(gold)) for gold in golds), default=0.0)
+    return max((_f1(_comparable(answer), _comparable(gold)) for gold in golds), default=0.0)
+
+
+def nearly(answer: str, golds: Iterable[str]) -> bool:
+    """Whether F1 with one of `golds` reaches `F1_SOLVED`, with the same numbers and no word that denies it."""
+    said = _comparable(answer)
+    near = [gold for gold in map(_comparable, golds) if _f1(said, gold) >= F1_SOLVED]
+    return any(_decisive(said) == _decisive(gold) for gold in near)
+
+
+def abstains(answer: str) -> bool:
+    """Whether an answer says that the question cannot be answered."""
+    return normalize(answer) in ABSTENTIONS
+
+
+def without_citations(text: str) -> tuple[str, tuple[int, ...]]:
+    """Split an answer such as `Veld [2] [5, 7]` into `Veld` and the numbers of the pages that it cites."""
+    numbers = [int(number) for group in _CITED.findall(text) for number in group.split(",")]
+    return _CITED.sub("", text).strip(), tuple(dict.fromkeys(numbers))
+
+
+def _comparable(text: str) -> str:
+    """Return `text` normalised, with the signs within its numbers, and never empty where it says anything."""
+    kept = _IN_NUMBER.sub(lambda sign: chr(_PRIVATE + ord(sign[0])), _THOUSANDS.sub("", text))
+    lowered = " ".join(text.lower().split())
+    return normalize(kept) or lowered.translate(_PUNCTUATION).strip() or lowered
+
+
+def _commits(said: list[str], gold: list[str], free: Iterable[str]) -> bool:
+    """Whether the words of an answer are the gold's, in a row, and a bounded number of free ones."""
+    if len(said) > 2 * len(gold) + SURPLUS:
+        return False
+    for start in range(len(said) - len(gold) + 1):
+        if said[start : start + len(gold)] != gold:
+            continue
+        after = said[start + len(gold) :]
+        if _is_number(gold) and after[:1] and after[0] in _UNITS:
+            after = after[1:]
+        if all(word in free for word in (*said[:start], *after)):
+            return True
+    return False
+
+
+def _is_number(words: list[str]) -> bool:
+    return len(words) == 1 and words[0][-1].isdecimal()
 
 
 def _f1(said: str, gold: str) -> float:
@@ -68,12 +170,6 @@ def _f1(said: str, gold: str) -> float:
     return 2 * common / (len(words) + len(wanted)) if common else 0.0
 
 
-def abstains(answer: str) -> bool:
-    """Whether an answer says that the question cannot be answered."""
-    return normalize(answer) in ABSTENTIONS
-
-
-def without_citations(text: str) -> tuple[str, tuple[int, ...]]:
-    """Split an answer such as `Veld [2] [5, 7]` into `Veld` and the numbers of the pages that it cites."""
-    numbers = [int(number) for group in _CITED.findall(text) for number in group.split(",")]
-    return _CITED.sub("", text).strip(), tuple(dict.fromkeys(numbers))
+def _decisive(text: str) -> Counter[str]:
+    """Return the words of an answer that turn it into another one: numbers, and words that deny."""
+    return Counter(word for word in text.split() if word in _DENIALS or any(char.isdecimal() for char in word))

@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.envs.search.answers import abstains, contains, exact, f1, without_citations
+from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly, without_citations
 from agentgym.envs.search.deciding import Way, decision_f1
 from agentgym.envs.search.indexes import given_index, index_of
-from agentgym.envs.search.judging import RIGHT, TOOK_USELESS, USEFUL_ABOVE, Scorer, shows_answer, worth
+from agentgym.envs.search.judging import RIGHT, TOOK_USELESS, USEFUL_ABOVE, Scorer, brings_news, worth
 from agentgym.envs.search.ledger import Ledger
 from agentgym.envs.search.options import between, task_source, tool_names
 from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, TIER_WRONG_FORMAT, tier
@@ -35,8 +35,6 @@ from agentgym.trajectory import Trajectory
 Results = Literal["snippets", "passages"]
 Solved = Literal["em", "f1", "contains"]
 
-F1_SOLVED = 0.8
-"""With `solved="f1"`, the F1 from which an answer is right."""
 UNKNOWN = "unknown"
 """The answer to a question that cannot be answered."""
 
@@ -69,9 +67,9 @@ class SearchEnv(Env):
         k: Hits that a search shows.
         page_chars: Characters of a page that are shown at a time.
         pages: Offer `open`, `more` and `find`.
-        solved: When an answer is right: `"em"`, `"f1"` (from 0.8) or `"contains"`.
+        solved: When an answer is right: `"em"`, `"f1"` (from 0.8) or `"contains"`; see `answers`.
         judge: Ask for a verdict after every search (ReSeek).
-        scorer: Says how useful results are, 0 to 1; by default 1 if they show an accepted answer.
+        scorer: Says how useful results are, 0 to 1, such as a reranker; if not given, see `judging`.
         two_stage: Ask for a decision whether to search, first of all (AdaSearch).
         needs_search: Whether a task needs a search, by id, for `two_stage` (`deciding.labels`); else its own label.
         simulated: Settings of `simulating.Simulation`, to let results get worse as training goes on (ZeroSearch).
@@ -122,7 +120,7 @@ class SearchEnv(Env):
         pages: bool = True,
         solved: Solved = "em",
         judge: bool = False,
-        scorer: Scorer = shows_answer,
+        scorer: Scorer | None = None,
         two_stage: bool = False,
         needs_search: Mapping[str, bool] | None = None,
         simulated: Mapping[str, Any] | None = None,
@@ -194,8 +192,9 @@ class SearchEnv(Env):
         self.reward("searches", 1.0)
         self.reward("redundant", float(self._ledger.is_redundant(query, hits)))
         texts = [self._text(hit) for hit in hits]
+        new = {hit.id: text for hit, text in zip(hits, texts, strict=True) if self._ledger.number_of(hit.id) is None}
         shown = show_hits(hits, self._ledger.add(hits), texts)
-        self._useful = self._scorer(shown, self.task.gold) > USEFUL_ABOVE
+        self._useful = self._helps(shown, new)
         self._to_judge = self._judge
         return shown
 
@@ -292,10 +291,13 @@ class SearchEnv(Env):
         knows = self._two_stage and not gold.get("needs_search", True)
         if self._two_stage:
             yield ToolCall("decide", {"way": (Way.KNOW if knows else Way.SEARCH).value})
+        wanted = {hop["document"] for hop in gold.get("hops", ()) if hop.get("document")}
         for hop in [] if knows else gold.get("hops", ()):
             yield ToolCall("search", {"query": hop["query"]})
+            found = {page_id for page_id in wanted if self._ledger.number_of(page_id) is not None}
             if self._judge:
-                yield ToolCall("judge", {"useful": self._useful})
+                yield ToolCall("judge", {"useful": bool(found)})
+            wanted -= found
             number = self._ledger.number_of(hop["document"]) if hop.get("document") else None
             if self._style == "full" and "open" in self.tools.names and number is not None:
                 yield ToolCall("open", {"page": str(number)})
@@ -364,9 +366,20 @@ class SearchEnv(Env):
         self._ledger.show(hit.id)
         return self.index.open(hit.id, (0, self._page_chars)).text
 
+    def _helps(self, shown: str, new: Mapping[str, str]) -> bool:
+        """Whether the results of a search help: what a verdict on them is compared with."""
+        if self._scorer is not None:
+            return self._scorer(shown, self.task.gold) > USEFUL_ABOVE
+        return brings_news(new, self.task.gold, self.task.prompt)
+
     def _read_part(self, page: Page) -> str:
         self._ledger.show(page.id)
         return show_page(page, self._ledger.number_of(page.id))
+
+    def _is_right(self, said: str, golds: Sequence[str]) -> bool:
+        if self._solved_by == "em":
+            return self._exact
+        return nearly(said, golds) if self._solved_by == "f1" else contains(said, golds, self.task.prompt)
 
     def _grade_answer(self, said: str, cited: Sequence[int]) -> None:
         gold = self.task.gold
@@ -376,11 +389,12 @@ class SearchEnv(Env):
         else:
             golds = gold["answers"]
             self._exact, overlap = exact(said, golds), f1(said, golds)
-            right = {"em": self._exact, "f1": overlap >= F1_SOLVED, "contains": contains(said, golds)}[self._solved_by]
+            right = self._is_right(said, golds)
         self.reward("answered", 1.0)
         self.reward("em", float(self._exact))
         self.reward("f1", overlap)
         self.reward("citations", self._ledger.precision(cited, gold.get("evidence", ())))
-        self.reward("misled", float(bool(gold.get("wrong")) and exact(said, [gold["wrong"]])))
+        wrong = gold.get("wrong")
+        self.reward("misled", float(bool(wrong) and contains(said, [wrong], self.task.prompt)))
         self.reward(OUTCOME, float(right))
         self.finish(Reason.SOLVED if right else Reason.ANSWERED)
