@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import resource
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import uvicorn
 
@@ -106,6 +108,17 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def end_process() -> NoReturn:
+    """End a process that has served: what is registered for its exit is done, but nothing else is waited for.
+
+    The interpreter's own way would take threads apart that libraries have, some of which sleep for long.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _end_soon() -> None:

@@ -197,8 +197,10 @@ class GuardedConnection(H11Protocol):
         self._unset_keepalive_if_required()
         self._await("parting")
         self.flow.resume_reading()
-        if self.transport.can_write_eof():
+        try:
             self.transport.write_eof()
+        except OSError:
+            self.transport.abort()  # The client is gone already.
 
     def _leave_application(self) -> None:
         self.presence.gone = True
