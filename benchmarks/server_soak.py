@@ -1,14 +1,14 @@
 """The servers of indexes and of sandboxes under the heaviest requests that their limits allow, for minutes.
 
-Beside these come 1,100 half-open connections, clients that leave before their answer, bodies without a token and what is
-no HTTP at all. Meanwhile an honest client of each server works and is timed, and the server's memory is sampled. When
-the load has stopped, the server's open files are compared with those after a first, short load; then the load comes
-again, and the server gets SIGTERM under it.
+Beside these come 1,100 half-open connections, clients that leave before their answer, bodies without a token and what
+is no HTTP at all. Meanwhile an honest client of each server works and is timed, and the server's memory is sampled.
+When the load has stopped, the server's open files are compared with those after a first, short load; then the load
+comes again, and the server gets SIGTERM under it.
 
-The bounds on memory: an index server holds at most 128 MB of unfinished bodies and unread answers (twice, as the system's
-write buffer is a copy), four large requests with 2 MB of queries and an answer of 16 MB (twice while it is put together),
-64 small ones of 1 MB, and about 100 MB of program and index: 600 MB. A server of sandboxes holds `--memory` (384 MB here)
-twice, for the copy that is being sent, and 150 MB of program: 920 MB.
+The bounds on memory: an index server holds at most 128 MB of unfinished bodies and unread answers (twice, as the write
+buffer is a copy), four large requests with 2 MB of queries, which take 8 MB in parts, and an answer of 16 MB (twice
+while it is put together), 64 small requests of 1 MB, and about 100 MB of program and index: 600 MB. A server of
+sandboxes holds `--memory` (384 MB here) twice, for the copy that is being sent, and 150 MB of program: 918 MB.
 
     python -m benchmarks.server_soak
 """

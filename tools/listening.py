@@ -33,6 +33,7 @@ _END_S = 1.6
 _OTHER_FILES = 256
 """Files that a server has open besides connections, with room to spare."""
 
+
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes one that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
