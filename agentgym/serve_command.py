@@ -37,6 +37,9 @@ def sandbox(
         int | None,
         typer.Option(min=1, help="Sandboxes open at one time for one address; behind a proxy all share one."),
     ] = None,
+    memory: Annotated[
+        int, typer.Option(min=48, help="MB for requests and answers under way; what is more than that waits.")
+    ] = 1536,
     silent: Annotated[
         float, typer.Option(min=1.0, help="Seconds after which the sandboxes of a silent client are closed.")
     ] = 60.0,
@@ -49,7 +52,7 @@ def sandbox(
     require("fastapi", "serve")
     require("uvicorn", "serve")
     from agentgym.options import parse_settings
-    from agentgym.tools.listening import listen, run_server, url_of
+    from agentgym.tools.listening import end_process, listen, run_server, url_of
     from agentgym.tools.sandbox.offering import offer_of
     from agentgym.tools.sandbox.serve import Serving, caps_from, make_app
     from agentgym.tools.serving.patience import Patience
@@ -65,9 +68,12 @@ def sandbox(
     typer.echo(f"Sandboxes: {offer.notes}")
     # The last line tells whoever started it where it is and that it is ready.
     typer.echo(f"Listening on {url_of(listening)}")
-    serving = Serving(token=token, sandboxes=sandboxes, per_client=per_client, silent_s=silent, limits=caps)
+    serving = Serving(
+        token=token, sandboxes=sandboxes, per_client=per_client, memory_mb=memory, silent_s=silent, limits=caps
+    )
     patience = Patience(body_bytes=serving.frame_bytes, held_bytes=serving.frames_bytes)
     run_server(make_app(offer, serving), listening, patience)
+    end_process()
 
 
 @serve_app.command("index")
@@ -96,7 +102,7 @@ def index(
     from agentgym.tools.index import open_index
     from agentgym.tools.index.asking import IndexServing
     from agentgym.tools.index.workers import serve_index
-    from agentgym.tools.listening import listen, url_of
+    from agentgym.tools.listening import end_process, listen, url_of
 
     serving = IndexServing(k=k, token=read_token(token_file) if token_file else None)
     opened = open_index(folder)
@@ -109,6 +115,7 @@ def index(
     typer.echo(f"Listening on {url_of(listening)}")
     opened.close()
     serve_index(folder, serving, listening, workers)
+    end_process()
 
 
 def read_token(path: Path | None) -> str:

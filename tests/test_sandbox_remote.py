@@ -142,9 +142,11 @@ def test_two_sandboxes_share_nothing(backend: RemoteBackend):
 
 def test_a_full_server_is_asked_again_for_a_while_and_closing_makes_room(server: Server, backend: RemoteBackend):
     sandboxes = [opened(backend) for _ in range(8)]
-    with contextlib.closing(RemoteBackend(server.url, server.token, busy_s=0.5)) as hasty:
-        with pytest.raises(SandboxStartFailed, match="8 sandboxes"):
-            opened(hasty)
+    with (
+        contextlib.closing(RemoteBackend(server.url, server.token, busy_s=0.5)) as hasty,
+        pytest.raises(SandboxStartFailed, match="8 sandboxes"),
+    ):
+        opened(hasty)
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(opened, backend)
         sandboxes.pop().close()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import resource
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import uvicorn
 
@@ -30,6 +32,7 @@ _END_S = 1.6
 """Seconds after a signal when the process ends, even if a thread of it is still at work."""
 _OTHER_FILES = 256
 """Files that a server has open besides connections, with room to spare."""
+
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 takes one that is free."""
@@ -106,6 +109,17 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def end_process() -> NoReturn:
+    """End a process that has served: what is registered for its exit is done, but nothing else is waited for.
+
+    The interpreter's own way would take threads apart that libraries have, some of which sleep for long.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _end_soon() -> None:

@@ -102,8 +102,8 @@ class SearchR1Client:
                 raise UsageError(
                     f"{self.url} cannot filter: it has only the Search-R1 contract; search without filters"
                 )
-            wanted["filters"] = dict(filters)
-        results = self._retrieved([queries[place][:MAX_QUERY_CHARS] for place in asked], wanted)
+            wanted["filters"] = {_sendable(name): _sendable(value) for name, value in filters.items()}
+        results = self._retrieved([_sendable(queries[place][:MAX_QUERY_CHARS]) for place in asked], wanted)
         for place, items in zip(asked, results, strict=True):
             hits[place] = self._hits(queries[place], items[:k])
         return hits
@@ -127,6 +127,8 @@ class SearchR1Client:
         self._connection.close()
 
     def _open_there(self, document_id: str, span: Span | None) -> Page:
+        if document_id != _sendable(document_id):
+            raise NoSuchDocument(document_id)
         answer = self._connection.request("POST", self.url + "/open", json={"id": document_id, "span": span})
         if answer.status_code == 404:
             raise NoSuchDocument(document_id)
@@ -191,6 +193,11 @@ class SearchR1Client:
 def contents_of(title: str, text: str) -> str:
     """Return a document as the contract writes it: the title in quotes on a line of its own, then the text."""
     return f'"{" ".join(title.split())}"\n{text}'
+
+
+def _sendable(text: str) -> str:
+    """Return text with question marks for lone surrogates, which a model can write but UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _read(item: dict[str, Any]) -> tuple[Document, float]:

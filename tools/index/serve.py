@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.index.asking import IndexServing, asked_in, place_in
+from agentgym.tools.index.asking import Asked, IndexServing, asked_in, place_in
 from agentgym.tools.index.base import Index, NoSuchDocument
 from agentgym.tools.index.client import SERVICE
 from agentgym.tools.index.retrieval import Retrieval
@@ -55,8 +55,8 @@ def make_app(index: Index, serving: IndexServing | None = None) -> FastAPI:
 class _Served:
     """An index as it is served: requests take turns, and their work is done in threads, a slice at a time.
 
-    Large requests have turns of their own, of which there are few. Small ones never wait for a whole large one, but only
-    for slices of those at work.
+    Large requests have turns of their own, of which there are few. Small ones never wait for a whole large one, but
+    only for slices of those at work.
     """
 
     def __init__(self, index: Index, serving: IndexServing) -> None:
@@ -80,12 +80,12 @@ class _Served:
         body = await read_body(request, self._serving.body_bytes)
         client = presence_of(request)
         if len(body) <= _SMALL_BODY_BYTES:
-            asked = asked_in(parse_object(body), self._serving)
+            asked = self._asked(body)
             if asked.is_small:
                 return await self._retrieved(Retrieval(self._index, asked, self._serving, client))
         # Also what only looks large is parsed in its turn, so that few such bodies are taken apart at one time.
         async with self._large.turn(client):
-            asked = await self._in_thread(lambda: asked_in(parse_object(body), self._serving))
+            asked = await self._in_thread(self._asked, body)
             del body
             return await self._finished(Retrieval(self._index, asked, self._serving, client))
 
@@ -108,6 +108,9 @@ class _Served:
         while not await self._in_thread(retrieval.advance):
             pass
         return Response(retrieval.answer(), media_type="application/json")
+
+    def _asked(self, body: bytes) -> Asked:
+        return asked_in(parse_object(body), self._serving)
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         try:

@@ -78,10 +78,8 @@ class Serving:
     silent_s: float = 60.0
     """A sandbox whose client has not been heard of for so long is closed."""
     frame_bytes: int = 256 << 20
-    frames_bytes: int = 512 << 20
-    """All frames under way together; further ones wait."""
-    answers_bytes: int = 1 << 30
-    """The most that all answers under way may be together, by what was asked for; further requests wait."""
+    memory_mb: int = 1536
+    """Of requests under way, a third, and of what their answers may be, the rest; what is more than that waits."""
     patience_s: float = 60.0
     """How long a request may wait for either."""
     limits: Limits = GENEROUS
@@ -90,6 +88,18 @@ class Serving:
     def __post_init__(self) -> None:
         if len(self.token) < 16:
             raise UsageError("the token of a server must have at least 16 characters")
+        if self.frame_bytes > self.frames_bytes:
+            object.__setattr__(self, "frame_bytes", self.frames_bytes)
+
+    @property
+    def frames_bytes(self) -> int:
+        """All requests under way together."""
+        return (self.memory_mb << 20) // 3
+
+    @property
+    def answers_bytes(self) -> int:
+        """The most that all answers under way may be together."""
+        return (self.memory_mb << 20) - self.frames_bytes
 
 
 @dataclass(frozen=True)
@@ -239,7 +249,7 @@ class _Served:
             self._serving.limits.refuse_above(limits if isinstance(limits, dict) else {})
         except UsageError as error:
             raise HTTPException(400, str(error)) from None
-        return most_in_answer(header)
+        return min(most_in_answer(header), self._serving.answers_bytes)
 
     def _in_thread(self, work: Callable[..., T], *arguments: Any) -> Awaitable[T]:
         return anyio.to_thread.run_sync(work, *arguments, limiter=self._threads)

@@ -70,8 +70,8 @@ def _limits(given: Mapping[str, int | float]) -> Limits:
 def _check_places(wanted: _Wanted, images: bool) -> None:
     if not _WORKDIR.fullmatch(wanted.workdir) or wanted.workdir.split("/")[1] in _SYSTEM:
         raise UsageError(
-            f"workdir={wanted.workdir!r:.100} must be an absolute path such as '/work': plain names, none of them '..', "
-            "and not in a folder of the system"
+            f"workdir={wanted.workdir!r:.100} must be an absolute path such as '/work': plain names, none of them "
+            "'..', and not in a folder of the system"
         )
     if wanted.image is None:
         return

@@ -54,9 +54,7 @@ class TokenRequired:
         if scope["type"] == "http":
             given = [value for name, value in scope["headers"] if name == b"authorization"]
             if len(given) != 1 or not hmac.compare_digest(given[0], self._wanted):
-                refusal = answer(
-                    {"detail": "the token is missing or wrong"}, 401, {"WWW-Authenticate": "Bearer"}
-                )
+                refusal = answer({"detail": "the token is missing or wrong"}, 401, {"WWW-Authenticate": "Bearer"})
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""One HTTP connection that cannot be held for ever: uvicorn's protocol on h11, with deadlines and a place in a crowd."""
+"""One HTTP connection that cannot be held for ever: uvicorn's own on h11, with deadlines and a place in a crowd."""
 
 from __future__ import annotations
 
@@ -197,8 +197,10 @@ class GuardedConnection(H11Protocol):
         self._unset_keepalive_if_required()
         self._await("parting")
         self.flow.resume_reading()
-        if self.transport.can_write_eof():
+        try:
             self.transport.write_eof()
+        except OSError:
+            self.transport.abort()  # The client is gone already.
 
     def _leave_application(self) -> None:
         self.presence.gone = True
@@ -221,6 +223,8 @@ class _Parser(h11.Connection):
         return event
 
     def _check(self, request: h11.Request) -> None:
+        if request.http_version not in (b"1.0", b"1.1"):
+            raise h11.RemoteProtocolError("only HTTP/1.0 and HTTP/1.1 are spoken here", error_status_hint=505)
         if len(request.headers) > self._patience.headers:
             raise h11.RemoteProtocolError(f"more than {self._patience.headers} headers", error_status_hint=431)
         for name, value in request.headers:

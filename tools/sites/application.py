@@ -97,7 +97,10 @@ class Application:
 
 def _visit(episode: SiteEpisode, request: Request, form: Form) -> Visit:
     try:
-        query = {key: clean(",".join(values))[:500] for key, values in _multiple(request.scope["query_string"].decode("ascii", "replace")).items()}
+        query = {
+            key: clean(",".join(values))[:500]
+            for key, values in _multiple(request.scope["query_string"].decode("ascii", "replace")).items()
+        }
     except Problem:
         query = {}
     method = "GET" if request.method == "HEAD" else request.method

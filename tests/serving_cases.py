@@ -1,0 +1,79 @@
+"""Servers and clients for the tests of serving: real ones on this machine, and raw connections to them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+
+from agentgym.tools.listening import listen
+from agentgym.tools.serving.connection import guarded
+from agentgym.tools.serving.crowd import Crowd
+from agentgym.tools.serving.patience import Patience
+
+HANG_S = 60.0
+"""Ends a test that would hang; nothing is expected to take so long."""
+
+
+class Running:
+    """An application served in a thread, over the connections that all our servers have."""
+
+    def __init__(self, app: Any, patience: Patience) -> None:
+        connection = guarded(patience)
+        self.crowd: Crowd = connection.crowd
+        self._listening = listen("127.0.0.1", 0)
+        config = uvicorn.Config(app, http=connection, log_config=None, timeout_graceful_shutdown=1, ws="none")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})
+        self._thread.start()
+        self.port: int = self._listening.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.client = httpx.Client(base_url=self.url, trust_env=False, timeout=HANG_S)
+
+    def stop(self) -> None:
+        self.client.close()
+        self._server.should_exit = True
+        self._thread.join(HANG_S)
+        self._listening.close()
+
+
+@contextmanager
+def running(app: Any, **patience: Any) -> Iterator[Running]:
+    made = Running(app, Patience(**patience))
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@contextmanager
+def raw(port: int, sent: bytes = b"") -> Iterator[socket.socket]:
+    """Connect, and send something."""
+    with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as connection:
+        connection.sendall(sent)
+        yield connection
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """Return what comes until the other side ends the connection."""
+    came = b""
+    try:
+        while piece := connection.recv(1 << 16):
+            came += piece
+    except ConnectionResetError:
+        return came
+    return came
+
+
+def until(condition: Any) -> None:
+    """Wait until something is so."""
+    ends = time.monotonic() + HANG_S
+    while not condition():
+        assert time.monotonic() < ends, "it did not come to be"
+        time.sleep(0.01)
