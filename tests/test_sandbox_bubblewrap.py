@@ -123,7 +123,7 @@ def test_a_template_and_readable_folders_are_there(tmp_path: Path):
 def test_closing_ends_all_that_runs_in_it():
     sandbox = open_sandbox(backend="bubblewrap")
     mark = f"sleep 88.{os.getpid()}"
-    sandbox.bash().run(f"{mark} >/dev/null 2>&1 &")
+    sandbox.bash().run(f"{mark} >/dev/null 2>&1 & until grep -qa sleep /proc/$!/cmdline; do :; done")
     assert eventually(lambda: is_running(mark))
     sandbox.close()
     assert eventually(lambda: not is_running(mark))
@@ -144,7 +144,7 @@ def test_when_the_driver_is_killed_its_sandboxes_end():
     program = f"""
 from agentgym.tools.sandbox import open_sandbox
 sandbox = open_sandbox(backend="bubblewrap")
-sandbox.bash().run("{mark} >/dev/null 2>&1 &")
+sandbox.bash().run("{mark} >/dev/null 2>&1 & until grep -qa sleep /proc/$!/cmdline; do :; done")
 print("ready", flush=True)
 input()
 """

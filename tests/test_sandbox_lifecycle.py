@@ -47,7 +47,7 @@ def test_closing_ends_everything_and_leaves_nothing(tier: Tier) -> None:
     sandbox = open_on(tier)
     session = sandbox.bash()
     session.run(f"(exec -a {mark} sleep 600) & exec -a {mark} sleep 600 &")
-    assert eventually(lambda: len(running(mark)) == 2)
+    assert eventually(lambda: session.run("sleep 0.01").ok and len(running(mark)) == 2)
     sandbox.close()
     sandbox.close()
     assert eventually(lambda: not running(mark))
@@ -85,14 +85,16 @@ def test_when_the_driver_is_killed_everything_dies(tier: Tier) -> None:
     program = (
         "from agentgym.tools.sandbox import open_sandbox\n"
         f"sandbox = open_sandbox(backend={str(tier)!r}, allow_weak=True)\n"
-        f"sandbox.bash().run('exec -a {mark} sleep 600 & (setsid bash -c \"exec -a {mark} sleep 600\" &)')\n"
+        "from tests.test_sandbox_lifecycle import running\n"
         f"session = sandbox.bash(); print(sandbox.workdir, flush=True)\n"
+        f"session.run('exec -a {mark} sleep 600 & (setsid bash -c \"exec -a {mark} sleep 600\" &)')\n"
+        f"while not running({mark!r}): session.run('sleep 0.01')\n"
         f"session.run('exec -a {mark} sleep 600')\n"
     )
     driver = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert driver.stdout is not None
     workdir = driver.stdout.readline().strip()
-    assert eventually(lambda: len(running(mark)) >= 2)
+    assert eventually(lambda: len(running(mark)) >= 3)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     driver.stdout.close()
@@ -188,9 +190,10 @@ def test_a_forgotten_sandbox_is_ended(tier: Tier) -> None:
     need(tier)
     mark = f"{_MARK}_{tier}_{os.getpid()}_forgotten"
     sandbox = open_on(tier)
-    sandbox.bash().run(f"exec -a {mark} sleep 600 &")
-    assert eventually(lambda: len(running(mark)) == 1)
-    del sandbox
+    session = sandbox.bash()
+    session.run(f"exec -a {mark} sleep 600 &")
+    assert eventually(lambda: session.run("sleep 0.01").ok and len(running(mark)) == 1)
+    del sandbox, session
     gc.collect()
     assert eventually(lambda: not running(mark))
 

@@ -29,6 +29,7 @@ CYCLES = {Tier.NAMESPACES: 1_000, Tier.LANDLOCK: 1_000}
 DRIVER = """
 import sys
 from agentgym.tools.sandbox import Tier
+from tests.sandbox_attacks.host import processes_named
 from tests.sandbox_attacks.places import open_on
 
 tier, cell, token = sys.argv[1:]
@@ -36,6 +37,8 @@ box = open_on(Tier(tier))
 python, bash = box.python(), box.bash()
 said = python.run(cell)
 bash.run(f"sleep 60.{token} >/dev/null 2>&1 </dev/null &")
+while len(processes_named(token)) < 3:
+    bash.run("sleep 0.01")
 print("ready", said.out, said.err, flush=True)
 box.exec(["bash", "-c", f"(setsid sleep 61.{token} &); sleep 62.{token}; true"])
 """

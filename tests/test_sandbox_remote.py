@@ -184,7 +184,7 @@ def test_when_the_server_stops_its_sandboxes_are_gone_and_the_client_is_told(tmp
     backend = RemoteBackend(server.url, server.token)
     sandbox = opened(backend)
     mark = f"sleep 77.{os.getpid()}"
-    sandbox.bash().run(f"{mark} >/dev/null 2>&1 &")
+    sandbox.bash().run(f"{mark} >/dev/null 2>&1 & until grep -qa sleep /proc/$!/cmdline; do :; done")
     assert eventually(lambda: is_running(mark))
     assert server.stop() == 0
     assert eventually(lambda: not is_running(mark))

@@ -35,11 +35,7 @@ QUIET = (
 """Signals that the agent keeps blocked, since the model's code could send them."""
 
 _NAMES = frozenset(("CORE", "CPU", "FSIZE", "NOFILE", "NPROC", "AS", "MSGQUEUE", "RTPRIO", "SIGPENDING", "MEMLOCK"))
-_LIMITED = [
-    name
-    for name in dir(resource)
-    if name.startswith("RLIMIT_") and name[7:] in _NAMES
-]
+_LIMITED = [name for name in dir(resource) if name.startswith("RLIMIT_") and name[7:] in _NAMES]
 _SIGNALS = 256
 """Queued at one time for the processes of a user; the kernel counts them for all that the user runs."""
 _LOCKED = 1 << 16

@@ -12,7 +12,7 @@ import os
 import re
 import socket
 
-SECRET_BYTES = 32
+SECRET_BYTES = 16
 _END = re.compile(rb" ([0-9]{1,3})\0")
 _LONGEST = 5
 _CHUNK = 1 << 14

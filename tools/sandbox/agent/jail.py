@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 from agentgym.tools.sandbox.agent import child, control, start
 from agentgym.tools.sandbox.agent.follow import NoKills
-from agentgym.tools.sandbox.agent.lockdown import credentials, groups, landlock, mounts, networks, seccomp, system
+from agentgym.tools.sandbox.agent.lockdown import (
+    credentials,
+    groups,
+    landlock,
+    mounts,
+    seccomp,
+    spares,
+    system,
+)
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = (
     *(0x20000, 0x2000000, 0x4000000, 0x8000000),
@@ -30,6 +38,7 @@ class _Cell(NamedTuple):
     uid: int
     mapping: int | None
     network: int
+    mounts: int
     group: groups.Group | None
 
 
@@ -37,7 +46,8 @@ class Jail:
     """Makes sandboxes of namespaces, as root or as an ordinary user that may make user namespaces.
 
     Args:
-        settings: `uid` (what root becomes in the first sandbox; in others, user ids below it), `workdir`, `shown`, `hidden`, `late` (see `mounts.build_root`).
+        settings: `uid` (what root becomes in the first sandbox; in others, user ids below it), `workdir`, `shown`,
+            `hidden`, `late` (see `mounts.build_root`).
     """
 
     def __init__(self, settings: dict[str, Any]):
@@ -50,7 +60,7 @@ class Jail:
         self._own = -1
         self._landlock = 0
         self._groups: groups.Groups | None = None
-        self.holds_memory = False
+        self.holds_memory = self.own_files = False
 
     def prepare(self) -> None:
         """Become the first process of a new process namespace, with a root that shows little of the host."""
@@ -64,10 +74,13 @@ class Jail:
         socket.sethostname("sandbox")
         self._own = os.open("/proc/self/ns/pid", os.O_RDONLY)
         settings = self._settings
-        mounts.build_root(
+        root = self._layers = mounts.build_root(
             settings["shown"], settings["hidden"], settings["late"], self._workdir, INSIDE_UID, settings["program"]
         )
-        self._networks = networks.Networks()
+        self.own_files = root.own_files
+        proc = f"{mounts.HOST}/proc"
+        self._networks = spares.Spares(spares.NETWORK, proc)
+        self._mounts = spares.Spares(spares.MOUNTS, proc, lambda: mounts.own_root(root))
         self._landlock = landlock.abi()
         self._groups = self._open_groups()
         self.holds_memory = self._groups is not None
@@ -97,12 +110,11 @@ class Jail:
         """Build the walls around this process, then be the agent of what is within."""
         if cell.group is not None:
             cell.group.enter()
-        networks.enter(cell.network)
+        self._networks.enter(cell.network)
+        self._mounts.enter(cell.mounts)
         system.unshare(_NEWNS | _NEWIPC | _NEWUTS | _NEWCGROUP, "unshare mounts, ipc, names")
         limits = request["limits"]
-        note = mounts.build_workspace(
-            limits, request["template"], self._workdir, self._settings["late"], cell.uid, cell.mapping
-        )
+        note = mounts.build_workspace(self._layers, limits, request["template"], self._workdir, cell.uid, cell.mapping)
         kept = [] if cell.group is None else [cell.group.kills]
         connection, *kept = control.inherit(connection, *kept)
         if self._root:
@@ -126,6 +138,7 @@ class Jail:
         """Give back what the next sandbox can use; all else of a sandbox has ended with its first process."""
         self._uids.append(cell.uid)
         self._networks.give_back(cell.network)
+        self._mounts.give_back(cell.mounts)
         if self._groups is not None and cell.group is not None:
             self._groups.give_back(cell.group)
 
@@ -143,11 +156,11 @@ class Jail:
         self._next_uid -= 1
         return self._next_uid + 1
 
-    def _take(self, limits: dict[str, Any]) -> tuple[int, groups.Group | None]:
+    def _take(self, limits: dict[str, Any]) -> tuple[int, int, groups.Group | None]:
         group = None
         if self._groups is not None:
             group = self._groups.take(limits["total_memory_mb"] + limits["disk_mb"])
-        return self._networks.take(), group
+        return self._networks.take(), self._mounts.take(), group
 
     def _open_groups(self) -> groups.Groups | None:
         for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):

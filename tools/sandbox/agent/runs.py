@@ -17,7 +17,6 @@ from agentgym.tools.sandbox.agent.capture import Capture
 from agentgym.tools.sandbox.agent.processes import Processes
 from agentgym.tools.sandbox.agent.watch import Watch
 
-
 NO_END = (int(signal.SIGKILL), 0.0, 0)
 """What is taken for the end of a process that was killed but that the kernel has not let go yet: never a success."""
 

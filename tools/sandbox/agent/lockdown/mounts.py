@@ -8,13 +8,13 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from agentgym.tools.sandbox.agent.lockdown import system
+from agentgym.tools.sandbox.agent.lockdown import layers, system
 
 HOST = "/.host"
 """Where the root of the host is while a sandbox is made; it is gone before anything runs in it."""
 BIN = "/run/bin"
-_SPACE, _LOWER = "/.space", "/.lower"
-_NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
+_SPACE, _LOWER, _NEW, _OLD = "/.space", "/.lower", "/.new", "/.old"
+_NOSUID, _NODEV, _NOEXEC, _BIND, _MOVE, _REC, _PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x2000, 0x4000, 0x40000
 _PIVOT_ROOT = {"x86_64": 155}
 _PIVOT_ROOT_ELSEWHERE = 41
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
@@ -42,8 +42,10 @@ _LINKS = {
 
 def build_root(
     shown: Iterable[str], hidden: Iterable[str], late: Iterable[str], workdir: str, inside: int, program: str
-) -> None:
+) -> layers.Layers:
     """Make a read-only root with parts of the host in it, and make it this process's root; the old one is at `HOST`.
+
+    Returns what is needed for making others like it, for `own_root`.
 
     Args:
         shown: Folders of the host that are seen, besides those of the system.
@@ -54,11 +56,9 @@ def build_root(
         program: The interpreter, which is called `python` in `BIN`.
     """
     system.mount("none", "/", None, _REC | _PRIVATE)
-    system.mount("tmpfs", "/tmp", "tmpfs", _NOSUID | _NODEV, "mode=755,size=4m")
-    os.chdir("/tmp")
-    os.mkdir(HOST[1:])
-    system.call("pivot_root", _PIVOT_ROOT.get(system.MACHINE, _PIVOT_ROOT_ELSEWHERE), b".", os.fsencode(HOST[1:]))
-    os.chdir("/")
+    system.mount("tmpfs", "/tmp", "tmpfs", _NOSUID, "mode=755,size=4m")
+    os.mkdir(f"/tmp{HOST}")
+    _make_root("/tmp", HOST)
     for path in (*_SYSTEM, *shown):
         _show(path)
     for path in hidden:
@@ -66,18 +66,47 @@ def build_root(
             system.mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, "mode=755,size=64k")
     for path in late:
         _show(path)
-    for name in ("/proc", "/tmp", "/dev/shm", "/var", BIN, _SPACE, _LOWER, workdir):
+    for name in ("/proc", "/tmp", "/dev/shm", "/var", BIN, _SPACE, _LOWER, _NEW, _OLD, *layers.FOLDERS, workdir):
         os.makedirs(name, exist_ok=True)
     for name in DEVICES:
-        _bind(f"{HOST}/dev/{name}", f"/dev/{name}")
+        _make_device(f"/dev/{name}")
     for path, text in _FILES.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
             file.write(text.format(inside=inside))
     for path, target in {**_LINKS, f"{BIN}/python": program, f"{BIN}/python3": program}.items():
         os.symlink(target, path)
+    root = layers.Layers(HOST, ("/dev/shm",), "/tmp")
     _set_attributes("/", _ATTR_RDONLY | _ATTR_NOSUID, recursive=True)
     system.mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    return root
+
+
+def own_root(root: layers.Layers) -> None:
+    """In a mount namespace of its own: make a root with files of its own this process's root; the host is at `HOST`."""
+    root.lay(_NEW)
+    system.mount(HOST, _NEW + HOST, None, _MOVE)
+    _make_root(_NEW, _OLD)
+    system.detach(_OLD)
+
+
+def _make_root(path: str, old: str) -> None:
+    """Make a mount this process's root; the former one is at `old`, which is a folder in the new one."""
+    os.chdir(path)
+    system.call("pivot_root", _PIVOT_ROOT.get(system.MACHINE, _PIVOT_ROOT_ELSEWHERE), b".", os.fsencode(old[1:]))
+    os.chdir("/")
+
+
+def _make_device(path: str) -> None:
+    """Make a device of the host anew, to be a file of each sandbox's own later; where that is refused, show it."""
+    try:
+        os.mknod(path, stat.S_IFCHR, os.stat(HOST + path).st_rdev)
+        os.chmod(path, 0o666)
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError:
+        if os.path.exists(path):
+            os.unlink(path)
+        _bind(HOST + path, path)
 
 
 def _show(path: str) -> None:
@@ -129,15 +158,15 @@ def allow_writing(path: str) -> None:
 
 
 def build_workspace(
-    limits: dict[str, Any], template: str | None, workdir: str, late: Iterable[str], uid: int, mapping: int | None
+    root: layers.Layers, limits: dict[str, Any], template: str | None, workdir: str, uid: int, mapping: int | None
 ) -> str:
-    """Mount one sandbox's workspace, temporary folder and `/proc`, and take the host away.
+    """Mount one sandbox's workspace, temporary folder and `/proc` into its root, and take the host away.
 
     Args:
+        root: What is seen besides, laid by `own_root`.
         limits: `disk_mb` and `files` bound all that can be written.
         template: Folder of the host whose files the workspace begins with.
         workdir: Where the workspace is.
-        late: Folders of the host that are seen; those within the temporary folder have to be mounted once more.
         uid: The user that owns it.
         mapping: User namespace that makes the template's owner that user; `None` if it is that user already.
 
@@ -156,10 +185,7 @@ def build_workspace(
     system.mount(f"{_SPACE}/tmp", "/tmp", None, _BIND)
     system.mount(f"{_SPACE}/shm", "/dev/shm", None, _BIND)
     system.detach(_SPACE)
-    for path in late:
-        if path.startswith("/tmp/"):
-            _show(path)
-    system.detach("/proc")
+    root.lay_later()
     system.mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
     system.detach(HOST)
     if os.listdir(HOST):
@@ -179,7 +205,7 @@ def _lay(template: str, workdir: str, uid: int, mapping: int | None) -> str:
         for name in ("upper", "scratch"):
             os.mkdir(f"{_SPACE}/{name}", 0o755)
             os.chown(f"{_SPACE}/{name}", uid, uid)
-        options = f"lowerdir={_escaped(lower)},upperdir={_SPACE}/upper,workdir={_SPACE}/scratch"
+        options = f"lowerdir={layers.escaped(lower)},upperdir={_SPACE}/upper,workdir={_SPACE}/scratch"
         if os.geteuid():
             options += ",userxattr"
         system.mount("overlay", workdir, "overlay", _NOSUID | _NODEV, options)
@@ -189,10 +215,6 @@ def _lay(template: str, workdir: str, uid: int, mapping: int | None) -> str:
     if mapping is not None:
         system.detach(_LOWER)
     return ""
-
-
-def _escaped(path: str) -> str:
-    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
 
 
 def _map_owner(source: str, mapping: int) -> None:

@@ -1,8 +1,8 @@
 """The filter of system calls: what no program in a sandbox needs, the kernel refuses. Assembled here as classic BPF.
 
-Denied are sockets, namespaces, mounts, tracing, keys, io_uring and their like, and what is counted for a user or for the
-whole machine, such as timers by signal and inotify; for some calls only certain arguments.
-The walls do not rest on it alone (files are held by mounts or Landlock), but it cuts the network in every tier.
+Denied are sockets, namespaces, mounts, tracing, keys, io_uring and their like; so is what the kernel counts for a user
+or for the whole machine, such as timers by signal and inotify. For some calls only certain arguments are denied. The
+walls do not rest on it alone (files are held by mounts or Landlock), but it cuts the network in every tier.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _OWN_ONLY = {
 """Calls that change a process, and which argument names it: only 0, the caller itself, is allowed."""
 _CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", "fcntl", *_OWN_ONLY}
 _ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
-_BUILDING = frozenset(("mount", "umount2", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"))
+_BUILDING = frozenset(
+    ("mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns")
+)
 """What a fork of a zygote needs to build a sandbox of namespaces."""
 
 
