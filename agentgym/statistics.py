@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 
 
 def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
-    """Return Wilson's score interval of a proportion of independent trials."""
+    """Return Wilson's score interval of a proportion of independent trials. It holds the proportion itself."""
     if trials < 1 or not 0 <= successes <= trials:
         raise UsageError(f"{successes} successes of {trials} trials is no proportion")
     z = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -35,7 +35,9 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Inter
     centre = share + z * z / (2 * trials)
     spread = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
     scale = 1 + z * z / trials
-    return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
+    # At 0 and at 1 the bounds are the share itself, which rounding misses by 1e-17 on either side.
+    low, high = (centre - spread) / scale, (centre + spread) / scale
+    return Interval(max(0.0, min(low, share)), min(1.0, max(high, share)))
 
 
 def mean_of_means(groups: Sequence[Sequence[float]]) -> float:
@@ -48,6 +50,8 @@ def cluster_bootstrap(
 ) -> Interval:
     """Return the percentile interval of `mean_of_means` when whole tasks are drawn again, with replacement.
 
+    It is widened to hold that mean, which few tasks or rounding may leave outside.
+
     Args:
         groups: One sequence of results per task.
         seed: Where the draws come from.
@@ -59,7 +63,8 @@ def cluster_bootstrap(
     resampled = [means[generator.integers(len(means), size=len(means))].mean() for _ in range(draws)]
     tail = (1 - confidence) / 2
     low, high = np.quantile(resampled, [tail, 1 - tail])
-    return Interval(float(low), float(high))
+    mean = float(means.mean())
+    return Interval(min(float(low), mean), max(float(high), mean))
 
 
 def success_interval(groups: Sequence[Sequence[bool]], seed: int, confidence: float = CONFIDENCE) -> Interval:

@@ -7,14 +7,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
 from agentgym.endings import Ending, Reason
 from agentgym.errors import UsageError
+from agentgym.json_lines import is_whole, json_lines
 from agentgym.messages import Message
+from agentgym.record_fields import (
+    Rules,
+    check_fields,
+    is_count,
+    is_counts,
+    is_messages,
+    is_number,
+    is_numbers,
+    is_object,
+    is_text,
+    list_of,
+    object_of,
+    or_null,
+    required_fields,
+    shown,
+)
 from agentgym.rewards import OUTCOME, SOLVED_AT
 from agentgym.spaces import Action
 
@@ -152,15 +169,24 @@ class Trajectory:
         return data
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Trajectory:
-        """Rebuild a trajectory from `to_dict`. Raises `UsageError` for a schema version it does not know."""
-        values = dict(data)
-        if (version := values.pop("schema", None)) != SCHEMA_VERSION:
-            raise UsageError(f"this trajectory has schema version {version!r}; this release reads {SCHEMA_VERSION}")
-        values["turns"] = [_turn(turn) for turn in values["turns"]]
-        values["tokens"] = None if values["tokens"] is None else Tokens(**values["tokens"])
-        values["reason"] = None if values["reason"] is None else Reason(values["reason"])
-        values["tags"] = tuple(values["tags"])
+    def from_dict(cls, data: Any) -> Trajectory:
+        """Rebuild a trajectory from `to_dict`, whoever wrote the data.
+
+        Raises:
+            UsageError: The schema version is not known here, or a field is missing, unknown or wrong.
+        """
+        if type(data) is dict and (version := data.get("schema")) != SCHEMA_VERSION:
+            raise UsageError(
+                f"this trajectory has schema version {shown(version)}; this release reads {SCHEMA_VERSION}"
+            )
+        check_fields(data, _FIELDS, _REQUIRED, "a trajectory")
+        values = {**data}
+        del values["schema"]
+        values["turns"] = [_turn(turn, number) for number, turn in enumerate(values.get("turns", ()), start=1)]
+        values["tokens"] = _tokens(values.get("tokens"))
+        values["reason"] = None if values.get("reason") is None else Reason(values["reason"])
+        values["tags"] = tuple(values.get("tags", ()))
+        _check_spans(values["turns"], values["tokens"])
         return cls(**values)
 
 
@@ -168,45 +194,104 @@ def _said(action: Action) -> Message:
     return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
 
 
-def _turn(data: Mapping[str, Any]) -> Turn:
+_FIELDS: Rules = {
+    "schema": (lambda value: True, ""),  # has been compared already
+    **dict.fromkeys(("id", "env_id", "task_id", "task_hash", "policy", "split"), (is_text, "text")),
+    "seed": (or_null(is_count), "a whole number from 0 or null"),
+    "opening": (is_messages, "a list of chat messages"),
+    "env_kwargs": (is_object, "an object"),
+    "difficulty": (is_count, "a whole number from 0"),
+    "tags": (list_of(str), "a list of texts"),
+    "attempt": (is_count, "a whole number from 0"),
+    "training_step": (or_null(is_count), "a whole number from 0 or null"),
+    "turns": (list_of(dict), "a list of objects"),
+    "reason": (lambda value: value is None or (type(value) is str and value in _REASONS), "the name of an ending or null"),
+    "counts": (object_of(is_count), "an object of whole numbers from 0"),
+    "tokens": (or_null(is_object), "an object or null"),
+    "seconds": (is_number, "a finite number"),
+    "error": (or_null(is_text), "text or null"),
+}
+_REASONS = frozenset(Reason)
+_TURN_FIELDS: Rules = {
+    "action": (lambda value: value is None or type(value) in (str, dict), "text, a message or null"),
+    "observation": (is_messages, "a list of chat messages"),
+    "rewards": (object_of(is_number), "an object of finite numbers"),
+    "reward": (is_number, "a finite number"),
+    "span": (or_null(lambda value: is_counts(value) and len(value) == 2), "[start, end] or null"),
+}
+_TOKEN_FIELDS: Rules = {
+    "prompt_ids": (is_counts, "a list of whole numbers from 0"),
+    "completion_ids": (is_counts, "a list of whole numbers from 0"),
+    "loss_mask": (lambda value: list_of(int)(value) and set(value) <= {0, 1}, "a list of 0 and 1"),
+    "logprobs": (is_numbers, "a list of finite numbers"),
+    "versions": (lambda value: list_of(int)(value) and min(value, default=0) >= -1, "a list of whole numbers from -1"),
+}
+_REQUIRED = required_fields(Trajectory) | {"schema"}
+_TURN_REQUIRED = required_fields(Turn)
+
+
+def _turn(data: Mapping[str, Any], number: int) -> Turn:
+    check_fields(data, _TURN_FIELDS, _TURN_REQUIRED, f"turn {number}")
     span = data.get("span")
     return Turn(**{**data, "span": None if span is None else (span[0], span[1])})
 
 
+def _tokens(data: dict[str, Any] | None) -> Tokens | None:
+    if data is None:
+        return None
+    check_fields(data, _TOKEN_FIELDS, frozenset(_TOKEN_FIELDS), "'tokens'")
+    count = len(data["completion_ids"])
+    for name in ("loss_mask", "logprobs", "versions"):
+        if len(data[name]) != count:
+            raise UsageError(f"'tokens' has {count} completion_ids but {len(data[name])} {name}")
+    return Tokens(**data)
+
+
+def _check_spans(turns: Sequence[Turn], tokens: Tokens | None) -> None:
+    """Raise `UsageError` unless the turns' tokens follow each other within the completion."""
+    reached, count = 0, 0 if tokens is None else len(tokens.completion_ids)
+    for number, turn in enumerate(turns, start=1):
+        if turn.span is None:
+            continue
+        start, end = turn.span
+        if not reached <= start <= end <= count:
+            raise UsageError(
+                f"the span of turn {number}, [{start}, {end}], does not lie between the turn before it, which ends at "
+                f"{reached}, and the {count} completion tokens"
+            )
+        reached = end
+
+
 def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append: bool = False) -> None:
-    """Write trajectories, one JSON object a line; appending first removes a last line that a crash cut off."""
+    """Write trajectories, one JSON object a line; appending first removes a last line that a crash cut off.
+
+    Raises:
+        UsageError: The file cannot be written; what it held before an append is still there.
+    """
     path = Path(path)
-    if append:
-        _mend(path)
-    with path.open("a" if append else "w", encoding="utf-8") as file:
-        for trajectory in trajectories:
-            # ASCII escapes keep lone surrogates, which models do produce, exactly as they were.
-            file.write(json.dumps(trajectory.to_dict()) + "\n")
+    try:
+        if append:
+            _mend(path)
+        with path.open("a" if append else "w", encoding="utf-8") as file:
+            for trajectory in trajectories:
+                # ASCII escapes keep lone surrogates, which models do produce, exactly as they were.
+                file.write(json.dumps(trajectory.to_dict()) + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def read_jsonl(path: str | Path) -> Iterator[Trajectory]:
-    """Read trajectories. A last line that was cut off by a crash is passed over; any other bad line is an error.
+    """Read trajectories. A last line that a crash cut off is left out with a warning; any other bad line is an error.
 
     Raises:
-        UsageError: A line is not a trajectory; the message names file and line.
+        UsageError: The file cannot be read, or a line is not a trajectory; the message names file and line.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not a file of trajectories: {error}") from error
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
+    for where, data in json_lines(Path(path), "a trajectory"):
         try:
-            yield Trajectory.from_dict(json.loads(line))
-        except json.JSONDecodeError as error:
-            if number == len(lines):
-                return
-            raise UsageError(f"{path}:{number}: not a trajectory: {error}") from error
+            trajectory = Trajectory.from_dict(data)
         except UsageError as error:
-            raise UsageError(f"{path}:{number}: {error}") from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"{path}:{number}: not a trajectory: {error!r}") from error
+            raise UsageError(f"{where}: {error}") from error
+        yield trajectory
 
 
 def _mend(path: Path) -> None:
@@ -220,9 +305,7 @@ def _mend(path: Path) -> None:
         file.seek(0)
         content = file.read()
         start = content.rfind(b"\n") + 1
-        try:
-            json.loads(content[start:])
-        except ValueError:
-            file.truncate(start)
-        else:
+        if is_whole(content[start:]):
             file.write(b"\n")
+        else:
+            file.truncate(start)

@@ -11,6 +11,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+from agentgym.statistics import Interval
 from agentgym.summary import Rate
 
 _SMOOTHING = 5
@@ -50,8 +51,13 @@ def draw_curve(
 def _draw_rate(axes: Any, x: float, rate: Rate, color: Any, name: str | None) -> None:
     if rate.success is None or rate.interval is None:
         return
-    error = [[100 * (rate.success - rate.interval.low)], [100 * (rate.interval.high - rate.success)]]
-    axes.errorbar(x, 100 * rate.success, yerr=error, fmt="o", capsize=4, color=color, label=name)
+    low, high = (max(0.0, 100 * length) for length in _arms(rate.success, rate.interval))
+    axes.errorbar(x, 100 * rate.success, yerr=[[low], [high]], fmt="o", capsize=4, color=color, label=name)
+
+
+def _arms(success: float, interval: Interval) -> tuple[float, float]:
+    """Return how far an interval reaches below and above. Results of older releases may miss the rate by a rounding."""
+    return success - interval.low, interval.high - success
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
