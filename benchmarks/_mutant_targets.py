@@ -5,6 +5,7 @@ from __future__ import annotations
 _ROLLOUT = ("tests/test_rollout.py", "tests/test_rollout_tokens.py")
 _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
 _ENV = ("tests/test_env.py", "tests/test_env_async.py")
+_SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
 
 TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/dialects/compact.py": _DIALECTS,
@@ -17,22 +18,22 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/evaluation.py": ("tests/test_evaluation.py",),
     "agentgym/history.py": ("tests/test_history.py",),
     "agentgym/messages.py": ("tests/test_messages.py", "tests/test_trajectory.py", "tests/test_history.py"),
-    "agentgym/procedural.py": ("tests/test_task.py",),
+    "agentgym/procedural.py": ("tests/test_task_edges.py",),
     "agentgym/rewards.py": ("tests/test_rewards.py",),
     "agentgym/rollout.py": _ROLLOUT,
     "agentgym/statistics.py": ("tests/test_statistics_edges.py", "tests/test_statistics.py"),
     "agentgym/strict_json.py": ("tests/test_dialects.py", "tests/test_dialects_malformed.py"),
-    "agentgym/summary.py": ("tests/test_evaluation.py",),
-    "agentgym/task.py": ("tests/test_task.py",),
-    "agentgym/toolset.py": ("tests/test_toolset.py",),
+    "agentgym/summary.py": ("tests/test_summary.py", "tests/test_evaluation.py"),
+    "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),
+    "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
     "agentgym/trajectory.py": ("tests/test_trajectory.py", *_ROLLOUT),
-    "envs/code/matching.py": ("tests/test_code_grading.py",),
-    "envs/code/verdict.py": ("tests/test_code_grading.py",),
+    "envs/code/matching.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
+    "envs/code/verdict.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
     "envs/search/answers.py": ("tests/test_search_grading.py",),
-    "envs/sql/cells.py": ("tests/test_sql_grading.py", "tests/test_sql_grading_partial.py"),
-    "envs/sql/grading.py": ("tests/test_sql_grading.py", "tests/test_sql_grading_partial.py"),
-    "envs/sql/ties.py": ("tests/test_sql_grading_ties.py",),
-    "trainers/batches.py": ("tests/trainers/test_batches.py",),
+    "envs/sql/cells.py": _SQL,
+    "envs/sql/grading.py": _SQL,
+    "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
+    "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
     "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),
     "trainers/kl.py": ("tests/trainers/test_metrics.py",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,40 @@ def test_metrics_are_means_over_the_episodes_that_were_played():
     assert metrics["flat_groups"] == 0.0
 
 
+def test_each_metric_counts_what_it_is_named_for():
+    """Uneven numbers, so that a share of one thing is not that of another."""
+    batch = [
+        episode(1.0, Reason.CANCELLED, calls=9, tool_errors=9, format_errors=9),
+        episode(1.0, calls=2, tool_errors=1),
+        episode(0.0, Reason.MAX_TURNS, calls=5, format_errors=1),
+        episode(0.5),
+    ]
+    batch[3].turns = batch[3].turns[1:]
+    metrics = batch_metrics(batch, Credit(), group_size=2)
+    assert metrics["failed"] == 1 / 4
+    assert metrics["reward"] == 1.5 / 3
+    assert metrics["success"] == metrics["truncated"] == pytest.approx(1 / 3)
+    assert metrics["turns"] == pytest.approx((2 + 2 + 1) / 3)
+    assert metrics["tool_errors"] == 1 / 7
+    assert metrics["format_errors"] == 1 / 5
+    assert metrics["flat_groups"] == 1 / 2
+    assert metrics["channel/format"] == pytest.approx(2 / 3)
+
+
+def test_episodes_in_which_nothing_was_called_or_said_have_no_errors():
+    silent = episode(0.0)
+    silent.turns = []
+    metrics = batch_metrics([silent], Credit(), group_size=1)
+    assert metrics["tool_errors"] == metrics["format_errors"] == metrics["turns"] == metrics["failed"] == 0
+    assert not [name for name in metrics if name.startswith("channel/")]
+
+
+def test_a_channel_that_is_not_measured_in_every_turn_counts_there_as_nothing():
+    batch = [episode(1.0), episode(1.0)]
+    del batch[1].turns[0].rewards["format"]
+    assert batch_metrics(batch, Credit(), group_size=2)["channel/format"] == 0.5
+
+
 def test_a_batch_of_failures_has_nothing_else_to_tell():
     assert batch_metrics([episode(1.0, Reason.CANCELLED)], Credit(), 1) == {"failed": 1.0}
 
@@ -88,6 +123,27 @@ def test_the_divergence_is_the_mean_gap_on_sampled_tokens(model: Any):
     gaps = [now - then for now, then, mask in pairs if mask]
     assert start.divergence(model, [after]) == pytest.approx(sum(gaps) / len(gaps), abs=1e-5)
     assert abs(sum(gaps)) > 1e-3
+
+
+def test_the_divergence_is_measured_on_a_few_episodes_spread_over_the_batch(model: Any):
+    """At most 16; what has no tokens is passed over. Which they are shows in what they have drifted by."""
+    start = StartingPolicy(model, use_copy=True)
+    like = sampled(model)
+    assert like.tokens is not None
+
+    def drifted(by: float) -> Trajectory:
+        assert like.tokens is not None
+        moved = [p + by for p in like.tokens.logprobs]
+        tokens = replace(like.tokens, logprobs=moved)
+        return replace(like, tokens=tokens)
+
+    batch = [drifted(float(number)) for number in range(40)]
+    measured = range(0, 32, 2)
+    wanted = sum(measured) / len(measured)
+    silent = replace(like, tokens=Tokens(prompt_ids=[7]))
+    for some in (batch, [replace(like, tokens=None), *batch, silent]):
+        assert start.divergence(model, some) == pytest.approx(wanted, abs=1e-4)
+    assert start.divergence(model, batch[:3]) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_without_a_copy_nothing_is_measured(model: Any):

@@ -1,0 +1,158 @@
+"""Which tasks replace groups that teach nothing, from where, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+from agentgym.endings import Reason
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import InfrastructureError
+from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.task import GeneratedTasks, Task
+from agentgym.trainers.batches import BatchRollouts, task_rows
+from agentgym.trainers.credit import Credit
+from agentgym.trajectory import Trajectory, Turn
+
+pytestmark = pytest.mark.train
+
+TASKS_OF_A_RUN = 2**20
+"""Endless sources: a run's own tasks begin below this number, those that replace flat groups lie above it."""
+
+
+class Asked:
+    """A task source that remembers which tasks were asked for."""
+
+    def __init__(self, size: int | None):
+        self.indices: list[int] = []
+        self.size_ = size
+
+    def source(self) -> GeneratedTasks:
+        return GeneratedTasks("t", self._generate, {"train": self.size_})
+
+    def _generate(self, split: str, index: int) -> Task:
+        self.indices.append(index)
+        return Task(f"t/{split}/{index}", split, f"{index}")
+
+
+class Played(BatchRollouts):
+    """Rollouts whose outcomes are given: by task number, one for each attempt of its group."""
+
+    def __init__(self, outcomes: Mapping[int, Sequence[float | None]], size: int | None = None, **settings: Any):
+        self.asked, self.rounds, self.outcomes = Asked(size), list[list[Job]](), outcomes
+        factory = EnvFactory("guess", {})
+        credit = Credit(scheme=GuessEnv.scheme)
+        super().__init__(Silent(), factory, self.asked.source(), credit, Limits(), **settings)  # type: ignore[arg-type]
+
+    def _run(self, jobs: list[Job]) -> list[Trajectory]:
+        self.rounds.append(list(jobs))
+        return [self._played(job) for job in jobs]
+
+    def _played(self, job: Job) -> Trajectory:
+        index = int(job.task.prompt)
+        outcome = self.outcomes.get(index, self.outcomes[-1])[job.attempt % 2]
+        reason = Reason.INFRASTRUCTURE if outcome is None else Reason.ANSWERED
+        error = "it broke" if outcome is None else None
+        turns = [Turn("said", [], {"outcome": outcome or 0.0}, 0.0)]
+        return Trajectory(
+            job.id, "env", job.task.id, "hash", job.seed, "policy", [], turns=turns, reason=reason, error=error
+        )
+
+
+class Silent:
+    """A policy that nobody asks."""
+
+    def updated(self, version: int) -> None: ...
+
+
+def rows(*indices: int) -> list[dict[str, Any]]:
+    return [{"index": index, "env_seed": index} for index in indices for _ in range(2)]
+
+
+def names(trajectories: Sequence[Trajectory]) -> list[int]:
+    return [int(t.task_id.rpartition("/")[2]) for t in trajectories]
+
+
+def test_a_group_is_replaced_as_often_as_asked_and_no_more():
+    flat = Played({-1: (0.0, 0.0)}, refill_rounds=3)
+    found = flat(rows(1, 2), 0, training=True)
+    assert [len(jobs) for jobs in flat.rounds] == [4, 4, 4, 4]
+    assert len({*names(found), 1, 2}) == 4
+
+
+def test_replacing_ends_when_every_group_teaches_something():
+    batch = Played({1: (0.0, 1.0), 2: (0.0, 0.0), -1: (1.0, 0.0)}, refill_rounds=5)
+    found = batch(rows(1, 2), 0, training=True)
+    assert [len(jobs) for jobs in batch.rounds] == [4, 2]
+    assert names(found)[:2] == [1, 1]
+    assert [t.outcome for t in found] == [0.0, 1.0, 1.0, 0.0]
+    assert [t.outcome for t in batch.first_round] == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_without_rounds_nothing_is_replaced():
+    batch = Played({-1: (0.0, 0.0)})
+    assert names(batch(rows(1, 2), 0, training=True)) == [1, 1, 2, 2]
+    assert len(batch.rounds) == 1
+
+
+def test_a_failed_attempt_does_not_make_a_difference_and_two_others_do():
+    batch = Played({1: (0.0, None), 2: (0.0, 1.0), -1: (0.0, 1.0)}, refill_rounds=1)
+    assert names(batch(rows(1, 2), 0, training=True))[2:] == [2, 2]
+    assert [job.attempt for job in batch.rounds[1]] == [0, 1]
+
+
+def test_a_fresh_task_is_one_for_its_whole_group_with_attempts_of_its_own():
+    batch = Played({-1: (0.0, 0.0)}, refill_rounds=1)
+    batch(rows(1, 2), 3, training=True, first=6)
+    first, again = batch.rounds
+    assert [job.attempt for job in first] == [6, 7, 8, 9] == [job.attempt for job in again]
+    assert again[0].task == again[1].task != again[2].task == again[3].task
+    assert again[0].seed == again[1].seed != again[2].seed
+
+
+def test_fresh_tasks_of_an_endless_source_are_none_that_a_run_or_its_warm_start_has():
+    batch = Played({-1: (0.0, 0.0)}, refill_rounds=200)
+    fresh = set(names(batch(rows(1), 0, training=True))) | set(batch.asked.indices) - {1}
+    assert len(fresh) == 200
+    assert min(fresh) >= TASKS_OF_A_RUN
+    assert max(fresh) < 2**30
+    # Most of the room above is used: two processes or two steps hardly ever draw the same.
+    assert max(fresh) > 2**29
+    starts = [next(iter(task_rows(Asked(None).source(), 1, seed)["index"])) for seed in range(50)]
+    assert all(0 <= start < TASKS_OF_A_RUN for start in starts)
+    assert max(starts) > TASKS_OF_A_RUN // 2
+
+
+def test_fresh_tasks_of_a_finite_source_are_among_its_own():
+    batch = Played({-1: (0.0, 0.0)}, size=3, refill_rounds=30)
+    batch(rows(1), 0, training=True)
+    assert set(batch.asked.indices) == {0, 1, 2}
+
+
+def test_every_process_and_every_step_draws_fresh_tasks_of_its_own():
+    def fresh(version: int, first: int, seed: int = 0) -> list[int]:
+        return names(Played({-1: (0.0, 0.0)}, refill_rounds=1, seed=seed)(rows(1), version, training=True, first=first))
+
+    assert fresh(0, 0) == fresh(0, 0)
+    assert len({tuple(drawn) for drawn in (fresh(0, 0), fresh(1, 0), fresh(0, 2), fresh(0, 0, seed=1))}) == 4
+
+
+def test_a_step_of_some_failures_goes_on_and_one_of_nothing_else_does_not():
+    assert len(Played({1: (0.0, None), -1: (0.0, 1.0)})(rows(1), 0, training=True)) == 2
+    with pytest.raises(InfrastructureError, match="all 2 episodes of a step failed; it broke"):
+        Played({-1: (None, None)})(rows(1), 0, training=True)
+    assert Played({})([], 0, training=True) == []
+
+
+def test_rows_are_of_the_split_that_was_asked_for_and_each_has_its_own_seed():
+    tasks = GeneratedTasks("t", lambda split, i: Task(f"t/{split}/{i}", split, "?"), {"train": None, "test": 2})
+    drawn = task_rows(tasks, 4, 0, split="test")
+    assert sorted(drawn["index"]) == [0, 0, 1, 1]
+    assert all(row["prompt"][0]["content"] == f"test/{row['index']}" for row in drawn)
+    assert len(set(drawn["env_seed"])) == 4
+    assert task_rows(tasks, 4, 0, split="test")["env_seed"][:] == drawn["env_seed"][:]
+    assert {content[0]["content"].partition("/")[0] for content in task_rows(tasks, 2, 0)["prompt"]} == {"train"}
