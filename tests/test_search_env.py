@@ -122,15 +122,18 @@ def test_passages_are_shown_whole_and_count_as_seen(index: MemoryIndex):
     assert (last.reward + seen.reward, last.info["rewards"]["evidence"]) == (pytest.approx(1.0), 0.5)
 
 
-def test_search_r1_pays_its_tiers(index: MemoryIndex):
+def test_search_r1_pays_its_tiers_to_those_who_have_shown_evidence(index: MemoryIndex):
     def paid(*actions: str) -> float:
-        env = SearchEnv(index=index, tasks=TASKS, scheme="search-r1", dialect="tags")
+        env = SearchEnv(index=index, tasks=TASKS, scheme="search-r1", dialect="tags", results="passages", k=1)
         env.reset(seed=0, options={"task": "q/0"})
         return sum(env.step(action).reward for action in actions)
 
-    answers = ["<answer>Lisk</answer>", "<answer>Veld</answer>"]
-    assert [paid(answer) for answer in answers] == pytest.approx([1.0, 0.2])
-    assert [paid("<search>", answer) for answer in answers] == pytest.approx([0.8, 0.1])
+    right, wrong, broken = "<answer>Lisk</answer>", "<answer>Veld</answer>", "<search>"
+    evidence, nothing = "<search>Ana Orn born Lisk</search>", "<search>Tam river</search>"
+    assert [paid(evidence, right), paid(evidence, broken, right)] == pytest.approx([1.0, 0.8])
+    assert [paid(evidence, wrong), paid(evidence, broken, wrong)] == pytest.approx([0.2, 0.1])
+    assert [paid(right), paid(broken, right)] == pytest.approx([1.0, 0.8])
+    assert [paid(wrong), paid(broken, wrong), paid(nothing, wrong), paid(nothing)] == [0.0] * 4
 
 
 def test_searching_again_for_the_same_is_redundant(index: MemoryIndex):

@@ -13,18 +13,27 @@ from typing import Any, Literal, get_args
 from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly, without_citations
+from agentgym.envs.search.answers import without_citations
 from agentgym.envs.search.deciding import Way, decision_f1
 from agentgym.envs.search.indexes import given_index, index_of
-from agentgym.envs.search.judging import RIGHT, TOOK_USELESS, USEFUL_ABOVE, Scorer, brings_news, worth
+from agentgym.envs.search.judging import (
+    RIGHT,
+    TOOK_USELESS,
+    USEFUL_ABOVE,
+    Scorer,
+    brings_news,
+    shows_answer,
+    worth,
+)
 from agentgym.envs.search.ledger import Ledger
 from agentgym.envs.search.options import between, task_source, tool_names
-from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, TIER_WRONG_FORMAT, tier
+from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, tier
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.envs.search.simulating import Simulation
+from agentgym.envs.search.verdict import Solved, verdict
 from agentgym.errors import TaskError, ToolError
 from agentgym.messages import ToolCall
-from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme
 from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.search import SearchTasks
@@ -33,7 +42,6 @@ from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 
 Results = Literal["snippets", "passages"]
-Solved = Literal["em", "f1", "contains"]
 
 UNKNOWN = "unknown"
 """The answer to a question that cannot be answered."""
@@ -94,15 +102,20 @@ class SearchEnv(Env):
         "answered": Channel("1 if an answer was given", cheap=True),
         "em": Channel("exact match with an accepted answer"),
         "f1": Channel("F1 of the words of the answer with the best accepted one"),
-        "tier": Channel("what Search-R1's tiers add to exact match", low=TIER_WRONG_FORMAT, high=TIER_FORMAT),
-        "evidence": Channel("share of the evidence pages whose text was shown"),
+        "tier": Channel("what Search-R1 pays a wrong answer or none", high=TIER_FORMAT, cheap=True),
+        "broken": Channel("1 if the answer is right and some action could not be read"),
+        "evidence": Channel("share of the evidence pages whose text was shown; without such pages, 1 for an answer"),
         "citations": Channel("share of the cited pages that are evidence and were shown"),
         "searches": Channel("1 for a search", per_turn=True),
         "redundant": Channel("1 for a search that was made before or finds only known pages", per_turn=True),
         "judge": Channel("ReSeek's reward of a verdict on results", TOOK_USELESS, RIGHT, per_turn=True, cheap=True),
+        "judged_right": Channel("that of a right verdict", high=RIGHT, per_turn=True, cheap=True),
+        "judged_wrong": Channel("that of a wrong verdict", TOOK_USELESS, 0.0, per_turn=True),
         "decided": Channel("1 for deciding whether to search", cheap=True),
         "decided_known": Channel("1 for deciding that no search is needed", cheap=True),
         "decision": Channel("1 if that was right", cheap=True),
+        "rightly_searched": Channel("1 for deciding to search where that is needed", cheap=True),
+        "rightly_known": Channel("1 for deciding that no search is needed where none is", cheap=True),
         "misled": Channel("1 if the answer is what a page tried to put there"),
     }
     scheme = DEFAULT
@@ -243,7 +256,9 @@ class SearchEnv(Env):
         if not self._to_judge:
             raise ToolError("There are no new results to judge. Search first.")
         self._to_judge = False
-        self.reward("judge", worth(useful, self._useful))
+        earned = worth(useful, self._useful)
+        self.reward("judge", earned)
+        self.reward("judged_right" if earned > 0 else "judged_wrong", earned)
         return "Go on."
 
     @tool
@@ -260,6 +275,8 @@ class SearchEnv(Env):
         self.reward("decided", 1.0)
         self.reward("decided_known", float(way is Way.KNOW))
         self.reward("decision", float((way is Way.SEARCH) == needed))
+        self.reward("rightly_searched", float(way is Way.SEARCH and needed))
+        self.reward("rightly_known", float(way is Way.KNOW and not needed))
         return "Go on."
 
     @tool
@@ -273,16 +290,23 @@ class SearchEnv(Env):
         said, cited = without_citations(text)
         if not said:
             raise ToolError(f"The answer is empty. If there is none, answer: {UNKNOWN}.")
-        self._said = said
-        self._grade_answer(said, cited)
+        values = verdict(said, self.task, self._solved_by)
+        values["citations"] = self._ledger.precision(cited, self.task.gold.get("evidence", ()))
+        for channel, value in values.items():
+            self.reward(channel, value)
+        self._answered, self._right = True, values[OUTCOME] >= SOLVED_AT
+        self.finish(Reason.SOLVED if self._right else Reason.ANSWERED)
         return "Thank you."
 
     def grade(self) -> dict[str, float]:
-        """Return what is known only at the end: evidence seen, and Search-R1's tier."""
+        """Return what is known only at the end: evidence seen, and what Search-R1 makes of the format."""
         readable = all(turn.get("format", 0.0) > 0 for turn in [*self._turns, self._channels])
+        gold = self.task.gold
+        shown = self._answer_shown and not gold.get("evidence") and gold.get("needs_search", True)
         return {
-            "evidence": self._ledger.recall(self.task.gold.get("evidence", ())),
-            "tier": tier(right=self._exact, readable=readable, answered=self._said is not None),
+            "evidence": float(shown) or self._ledger.recall(gold.get("evidence", ())),
+            "tier": max(0.0, tier(right=self._right, readable=readable, answered=self._answered)),
+            "broken": float(self._right and not readable),
         }
 
     def solution(self, task: Task) -> Solution:
@@ -336,8 +360,7 @@ class SearchEnv(Env):
     def _begin(self) -> None:
         self._ledger = Ledger()
         self._page: Page | None = None
-        self._said: str | None = None
-        self._exact = self._useful = self._to_judge = False
+        self._answered = self._right = self._answer_shown = self._useful = self._to_judge = False
         self._way: Way | None = None
 
     def _index_of_task(self) -> Index:
@@ -359,12 +382,15 @@ class SearchEnv(Env):
 
     def _text(self, hit: Hit) -> str:
         """Return what is shown of a hit, and remember it if that is the whole text."""
-        if self._results == "snippets":
-            if "…" not in hit.snippet:
-                self._ledger.show(hit.id)
-            return hit.snippet
-        self._ledger.show(hit.id)
-        return self.index.open(hit.id, (0, self._page_chars)).text
+        whole = self._results == "passages" or "…" not in hit.snippet
+        text = hit.snippet if self._results == "snippets" else self.index.open(hit.id, (0, self._page_chars)).text
+        return self._note_shown(hit.id, text) if whole else text
+
+    def _note_shown(self, page_id: str, text: str) -> str:
+        """Remember that the text of a page was shown; return the text."""
+        self._ledger.show(page_id)
+        self._answer_shown = self._answer_shown or shows_answer([text], self.task.gold, self.task.prompt)
+        return text
 
     def _helps(self, shown: str, new: Mapping[str, str]) -> bool:
         """Whether the results of a search help: what a verdict on them is compared with."""
@@ -373,28 +399,5 @@ class SearchEnv(Env):
         return brings_news(new, self.task.gold, self.task.prompt)
 
     def _read_part(self, page: Page) -> str:
-        self._ledger.show(page.id)
+        self._note_shown(page.id, page.text)
         return show_page(page, self._ledger.number_of(page.id))
-
-    def _is_right(self, said: str, golds: Sequence[str]) -> bool:
-        if self._solved_by == "em":
-            return self._exact
-        return nearly(said, golds) if self._solved_by == "f1" else contains(said, golds, self.task.prompt)
-
-    def _grade_answer(self, said: str, cited: Sequence[int]) -> None:
-        gold = self.task.gold
-        if gold["unanswerable"]:
-            self._exact = right = abstains(said)
-            overlap = float(right)
-        else:
-            golds = gold["answers"]
-            self._exact, overlap = exact(said, golds), f1(said, golds)
-            right = self._is_right(said, golds)
-        self.reward("answered", 1.0)
-        self.reward("em", float(self._exact))
-        self.reward("f1", overlap)
-        self.reward("citations", self._ledger.precision(cited, gold.get("evidence", ())))
-        wrong = gold.get("wrong")
-        self.reward("misled", float(bool(wrong) and contains(said, [wrong], self.task.prompt)))
-        self.reward(OUTCOME, float(right))
-        self.finish(Reason.SOLVED if right else Reason.ANSWERED)

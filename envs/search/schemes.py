@@ -1,11 +1,24 @@
-"""What the channels of `SearchEnv` can pay: the default, and published schemes by name."""
+"""What the channels of `SearchEnv` can pay: the default, and published schemes by name.
+
+The published schemes pay junk: Search-R1 any answer in the right format, ReSeek verdicts on searches that were never
+meant to find anything, AdaSearch the decision to search without a search. They keep their published values here, but
+what any legal action can earn is paid only to episodes that have shown evidence (see each scheme). An episode without
+evidence is paid for its outcome alone.
+"""
 
 from __future__ import annotations
 
+from agentgym.envs.search.judging import RIGHT
 from agentgym.rewards import OUTCOME, Gate, Scheme
 
 TIER_WRONG_FORMAT, TIER_FORMAT, TIER_ANSWERED = -0.2, 0.2, 0.1
 """Search-R1 v0.3: what a broken format takes from a right answer, what a kept one earns, and any answer at all."""
+
+
+def _with_evidence(*opens: str) -> Gate:
+    """Return the gate that lets channels count in episodes that have shown evidence."""
+    return Gate(on="evidence", at_least=0.0, strict=True, opens=opens)
+
 
 DEFAULT = Scheme(
     weights={
@@ -18,21 +31,35 @@ DEFAULT = Scheme(
         "searches": -0.01,
     },
     gates=(
-        Gate(on="answered", at_least=1.0, opens=("f1", "evidence", "citations")),
-        Gate(on=OUTCOME, at_least=1.0, opens=("format",)),
+        Gate(on="answered", at_least=1.0, opens=("f1", "evidence")),
+        _with_evidence("f1"),
+        Gate(on="f1", at_least=0.5, opens=("f1",)),
+        Gate(on=OUTCOME, at_least=1.0, opens=("citations", "format", "redundant", "searches")),
     ),
     averaged=frozenset({"format", "redundant", "searches"}),
 )
-SEARCH_R1 = Scheme(weights={OUTCOME: 1.0, "tier": 1.0})
+"""An episode that fails is paid for the evidence it has shown and for an answer that is half right; what it searched in
+vain costs nothing, or not to search would pay more."""
+SEARCH_R1 = Scheme(
+    weights={OUTCOME: 1.0, "tier": 1.0, "broken": TIER_WRONG_FORMAT},
+    gates=(_with_evidence("tier"),),
+)
+"""Search-R1's tiers. Where no evidence was shown, a wrong or missing answer is paid nothing; in the paper's code it is
+paid 0.1 or 0.2."""
 RESEEK = Scheme(
-    weights={OUTCOME: 1.0, "judge": 1.0},
-    gates=(Gate(on=OUTCOME, at_least=1.0, opens=("judge",)),),
-    averaged=frozenset({"judge"}),
+    weights={OUTCOME: 1.0, "judged_right": 1.0, "judged_wrong": 1.0},
+    gates=(_with_evidence("judged_right"),),
+    averaged=frozenset({"judged_wrong"}),
+    capped={"judged_right": RIGHT},
 )
-"""Judgements are averaged over the turns: their plain sum can rival the outcome."""
+"""ReSeek's values, but right verdicts are paid once, and only where evidence was shown, and what wrong ones cost is
+averaged over the turns. The paper adds all of them up, so that verdicts on useless searches can rival the outcome."""
 ADASEARCH = Scheme(
-    weights={OUTCOME: 1.0, "decision": 0.5}, gates=(Gate(on=OUTCOME, at_least=1.0, opens=("decision",)),)
+    weights={OUTCOME: 1.0, "rightly_searched": 0.5, "rightly_known": 0.5},
+    gates=(_with_evidence("rightly_searched"), Gate(on=OUTCOME, at_least=1.0, opens=("rightly_known",))),
 )
+"""AdaSearch's reward of a right decision, paid to those who act on it: a decision to search counts once evidence was
+shown, a decision to answer at once if the answer is right. The paper pays the decision alone."""
 
 SCHEMES = {
     "search-r1": SEARCH_R1,

@@ -52,9 +52,9 @@ class SQLEnv(Env):
     Task: a question, a database, and a gold query that the policy never sees.
     Tools: `list_tables()`, `describe_table(table)`, `query(sql)`, `submit(answer)`.
     Observation: terse text; `query` shows typed column names, the first rows and how many there are.
-    Reward: `outcome` 1 if the submitted query's result (or the submitted value) matches the gold's. Smaller parts
-        for readable actions, calls that run, naming the right tables and columns, and a partly right result are
-        paid only to episodes that submit an answer (G-RA, arXiv 2508.10548).
+    Reward: `outcome` 1 if the submitted query's result (or the submitted value) matches the gold's. Episodes that
+        submit an answer are also paid for reading the right tables and columns, and then for a partly right result;
+        those that are solved, for readable actions and calls that run (gates as in G-RA, arXiv 2508.10548).
     Episode end: an answer is submitted (a query that fails to run is told and may be corrected), or 8 turns are over.
     Version history: v0, first version.
 
@@ -90,6 +90,8 @@ class SQLEnv(Env):
         weights={OUTCOME: 1.0, "format": 0.05, "executed": 0.05, "linking": 0.1, "partial": 0.2},
         gates=(
             Gate(on="submitted", at_least=1.0, opens=("linking", "partial")),
+            # A constant can agree with a cell of the gold, but reads no table.
+            Gate(on="linking", at_least=0.0, strict=True, opens=("partial",)),
             Gate(on=OUTCOME, at_least=1.0, opens=("format", "executed")),
         ),
         averaged=frozenset({"format", "executed"}),

@@ -1,0 +1,38 @@
+"""What an answer is worth: whether it is right, by the rule that was chosen, and what else is measured of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from agentgym.envs.search.answers import abstains, contains, exact, f1, nearly
+from agentgym.rewards import OUTCOME
+from agentgym.task import Task
+
+Solved = Literal["em", "f1", "contains"]
+"""When an answer is right."""
+
+
+def verdict(said: str, task: Task, rule: Solved) -> dict[str, float]:
+    """Return the channels that an answer earns by itself.
+
+    Args:
+        said: The answer, without citations.
+        task: What it answers. Where there is no answer, only an answer that says so is right, whatever the rule.
+        rule: When an answer is right elsewhere.
+    """
+    gold = task.gold
+    wrong = gold.get("wrong")
+    if gold["unanswerable"]:
+        right = matches = abstains(said)
+        overlap = float(right)
+    else:
+        golds = gold["answers"]
+        matches, overlap = exact(said, golds), f1(said, golds)
+        right = {"em": matches, "f1": nearly(said, golds), "contains": contains(said, golds, task.prompt)}[rule]
+    return {
+        OUTCOME: float(right),
+        "answered": 1.0,
+        "em": float(matches),
+        "f1": overlap,
+        "misled": float(bool(wrong) and contains(said, [wrong], task.prompt)),
+    }

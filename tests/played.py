@@ -1,0 +1,72 @@
+"""Episodes played by moves that a test writes down, for tests of what policies are paid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from typing import NamedTuple
+
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.messages import Message, ToolCall, assistant
+from agentgym.task import Task
+
+Moves = Generator[ToolCall, list[Message], None]
+Play = Callable[[Env], Moves]
+"""A policy: what it calls in the episode that an environment has begun; it is sent what it is shown."""
+
+
+class Played(NamedTuple):
+    """What became of an episode."""
+
+    paid: float
+    channels: Counter[str]
+    solved: bool
+
+
+def played(env: Env, task: Task, play: Play) -> Played:
+    """Play an episode; where the moves end before it does, it is given up."""
+    env.reset(seed=0, options={"task": task})
+    paid, channels = 0.0, Counter[str]()
+    for result in _results(env, play(env)):
+        paid += result.reward
+        channels.update(result.info["rewards"])
+    return Played(paid, channels, channels["outcome"] >= 1.0)
+
+
+def _results(env: Env, moves: Moves) -> Iterator:
+    call = next(moves, None)
+    while call is not None:
+        result = env.step(assistant("", [call]))
+        yield result
+        if result.terminated or result.truncated:
+            return
+        try:
+            call = moves.send(result.observation)
+        except StopIteration:
+            break
+    yield env.interrupt(Reason.GAVE_UP)
+
+
+def failing_honestly(last: ToolCall) -> Play:
+    """Return the solution of an environment with its last call replaced: an honest attempt that fails."""
+
+    def play(env: Env) -> Moves:
+        moves = env.solution(env.task)
+        call = next(moves)
+        while isinstance(call, ToolCall) and call.name != last.name:
+            call = moves.send((yield call))
+        yield last
+
+    return play
+
+
+def calls(*moves: ToolCall) -> Play:
+    """Return the policy that makes the same calls in every episode."""
+
+    def play(env: Env) -> Moves:
+        remaining = iter(moves)
+        while (move := next(remaining, None)) is not None:
+            yield move
+
+    return play
