@@ -49,7 +49,7 @@ def sandbox(
     ] = None,
 ) -> None:
     """Let those who have the token run programs in sandboxes of this machine. Ends on Ctrl-C and on SIGTERM."""
-    require("fastapi", "serve")
+    require("starlette", "serve")
     require("uvicorn", "serve")
     from agentgym.options import parse_settings
     from agentgym.tools.listening import end_process, listen, run_server, url_of
@@ -97,7 +97,7 @@ def index(
     ] = None,
 ) -> None:
     """Let others search an index as they would Search-R1's: POST /retrieve. Ends on Ctrl-C and on SIGTERM."""
-    require("fastapi", "serve")
+    require("starlette", "serve")
     require("uvicorn", "serve")
     from agentgym.tools.index import open_index
     from agentgym.tools.index.asking import IndexServing

@@ -252,7 +252,7 @@ def main() -> None:
         "server_soak",
         [{"minutes_each": options.minutes / len(rows), **each} for each in rows],
         claims_of(rows, soaks),
-        packages=("tantivy", "fastapi", "starlette", "uvicorn", "h11", "httpx"),
+        packages=("tantivy", "starlette", "uvicorn", "h11", "httpx"),
     )
 
 

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -24,7 +24,7 @@ from agentgym.tools.serving.connection import GuardedConnection, guarded
 from agentgym.tools.serving.patience import Patience
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
 
 _GRACE_S = 0.7
 """Seconds that requests under way have to end, after a signal."""
@@ -55,7 +55,7 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
 
-def run_server(app: FastAPI, listening: socket.socket, patience: Patience | None = None) -> None:
+def run_server(app: Starlette, listening: socket.socket, patience: Patience | None = None) -> None:
     """Serve until SIGINT or SIGTERM; then end what the application holds.
 
     Requests under way get a moment to end. Two seconds after the signal the process is gone, whatever its threads do.
@@ -73,11 +73,15 @@ def run_server(app: FastAPI, listening: socket.socket, patience: Patience | None
         timeout_keep_alive=patience.idle_s,
         server_header=False,
     )
-    _Server(config).run(sockets=[listening])
+    _Server(config, getattr(app.state, "stop", None)).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
     """Ends by itself on a signal. The one it comes from lets the signal kill the process once the server has ended."""
+
+    def __init__(self, config: uvicorn.Config, stop: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._stop = stop
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End; a further signal changes nothing, as the end comes in any case."""
@@ -87,9 +91,8 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let requests end, then drop what is left."""
-        stop = getattr(self.config.app.state, "stop", None)
-        if stop is not None:
-            stop()
+        if self._stop is not None:
+            self._stop()
         asyncio.get_running_loop().call_later(_GRACE_S, self._drop_all)
         await super().shutdown(sockets)
 

@@ -23,7 +23,7 @@ SILENT_S = 4
 @functools.cache
 def started() -> str:
     """Start a server, once, and name it in the environment; return why that cannot be done, or nothing."""
-    if missing := [name for name in ("fastapi", "uvicorn", "httpx") if find_spec(name) is None]:
+    if missing := [name for name in ("starlette", "uvicorn", "httpx") if find_spec(name) is None]:
         return f"not installed: {', '.join(missing)}"
     token = secrets.token_hex(16)
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -32,11 +32,11 @@ from agentgym.tools.serving.turns import Turns
 _SMALL_BODY_BYTES = 64 << 10
 
 
-def make_app(index: Index, serving: IndexServing | None = None) -> FastAPI:
+def make_app(index: Index, serving: IndexServing | None = None) -> Starlette:
     """Return the web application that serves an index. Whoever ends it calls its `state.stop` first."""
     serving = serving or IndexServing()
     served = _Served(index, serving)
-    app = FastAPI(
+    app = Starlette(
         routes=[
             Route("/", served.about, methods=["GET"]),
             Route("/retrieve", served.retrieve, methods=["POST"]),
@@ -44,9 +44,6 @@ def make_app(index: Index, serving: IndexServing | None = None) -> FastAPI:
         ],
         middleware=[Middleware(TokenRequired, serving.token)] if serving.token is not None else [],
         exception_handlers=HANDLERS,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
     )
     app.state.stop = served.stop
     return app

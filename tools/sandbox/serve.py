@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -114,10 +114,10 @@ class Offer:
     """Whether a sandbox can be asked for with an image."""
 
 
-def make_app(offer: Offer, serving: Serving) -> FastAPI:
+def make_app(offer: Offer, serving: Serving) -> Starlette:
     """Return the web application. All its paths need the token. Whoever ends it calls its `state.stop` first."""
     served = _Served(offer, serving)
-    app = FastAPI(
+    app = Starlette(
         routes=[
             Route("/", served.about, methods=["GET"]),
             Route("/renew", served.renew, methods=["POST"]),
@@ -128,9 +128,6 @@ def make_app(offer: Offer, serving: Serving) -> FastAPI:
         middleware=[Middleware(TokenRequired, serving.token)],
         exception_handlers=HANDLERS,
         lifespan=served.lifespan,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
     )
     app.state.stop = served.stop
     return app
@@ -155,7 +152,7 @@ class _Served:
         self._stopping: asyncio.Future[None] | None = None
 
     @contextlib.asynccontextmanager
-    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """Close the sandboxes of silent clients all the time, and all of them in the end."""
         sweeping = asyncio.create_task(_sweep(self._leases))
         try:

@@ -61,8 +61,9 @@ def _limits(given: Mapping[str, int | float]) -> Limits:
     for name, value in given.items():
         if name in whole and not float(value).is_integer():
             raise UsageError(f"limits.{name}={value!r} must be a whole number")
+    checked = {name: int(value) if name in whole else value for name, value in given.items()}
     try:
-        return Limits(**{name: int(value) if name in whole else value for name, value in given.items()})
+        return Limits(**checked)  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise UsageError(f"limits: {error}") from None
 

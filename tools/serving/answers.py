@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -82,7 +82,7 @@ async def _failure(request: Request, error: Exception) -> Response:
     return answer({"detail": "the server failed; its log says why"}, 500)
 
 
-HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+HANDLERS: dict[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
     HTTPException: _refusal,
     Busy: _busy,
     Gone: _nobody,
