@@ -49,7 +49,7 @@ class Fence:
         self._shared = -1
         self._readable: list[bytes] = []
         self._groups: groups.Groups | None = None
-        self.holds_memory = False
+        self.holds_memory = self.own_files = False
 
     def prepare(self) -> None:
         """Make the rules that all sandboxes share, and give up what none of them may have."""
