@@ -120,7 +120,7 @@ class Fence:
     def left_over(self, live: Iterable[int]) -> None:
         """End orphans of agents that have ended, where all sandboxes have the same user; collect those that ended."""
         if not self._root:
-            Processes(alone=False).end_others(frozenset(live))
+            Processes(alone=False).end_others(frozenset(live), stop=False)
             return
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
