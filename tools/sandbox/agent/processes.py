@@ -74,7 +74,7 @@ class Processes:
         return self.statuses.pop(pid)
 
     def end_others(self, keep: Set[int] = frozenset(), *, stop: bool = True) -> None:
-        """Kill every process but the sessions `keep` (leaders) and what belongs to them; those are stopped, if wanted."""
+        """Kill every process but the sessions `keep` (leaders) and what belongs to them; stop those, if wanted."""
         if keep and stop:
             self._stop(keep)
         for round_ in range(0 if _is_childless() else _ROUNDS):
