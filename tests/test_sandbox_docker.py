@@ -213,7 +213,8 @@ print(tried(lambda: os.listdir(f"/proc/{os.getppid()}/fd")))
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")])
 """
     ).out.split()
-    assert found[:2] == ["1000", "True"]
+    assert int(found[0]) >= 1000
+    assert found[1] == "True"
     assert "done" not in found
     assert found[-1] == "['0000000000000000']"
 

@@ -65,6 +65,15 @@ def test_an_attack_is_held(tier: Tier, attack: Attack, arena: Place):
     assert not verdict.problems, "\n".join(verdict.problems)
 
 
+@pytest.mark.parametrize("name", ["locks_common_files", "speaks_through_the_load"])
+@pytest.mark.parametrize("tier", TIERS)
+def test_what_a_backend_declares_not_to_hold_it_does_not_hold(tier: Tier, name: str, arena: Place):
+    attack = next(attack for attack in ATTACKS if attack.name == name)
+    if not arena.declared(attack):
+        pytest.skip(f"{tier} says that it holds {name}")
+    assert arena.strike(attack).problems
+
+
 @pytest.mark.parametrize("tier", TIERS)
 def test_a_backend_declares_every_threat_in_a_sentence(tier: Tier, arena: Place):
     assert set(arena.protections) == set(Threat)

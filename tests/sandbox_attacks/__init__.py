@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.sandbox_attacks import (
     endings,
     files,
+    forgery,
+    idleness,
     kernel,
     leftovers,
     memory,
@@ -13,6 +15,7 @@ from tests.sandbox_attacks import (
     output,
     processes,
     quotas,
+    shares,
     spying,
     upkeep,
 )
@@ -31,4 +34,7 @@ ATTACKS: tuple[Attack, ...] = (
     *network.ATTACKS,
     *kernel.ATTACKS,
     *leftovers.ATTACKS,
+    *forgery.ATTACKS,
+    *idleness.ATTACKS,
+    *shares.ATTACKS,
 )

@@ -13,6 +13,7 @@ from tests.sandbox_attacks.abuse import ABUSES
 from tests.sandbox_attacks.attack import ENDS, Attack, Way
 from tests.sandbox_attacks.host import Host, problems_of, resident_mb
 from tests.sandbox_attacks.outcomes import OUTCOMES
+from tests.sandbox_attacks.sequels import SEQUELS
 from tests.sandbox_attacks.steps import SPEC, STEPS, Opener, Scene
 
 GRACE_S = 3.0
@@ -109,7 +110,7 @@ def _run(attack: Attack, scene: Scene, problems: list[str]) -> str:
 def _step(attack: Attack, scene: Scene) -> list[str]:
     problems: list[str] = []
     try:
-        for problem in (STEPS | ABUSES | OUTCOMES)[attack.then](scene):
+        for problem in (STEPS | ABUSES | OUTCOMES | SEQUELS)[attack.then](scene):
             problems.append(problem)
     except (InfrastructureError, ToolError) as error:
         problems.append(f"{attack.then}: {type(error).__name__}: {error}")

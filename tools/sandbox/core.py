@@ -80,11 +80,11 @@ class AsyncSandbox:
         return await self._exec(header, (answers.to_bytes(code or b""), answers.to_bytes(stdin)), limits)
 
     async def python(self, limits: Limits | None = None) -> AsyncSession:
-        """Open a live Python session, which works like a notebook."""
+        """Open a live Python session, which works like a notebook. Between its cells all its processes are stopped."""
         return await self._session("python", limits)
 
     async def bash(self, limits: Limits | None = None) -> AsyncSession:
-        """Open a live bash session."""
+        """Open a live bash session. Between its cells all its processes are stopped."""
         return await self._session("bash", limits)
 
     async def read(self, path: str, max_bytes: int = 1_000_000) -> bytes:

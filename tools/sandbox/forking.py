@@ -31,6 +31,8 @@ class ForkingBackend:
         self._zygotes: OrderedDict[tuple[object, ...], Zygote] = OrderedDict()
         self._closed = False
         self._holds_memory = False
+        self.own_files = False
+        """Whether no file that a sandbox can open is the host's or another sandbox's; known after the first start."""
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
@@ -95,7 +97,7 @@ class ForkingBackend:
                 zygote = None
             if zygote is None:
                 zygote = self._zygotes[key] = Zygote(self.zygote_settings(spec), self.program())
-                self._holds_memory = zygote.holds_memory
+                self._holds_memory, self.own_files = zygote.holds_memory, zygote.own_files
             self._zygotes.move_to_end(key)
             self._drop_idle()
             return zygote

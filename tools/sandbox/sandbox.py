@@ -52,7 +52,7 @@ class Sandbox:
         return Session(self.now(self.core.python(limits)), self.now)
 
     def bash(self, limits: Limits | None = None) -> Session:
-        """Open a live bash session."""
+        """Open a live bash session. Between its cells all its processes are stopped."""
         return Session(self.now(self.core.bash(limits)), self.now)
 
     def read(self, path: str, max_bytes: int = 1_000_000) -> bytes:

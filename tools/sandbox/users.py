@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from functools import cache
@@ -9,6 +10,11 @@ from functools import cache
 _MAX_UID = 1 << 31
 _lock = threading.Lock()
 _used: set[int] = set()
+
+
+def are_ours_to_give() -> bool:
+    """Whether this process may run others as any user."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def fresh_user() -> int:

@@ -38,10 +38,12 @@ class Zygote:
         self._running: weakref.WeakSet[Running] = weakref.WeakSet()
         self._process, self._socket = _start(settings, program)
         try:
-            self.holds_memory = self._await_ready()
+            answer = self._await_ready()
         except BaseException:
             self.close()
             raise
+        self.holds_memory = answer.get("holds_memory") is True
+        self.own_files = answer.get("own_files") is True
 
     @property
     def alive(self) -> bool:
@@ -101,7 +103,7 @@ class Zygote:
             self._process.kill()
             self._process.wait()
 
-    def _await_ready(self) -> bool:
+    def _await_ready(self) -> dict[str, Any]:
         self._socket.settimeout(_READY_S)
         try:
             answer = json.loads(self._socket.recv(MAX_MESSAGE) or b"{}")
@@ -112,7 +114,7 @@ class Zygote:
         self._socket.settimeout(None)
         if "ready" not in answer:
             raise SandboxStartFailed(str(answer.get("error", "the zygote ended while it started")))
-        return answer.get("holds_memory") is True
+        return answer
 
 
 class Running:

@@ -49,7 +49,7 @@ def _receive(commands: socket.socket) -> wire.Frame | None:
     while True:
         data = bytearray()
         while len(data) < wanted:
-            chunk = commands.recv(min(wanted - len(data), 1 << 16))
+            chunk = endings.receive(commands, min(wanted - len(data), 1 << 16))
             if not chunk:
                 return None
             data += chunk

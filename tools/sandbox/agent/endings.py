@@ -78,8 +78,17 @@ def say(connection: socket.socket, exit_code: int) -> None:
     """In a Python session, after a cell: say that it has ended. A shell does the same in its own words."""
     secret = b""
     while len(secret) < SECRET_BYTES:
-        piece = connection.recv(SECRET_BYTES - len(secret))
+        piece = receive(connection, SECRET_BYTES - len(secret))
         if not piece:
             return
         secret += piece
     connection.sendall(b"%b %d\0" % (secret, exit_code))
+
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    """Wait for at most so many bytes, also where a cell has made the connection one that nobody waits for."""
+    while True:
+        try:
+            return connection.recv(size)
+        except BlockingIOError:
+            connection.setblocking(True)

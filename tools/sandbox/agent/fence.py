@@ -49,7 +49,7 @@ class Fence:
         self._shared = -1
         self._readable: list[bytes] = []
         self._groups: groups.Groups | None = None
-        self.holds_memory = False
+        self.holds_memory = self.own_files = False
 
     def prepare(self) -> None:
         """Make the rules that all sandboxes share, and give up what none of them may have."""
@@ -120,7 +120,7 @@ class Fence:
     def left_over(self, live: Iterable[int]) -> None:
         """End orphans of agents that have ended, where all sandboxes have the same user; collect those that ended."""
         if not self._root:
-            Processes(alone=False).end_others(frozenset(live))
+            Processes(alone=False).end_others(frozenset(live), stop=False)
             return
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:

@@ -73,9 +73,9 @@ class Processes:
                 time.sleep(0.0005)
         return self.statuses.pop(pid)
 
-    def end_others(self, keep: Set[int] = frozenset()) -> None:
-        """Kill every process of the sandbox but the sessions `keep` (leaders) and what belongs to them; stop those."""
-        if keep:
+    def end_others(self, keep: Set[int] = frozenset(), *, stop: bool = True) -> None:
+        """Kill every process but the sessions `keep` (leaders) and what belongs to them; stop those, if wanted."""
+        if keep and stop:
             self._stop(keep)
         for round_ in range(0 if _is_childless() else _ROUNDS):
             if self._alone and (not keep or round_ > _ROUNDS // 2):
@@ -86,7 +86,7 @@ class Processes:
                 break
             for pid in strangers:
                 _kill(pid)
-            if keep:  # the kernel wakes up a stopped group when it loses the parent of one of its processes
+            if keep and stop:  # the kernel wakes up a stopped group when it loses the parent of one of its processes
                 self._stop(keep)
             if round_:
                 time.sleep(0.0005)

@@ -31,6 +31,8 @@ class Walls(Protocol):
 
     holds_memory: bool
     """Whether the kernel bounds the memory of a sandbox as a whole."""
+    own_files: bool
+    """Whether no file that a sandbox can open is the host's or another sandbox's."""
 
     def prepare(self) -> None:
         """Do once what all sandboxes share."""
@@ -217,7 +219,8 @@ def main(driver: int, alive: int, settings: dict[str, Any]) -> None:
     except (OSError, ImportError) as error:
         connection.send(json.dumps({"error": str(error)}).encode())
         os._exit(1)
-    connection.send(json.dumps({"ready": True, "holds_memory": walls.holds_memory}).encode())
+    told = {"ready": True, "holds_memory": walls.holds_memory, "own_files": walls.own_files}
+    connection.send(json.dumps(told).encode())
     start.settle(settings["environment"])
     warm.practise()
     Zygote(connection, alive, walls, cleaning).serve()

@@ -100,7 +100,7 @@ class DockerBackend:
         if not has_image(self.daemon, image):
             raise UsageError(f"Docker has no image {image!r} here; run: docker pull {image}, or use image_from_rootfs")
         self._reap()
-        wanted = Wanted(self.daemon, image, spec, self._hardening)
+        wanted = Wanted(self.daemon, image, spec, *self._hardening.for_one())
         try:
             launched = None if image in self._without_python else self._with_agent(wanted)
             if launched is None:
@@ -153,7 +153,7 @@ class DockerBackend:
         stand_in = WithoutAgent(
             self.daemon,
             container.id,
-            user=self._hardening.user,
+            user=wanted.user,
             workdir=spec.workdir,
             environment=self._environment(wanted),
         )

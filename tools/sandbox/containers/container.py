@@ -59,6 +59,9 @@ class Wanted:
     image: str
     spec: SandboxSpec
     hardening: Hardening
+    """With a user."""
+    user: str
+    """Of what runs in it."""
 
 
 class Container:
@@ -72,7 +75,7 @@ class Container:
     def with_python(cls, wanted: Wanted, settings: bytes) -> Self | None:
         """Start an agent and give it its settings; returns nothing if the image has no python to run it."""
         program = f"{agent_source()}\n{_ENTRY}".encode()
-        made = cls._make(wanted, ["python3", *reading(len(program))], wanted.hardening.user)
+        made = cls._make(wanted, ["python3", *reading(len(program))], wanted.user)
         try:
             if made._starts_with(_READY):
                 made.endpoint.settimeout(_READY_S)
@@ -87,7 +90,7 @@ class Container:
     @classmethod
     def without_python(cls, wanted: Wanted) -> Self:
         """Start a program that does nothing but wait, as a user of its own that programs of the sandbox cannot kill."""
-        user, _, group = wanted.hardening.user.partition(":")
+        user, _, group = wanted.user.partition(":")
         made = cls._make(wanted, ["cat"], f"{int(user) + 1}:{int(group) + 1}")
         try:
             made.endpoint.sendall(_READY)

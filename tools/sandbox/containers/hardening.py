@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -11,6 +12,8 @@ from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.spec import SandboxSpec
 
 _MB = 1 << 20
+_USERS = range(30_000, 60_000)
+"""Numbers that hardly anybody has, and that a daemon has too that maps its users to others."""
 _AGENTS_PROCESSES = 8
 """Of init, of the agent and of what it forks to watch over a run."""
 _AGENTS_FILES = 1024
@@ -21,8 +24,8 @@ _AGENTS_FILES = 1024
 class Hardening:
     """What is the same for all containers of a backend. The defaults take away all that code rarely needs."""
 
-    user: str = "1000:1000"
-    """Numbers of user and group."""
+    user: str | None = None
+    """Numbers of user and group; by default each container has a user of its own."""
     cpus: float = 1.0
     network: str = "none"
     writable_root: bool = False
@@ -31,13 +34,24 @@ class Hardening:
     """Another runtime the daemon knows, such as `runsc`."""
 
     def __post_init__(self) -> None:
+        if self.user is None:
+            return
         user, _, group = self.user.partition(":")
         if not (user.isdigit() and group.isdigit()):
             raise UsageError(f"user must be two numbers such as '1000:1000', not {self.user!r}")
 
+    def for_one(self) -> tuple[Hardening, str]:
+        """Return this for one container, and its user: much of what the kernel lends is counted by user."""
+        if self.user is not None:
+            return self, self.user
+        number = random.SystemRandom().choice(_USERS)
+        user = f"{number}:{number}"
+        return replace(self, user=user), user
+
 
 def host_config(hardening: Hardening, spec: SandboxSpec) -> dict[str, Any]:
     """Return the arguments of `create_host_config`."""
+    hardening, user = hardening.for_one()
     limits = spec.limits
     memory = limits.total_memory_mb * _MB
     return {
@@ -50,7 +64,7 @@ def host_config(hardening: Hardening, spec: SandboxSpec) -> dict[str, Any]:
         "memswap_limit": memory,
         "nano_cpus": round(hardening.cpus * 1e9),
         "read_only": not hardening.writable_root,
-        "tmpfs": _folders_in_memory(hardening, limits, spec.workdir),
+        "tmpfs": _folders_in_memory(hardening, user, limits, spec.workdir),
         "binds": [f"{folder}:{folder}:ro" for folder in map(_host_folder, spec.readable)],
         "ipc_mode": "private",
         "shm_size": 16 * _MB,
@@ -68,7 +82,7 @@ def _host_folder(folder: Path) -> str:
     return str(folder)
 
 
-def _folders_in_memory(hardening: Hardening, limits: Limits, workdir: str) -> dict[str, str]:
+def _folders_in_memory(hardening: Hardening, user: str, limits: Limits, workdir: str) -> dict[str, str]:
     """Return the folders that can be written to, with the quota shared out between them."""
     place = PurePosixPath(workdir)
     if not place.is_absolute() or len(place.parts) < 2:
@@ -76,11 +90,11 @@ def _folders_in_memory(hardening: Hardening, limits: Limits, workdir: str) -> di
     if hardening.writable_root:
         return {}
     if place == PurePosixPath("/tmp"):
-        return {"/tmp": _tmpfs(hardening.user, limits.disk_mb, limits.files)}
+        return {"/tmp": _tmpfs(user, limits.disk_mb, limits.files)}
     spare_mb, spare_files = max(1, limits.disk_mb // 4), max(1, limits.files // 4)
     return {
-        str(place): _tmpfs(hardening.user, max(1, limits.disk_mb - spare_mb), max(1, limits.files - spare_files)),
-        "/tmp": _tmpfs(hardening.user, spare_mb, spare_files),
+        str(place): _tmpfs(user, max(1, limits.disk_mb - spare_mb), max(1, limits.files - spare_files)),
+        "/tmp": _tmpfs(user, spare_mb, spare_files),
     }
 
 

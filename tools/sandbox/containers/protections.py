@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentgym.tools.sandbox.containers.hardening import Hardening
-from agentgym.tools.sandbox.protection import Protection, Threat, held, not_held, partly
+from agentgym.tools.sandbox.protection import (
+    IDLE_HELD,
+    RESULTS_HELD,
+    SIGNS_OPEN,
+    Protection,
+    Threat,
+    held,
+    not_held,
+    partly,
+)
 
 
 def protections_of(hardening: Hardening) -> Mapping[Threat, Protection]:
@@ -19,8 +28,8 @@ def protections_of(hardening: Hardening) -> Mapping[Threat, Protection]:
         else not_held(f"the container is on the network {hardening.network!r}"),
         Threat.PROCESSES: held("a process namespace of its own"),
         Threat.ENVIRONMENT: held("only the image's variables and those of the spec; the driver is on the other side"),
-        Threat.PRIVILEGE: held(f"user {hardening.user}, no capabilities, no new privileges")
-        if not hardening.user.startswith("0:")
+        Threat.PRIVILEGE: held(f"{_user(hardening)}, no capabilities, no new privileges")
+        if not (hardening.user or "").startswith("0:")
         else partly("root in the container, without capabilities and without new privileges"),
         Threat.KERNEL: held(
             "Docker's filter of system calls and, if the image has python3, a stricter one of the agent"
@@ -37,4 +46,17 @@ def protections_of(hardening: Hardening) -> Mapping[Threat, Protection]:
         else held("workspace and temporary folder have a number of files"),
         Threat.DAEMONS: held("all processes but those of live sessions are killed after each run"),
         Threat.NEIGHBOURS: held("every sandbox has a container of its own"),
+        Threat.RESULTS: held(RESULTS_HELD),
+        Threat.IDLE: held(IDLE_HELD),
+        Threat.SHARES: held(
+            "a user id of its own; few signals can be queued; the agent's filter refuses what else counts"
+        )
+        if hardening.user is None
+        else partly(f"few signals can be queued, but all containers have the user {hardening.user}"),
+        Threat.LOCKS: held("every container has files of its own, but for the folders that the spec makes readable"),
+        Threat.SIGNS: not_held(SIGNS_OPEN),
     }
+
+
+def _user(hardening: Hardening) -> str:
+    return "a user of its own" if hardening.user is None else f"user {hardening.user}"
