@@ -228,11 +228,25 @@ def replay(
     tasks: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="The manifest, if the tasks came from one.")
     ] = None,
+    env: Annotated[
+        str | None, typer.Option(help="Play them here: an id, or module:Class, which a file alone cannot name.")
+    ] = None,
+    settings: Settings = None,
+    trust_file: Annotated[
+        bool,
+        typer.Option("--trust-file", help="Take any class and any argument from the file, as if you had typed it."),
+    ] = False,
 ) -> None:
-    """Play recorded trajectories again and say where they first differ. Exits with 1 if one does."""
-    from agentgym.replay_command import replay_file
+    """Play recorded trajectories again and say where they first differ. Exits with 1 if one does.
 
-    if not replay_file(file, tasks):
+    Of the arguments in the file only those are taken that an environment declares as harmless. Give all others with
+    --set: what names code or a place (a file, a folder, a URL), or weakens a sandbox.
+    """
+    from agentgym.options import parse_settings
+    from agentgym.replay_command import Replay, replay_file
+
+    wanted = Replay(file, tasks, env, parse_settings(settings or []), trust_file)
+    if not replay_file(wanted):
         raise typer.Exit(1)
 
 

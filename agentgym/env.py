@@ -70,6 +70,12 @@ class Env(gymnasium.Env[list[Message], Action]):
     """Turns in a row without a readable action after which the episode is truncated."""
     max_concurrent: int | None = None
     """Most episodes that one process can run at a time, such as browser contexts; `None` is no bound."""
+    harmless_arguments: ClassVar[frozenset[str]] = frozenset(
+        {"split", "dialect", "scheme", "max_turns", "time_limit_s"}
+    )
+    """Arguments that may be taken from a file that anybody may have written, as `agentgym replay` does. Never one that
+    names code or a place (file, folder, URL), or that says how strongly something is confined. A class adds its own:
+    `Env.harmless_arguments | {"difficulty"}`."""
 
     tools: Toolset = Toolset(())
     """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`."""
@@ -322,7 +328,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         if prompt := self._instructions():
             observation.append(system(prompt))
         text, pictures = _apart(task.prompt if opening is None else opening)
-        observation.append(with_pictures(user(text), pictures))
+        observation.append(with_pictures(user(_as_message(text)), pictures))
         if self.render_mode is not None:
             self._show(observation)
         return observation, {
@@ -370,7 +376,7 @@ class Env(gymnasium.Env[list[Message], Action]):
                 answer = self._call(self.respond, text)
                 if type(answer) is CoroutineType:
                     answer = await self._awaited(answer)
-                observation = [user(answer)]
+                observation = [user(_as_message(answer))]
                 self._understood()
         except ToolError as mistake:
             self._format_errors += 1
@@ -536,6 +542,11 @@ def _all_schemes(kind: type[Env]) -> Mapping[str, Scheme]:
 
 def _env_bases(kind: type[Env]) -> list[type[Env]]:
     return [base for base in kind.__mro__ if issubclass(base, Env)]
+
+
+def _as_message(answer: Any) -> str:
+    """Return what an author's hook answered as the text of a message, which no record can do without."""
+    return answer if isinstance(answer, str) else bounded(answer, MAX_RESULT_CHARS)
 
 
 def _apart(result: Any) -> tuple[Any, tuple[bytes, ...]]:

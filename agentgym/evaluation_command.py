@@ -23,9 +23,11 @@ from rich.progress import (
 from agentgym.endings import Ending
 from agentgym.errors import require
 from agentgym.evaluation import Summary, evaluate, print_summary
+from agentgym.from_files import recorded_arguments
 from agentgym.options import choose_tasks, full_env_id, make_env
 from agentgym.policy import Policy
-from agentgym.policy_loader import has_weights, load_policy
+from agentgym.policy_loader import TINY, has_weights, load_policy
+from agentgym.registry import class_of
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory
@@ -86,7 +88,10 @@ def _arguments(request: EvaluationRequest) -> dict[str, Any]:
         return request.env_kwargs
     require("torch", "train")
     trained = import_module("agentgym.trainers.policies").training_arguments(request.policy, request.env)
-    return trained | request.env_kwargs
+    if request.policy == TINY:
+        return trained | request.env_kwargs
+    source = f"the model {request.policy!r} was trained in an environment that"
+    return recorded_arguments(class_of(request.env), trained, request.env_kwargs, source)
 
 
 def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:

@@ -92,6 +92,17 @@ def load_class(path: str) -> type[Env]:
     return found
 
 
+def class_of(env_id: str) -> type[Env]:
+    """Return the class of an environment without making one; `Env` where an id stands for a function that makes it."""
+    if is_class_path(env_id):
+        return load_class(env_id)
+    target = gymnasium.spec(resolve(env_id)).entry_point
+    if isinstance(target, str):
+        module, _, name = target.partition(":")
+        target = getattr(import_module(module), name, None)
+    return target if isinstance(target, type) and issubclass(target, Env) else Env
+
+
 def is_class_path(env_id: str) -> bool:
     """Whether `env_id` is of the form `"module:Class"`."""
     return ":" in env_id and not _VERSION.search(env_id)

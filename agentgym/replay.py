@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.env import Env
-from agentgym.registry import make
+from agentgym.from_files import recorded_arguments, refuse_class
+from agentgym.registry import class_of, make
 from agentgym.steps import reset_options
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory
@@ -27,16 +28,26 @@ class Difference:
         return f"turn {self.turn}: {self.what} was {self.recorded!r}, is now {self.replayed!r}"
 
 
-def replay(trajectory: Trajectory, env: Env | None = None, task: Task | None = None) -> Difference | None:
+def replay(
+    trajectory: Trajectory, env: Env | None = None, task: Task | None = None, *, trust: bool = False
+) -> Difference | None:
     """Play the recorded actions again and return the first difference, or `None` if there is none.
 
     Args:
         trajectory: What was recorded. Episodes that failed or were interrupted are compared up to that point.
         env: Where to play it; made from the trajectory's id and arguments if not given, and then closed.
         task: The task; looked up in the environment's own tasks if not given.
+        trust: Make that environment whatever the trajectory asks for: any class, any argument.
+
+    Raises:
+        UsageError: Without `trust`, the trajectory names a class, or asks for an argument that is not harmless.
     """
     if env is not None:
         return _compare(trajectory, env, task)
+    if not trust:
+        source = f"trajectory {trajectory.id!r}"
+        refuse_class(trajectory.env_id, source)
+        recorded_arguments(class_of(trajectory.env_id), trajectory.env_kwargs, {}, source)
     made = make(trajectory.env_id, **trajectory.env_kwargs)
     try:
         return _compare(trajectory, made, task)

@@ -3,35 +3,71 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from agentgym.env import Env
 from agentgym.errors import AgentGymError
+from agentgym.from_files import recorded_arguments, refuse_class
 from agentgym.options import make_env
+from agentgym.registry import class_of
 from agentgym.replay import replay
 from agentgym.show import plain
 from agentgym.task import Task, TaskList, read_manifest
 from agentgym.trajectory import Trajectory, read_jsonl
 
 
-def replay_file(file: Path, manifest: Path | None = None, console: Console | None = None) -> bool:
-    """Replay all trajectories of `file`; return whether all came out as recorded.
+@dataclass(frozen=True)
+class Replay:
+    """What a person wants replayed, and what of it they chose themselves."""
+
+    file: Path
+    """JSONL of trajectories."""
+    manifest: Path | None = None
+    """Where the tasks are, if they are not the environment's own."""
+    env: str | None = None
+    """Where to play them, if not where they were recorded: an id or `module:Class`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the environment that replace recorded ones."""
+    trust: bool = False
+    """Take any class and any argument from the file."""
+
+    def make_env(self, trajectory: Trajectory) -> Env:
+        """Make the environment for a trajectory. Raises `UsageError` for what the file must not choose."""
+        env_id = self.env or trajectory.env_id
+        if self.trust:
+            return make_env(env_id, {**trajectory.env_kwargs, **self.settings})
+        source = f"{self.file}: trajectory {trajectory.id!r}"
+        if self.env is None:
+            refuse_class(env_id, source)
+        return make_env(env_id, recorded_arguments(class_of(env_id), trajectory.env_kwargs, self.settings, source))
+
+
+def replay_file(wanted: Replay, console: Console | None = None) -> bool:
+    """Replay all trajectories of a file; return whether all came out as recorded.
 
     Args:
-        file: JSONL of trajectories.
-        manifest: Where the tasks are, if they are not the environment's own.
+        wanted: What to replay, and where.
         console: Where to print.
+
+    Raises:
+        UsageError: A line of the file is not a trajectory, or it asks for what a file must not choose.
     """
     console = console or Console()
-    tasks = None if manifest is None else read_manifest(manifest)
+    tasks = None if wanted.manifest is None else read_manifest(wanted.manifest)
     envs: dict[str, Env] = {}
     same = total = 0
     try:
-        for trajectory in read_jsonl(file):
-            problem = _problem(trajectory, envs, tasks)
+        for trajectory in read_jsonl(wanted.file):
+            key = json.dumps([trajectory.env_id, trajectory.env_kwargs], sort_keys=True)
+            if key not in envs:
+                envs[key] = wanted.make_env(trajectory)
+            problem = _problem(trajectory, envs[key], tasks)
             mark = ("✓ ", "green") if problem is None else ("✗ ", "bold red")
             line = Text.assemble(mark, (plain(trajectory.id, 200), "bold"))
             if problem is not None:
@@ -48,14 +84,11 @@ def replay_file(file: Path, manifest: Path | None = None, console: Console | Non
     return same == total
 
 
-def _problem(trajectory: Trajectory, envs: dict[str, Env], tasks: TaskList | None) -> str | None:
+def _problem(trajectory: Trajectory, env: Env, tasks: TaskList | None) -> str | None:
     """Return what is different, or why the trajectory cannot be replayed."""
-    key = json.dumps([trajectory.env_id, trajectory.env_kwargs], sort_keys=True)
     try:
-        if key not in envs:
-            envs[key] = make_env(trajectory.env_id, trajectory.env_kwargs)
         task: Task | None = None if tasks is None else tasks.find(trajectory.task_id)
-        difference = replay(trajectory, envs[key], task)
+        difference = replay(trajectory, env, task)
     except AgentGymError as error:
         return f"cannot be replayed: {plain(str(error), 500)}"
     return None if difference is None else plain(str(difference), 1000)

@@ -205,7 +205,10 @@ _FIELDS: Rules = {
     "attempt": (is_count, "a whole number from 0"),
     "training_step": (or_null(is_count), "a whole number from 0 or null"),
     "turns": (list_of(dict), "a list of objects"),
-    "reason": (lambda value: value is None or (type(value) is str and value in _REASONS), "the name of an ending or null"),
+    "reason": (
+        lambda value: value is None or (type(value) is str and value in _REASONS),
+        "the name of an ending or null",
+    ),
     "counts": (object_of(is_count), "an object of whole numbers from 0"),
     "tokens": (or_null(is_object), "an object or null"),
     "seconds": (is_number, "a finite number"),

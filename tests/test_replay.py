@@ -1,21 +1,28 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from agentgym.cli import app
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
+from agentgym.errors import UsageError
 from agentgym.messages import user
 from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.registry import class_of, list_environments
 from agentgym.replay import replay
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, Job, collect
 from agentgym.task import Task
-from agentgym.trajectory import Trajectory, Turn
+from agentgym.trajectory import Trajectory, Turn, write_jsonl
 
 TASK = GuessEnv.default_tasks().get("train", 1)
 
@@ -107,3 +114,108 @@ def test_a_given_environment_stays_open():
     env = Watched()
     assert replay(recorded(ScriptedPolicy()), env) is None
     assert not env.closed
+
+
+# A file may come from anybody.
+
+
+EVIL = """
+import pathlib
+pathlib.Path("ran").touch()
+from agentgym.envs.guess import GuessEnv
+class Evil(GuessEnv):
+    pass
+"""
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, from which modules can be imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "evil.py").write_text(EVIL)
+    return tmp_path
+
+
+def test_a_file_cannot_choose_code(in_folder: Path):
+    one = replace(recorded(ScriptedPolicy()), env_id="evil:Evil")
+    for changed in (
+        one,
+        replace(one, env_id="evil:Evil-v0"),
+        replace(one, env_id="guess", env_kwargs={"dialect": "evil:Evil"}),
+    ):
+        with pytest.raises(UsageError):
+            replay(changed)
+        write_jsonl("t.jsonl", [changed])
+        result = CliRunner().invoke(app, ["replay", "t.jsonl"])
+        assert result.exit_code == 2
+        assert len(result.stderr.strip().splitlines()) == 1
+    assert not (in_folder / "ran").exists()
+
+
+def test_code_that_the_command_line_names_is_run(in_folder: Path):
+    write_jsonl("t.jsonl", [replace(recorded(ScriptedPolicy()), env_id="evil:Evil")])
+    try:
+        for options in (["--env", "evil:Evil"], ["--trust-file"], ["--env", "guess"]):
+            result = CliRunner().invoke(app, ["replay", "t.jsonl", *options])
+            assert "1 of 1 trajectories" in result.output, result.output
+    finally:
+        sys.modules.pop("evil", None)
+
+
+SENSITIVE = [
+    ("code", {"backend": "rlimits"}),
+    ("code", {"allow_weak": True}),
+    ("code", {"limits": {"memory_mb": 10**6}}),
+    ("code", {"file": "tasks.jsonl"}),
+    ("code", {"call_s": 1e9}),
+    ("swe", {"backend": "docker"}),
+    ("swe", {"test_timeout_s": 1e9}),
+    ("sql", {"folder": "/"}),
+    ("sql", {"limits": {}}),
+    ("search", {"index": "http://127.0.0.1:1/"}),
+    ("search", {"folder": "."}),
+    ("search", {"simulated": {"endpoint": {"url": "http://127.0.0.1:1"}}}),
+    ("web", {"urls": {"shop": "http://127.0.0.1:1"}}),
+    ("web", {"file": "t.json"}),
+    ("web", {"executable": "/bin/sh"}),
+    ("guess", {"tasks": "m.jsonl"}),
+    ("guess", {"scheme": "d_ra"}),
+    ("guess", {"scheme": {"weights": {"outcome": 1}}}),
+    ("guess", {"split": "../train"}),
+    ("guess", {"nobody": 1}),
+]
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), SENSITIVE)
+def test_a_file_cannot_choose_what_loosens_safety(env_id: str, kwargs: dict[str, Any], in_folder: Path):
+    one = replace(recorded(ScriptedPolicy()), env_id=env_id, env_kwargs=kwargs)
+    (name,) = kwargs
+    with pytest.raises(UsageError, match=name):
+        replay(one)
+    write_jsonl("t.jsonl", [one])
+    result = CliRunner().invoke(app, ["replay", "t.jsonl"])
+    assert result.exit_code == 2
+    (line,) = result.stderr.strip().splitlines()
+    assert name in line
+
+
+def test_what_the_command_line_sets_replaces_what_the_file_asks_for(in_folder: Path):
+    one = recorded(ScriptedPolicy(), scheme="outcome")
+    assert one.env_kwargs == {"scheme": "outcome"}
+    write_jsonl("t.jsonl", [replace(one, env_kwargs={"scheme": "d_ra"})])
+    assert CliRunner().invoke(app, ["replay", "t.jsonl"]).exit_code == 2
+    assert CliRunner().invoke(app, ["replay", "t.jsonl", "--set", "scheme=outcome"]).exit_code == 0
+
+
+def test_no_environment_declares_an_argument_harmless_that_names_code_or_a_place_or_confines():
+    never = {"tasks", "file", "folder", "format", "index", "backend", "allow_weak", "limits", "urls", "executable",
+             "simulated", "scorer", "test_timeout_s", "call_s", "render_mode", "max_sessions"}  # fmt: skip
+    assert {env_id for env_id in list_environments() if class_of(env_id).harmless_arguments & never} == set()
+
+
+@pytest.mark.parametrize("env_id", ["code", "guess", "search", "sql", "swe"])
+def test_every_argument_that_is_declared_harmless_exists(env_id: str):
+    kind = class_of(env_id)
+    known = {name for base in kind.__mro__ for name in inspect.signature(base.__init__).parameters}
+    assert kind.harmless_arguments <= known

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from agentgym.dialects import dialect_names
 from agentgym.errors import UsageError
+from agentgym.foreign import describe
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig, load_config, short_name
 from agentgym.trainers.engine import Sampling, TransformersPolicy
@@ -27,22 +29,42 @@ TRAINED = "agentgym.json"
 
 def default_dialect(model: str) -> str:
     """Return the dialect a model speaks unless told otherwise: what it was trained in here, terse for a tiny one."""
-    if (trained := Path(model) / TRAINED).is_file():
-        return json.loads(trained.read_text(encoding="utf-8"))["env_kwargs"]["dialect"]
+    if (trained := _training_of(model)) is not None:
+        dialect = trained["env_kwargs"]["dialect"]
+        if dialect not in dialect_names():
+            raise UsageError(
+                f"model {model!r} was trained in dialect {dialect!r}; if you trust it, say --dialect {dialect}"
+            )
+        return dialect
     return "compact" if model == TINY else "hermes"
 
 
 def training_arguments(model: str, env_id: str) -> dict[str, Any]:
     """Return the arguments of `env_id` under which a model was trained here, its dialect among them.
 
-    For `tiny` they are those of the environment's recipe; for a model from elsewhere there is only the dialect.
+    For `tiny` they are those of the environment's recipe; for a model from elsewhere there is only the dialect. Those
+    of a folder are what a file says (`agentgym.from_files`).
     """
-    if (trained := Path(model) / TRAINED).is_file():
-        found = json.loads(trained.read_text(encoding="utf-8"))
-        same = short_name(found["env"]) == short_name(env_id)
-        return found["env_kwargs"] if same else {"dialect": found["env_kwargs"]["dialect"]}
+    if (trained := _training_of(model)) is not None:
+        same = short_name(trained["env"]) == short_name(env_id)
+        return trained["env_kwargs"] if same else {"dialect": trained["env_kwargs"]["dialect"]}
     recipe = load_config(None, {"env": env_id}).env_kwargs if model == TINY else {}
     return recipe | {"dialect": default_dialect(model)}
+
+
+def _training_of(model: str) -> dict[str, Any] | None:
+    """Return what lies beside a model's weights, if anything. Raises `UsageError` for what was not written here."""
+    path = Path(model) / TRAINED
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        usable = isinstance(found["env"], str) and isinstance(found["env_kwargs"]["dialect"], str)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UsageError(f"{path}: not what training writes: {describe(error)}") from error
+    if not usable:
+        raise UsageError(f"{path}: not what training writes: the environment and the dialect must be text")
+    return found
 
 
 def describe_training(folder: Path, env: str, env_kwargs: dict[str, Any]) -> None:

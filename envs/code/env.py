@@ -89,6 +89,18 @@ class CodeEnv(Env):
     system_prompt = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
     max_turns = 8
 
+    harmless_arguments = Env.harmless_arguments | {
+        "difficulty",
+        "families",
+        "kinds",
+        "task_seed",
+        "tools",
+        "stateful",
+        "preview_chars",
+        "tool_cost",
+        "solution_style",
+    }
+
     def __init__(
         self,
         *,

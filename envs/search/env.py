@@ -122,6 +122,24 @@ class SearchEnv(Env):
     schemes = SCHEMES
     max_turns = 30
 
+    harmless_arguments = Env.harmless_arguments | {
+        "results",
+        "k",
+        "page_chars",
+        "pages",
+        "solved",
+        "judge",
+        "two_stage",
+        "difficulty",
+        "families",
+        "relations",
+        "task_seed",
+        "passages",
+        "worlds",
+        "questions_per_world",
+        "solution_style",
+    }
+
     def __init__(
         self,
         *,

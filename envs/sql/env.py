@@ -99,6 +99,19 @@ class SQLEnv(Env):
     system_prompt = "Answer the question about the database. Look at its tables, query it (read-only), then submit."
     max_turns = 8
 
+    harmless_arguments = Env.harmless_arguments | {
+        "engine",
+        "difficulty",
+        "families",
+        "domains",
+        "databases_per_domain",
+        "task_seed",
+        "show_schema",
+        "preview_rows",
+        "sample_rows",
+        "solution_style",
+    }
+
     def __init__(
         self,
         *,

@@ -69,6 +69,11 @@ class SWEEnv(Env):
     )
     max_turns = 30
 
+    harmless_arguments = Env.harmless_arguments | {
+        "kind",
+        "solution_style",
+    }
+
     def __init__(
         self,
         *,

@@ -56,6 +56,15 @@ class BrowserEnv(BrowserTools):
     unneeded: tuple[str, ...] = ()
     """Tools that are not offered unless they are asked for by name."""
 
+    harmless_arguments = BrowserTools.harmless_arguments | {
+        "observe",
+        "view_chars",
+        "screenshots",
+        "actions",
+        "offer",
+        "viewport",
+    }
+
     def __init__(
         self,
         *,

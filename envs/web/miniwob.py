@@ -60,6 +60,11 @@ class MiniWoBEnv(BrowserEnv):
     endings = ()
     unneeded = ("goto", "back", "tab", "dialog", "upload")
 
+    harmless_arguments = BrowserEnv.harmless_arguments | {
+        "page",
+        "task_seed",
+    }
+
     def __init__(
         self,
         *,

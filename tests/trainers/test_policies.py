@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the [train] extra")
 
+from agentgym.errors import UsageError
 from agentgym.trainers.config import load_config
 from agentgym.trainers.policies import default_dialect, describe_training, training_arguments
 
@@ -30,3 +31,18 @@ def test_the_tiny_model_is_evaluated_under_the_recipe_it_is_made_by():
 
 def test_a_model_from_elsewhere_speaks_hermes(tmp_path):
     assert training_arguments(str(tmp_path), "sql") == {"dialect": "hermes"}
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"env": 1, "env_kwargs": {"dialect": "tags"}}', '{"env": "sql", "env_kwargs": []}']
+)
+def test_a_file_beside_a_model_that_training_did_not_write_is_named(tmp_path, content: str):
+    (tmp_path / "agentgym.json").write_text(content)
+    with pytest.raises(UsageError, match=r"agentgym\.json: not what training writes"):
+        default_dialect(str(tmp_path))
+
+
+def test_a_model_s_folder_cannot_choose_a_module_to_import(tmp_path):
+    describe_training(tmp_path, "sql", {"dialect": "evil_dialect:Evil"})
+    with pytest.raises(UsageError, match="if you trust it, say --dialect evil_dialect:Evil"):
+        default_dialect(str(tmp_path))
