@@ -1,9 +1,43 @@
-"""What all tests share: how properties are tried."""
+"""What all tests share: how properties are tried, and that none is skipped for want of what CI provides."""
 
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator
+from typing import TypeVar
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+_Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
+PROVIDED = re.compile(
+    r"needs (the \[|a Chromium)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set|no backend"
+)
+"""Reasons to skip that `.ci/run` takes away: it installs every extra, a browser, bubblewrap and a Docker engine."""
 
 # A slow machine is no failure, and a red run is about the change: the same examples each time.
 settings.register_profile(
     "agentgym", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("agentgym")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _not_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _not_skipped((yield))
+
+
+def _not_skipped(report: _Report) -> _Report:
+    """Make a skip a failure where `AGENTGYM_TEST_SKIPS=refuse` says that all that tests need is there."""
+    if report.skipped and os.environ.get("AGENTGYM_TEST_SKIPS") == "refuse" and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if PROVIDED.search(reason):
+            report.outcome = "failed"
+            report.longrepr = f"{reason}: but AGENTGYM_TEST_SKIPS=refuse says that it is here"
+    return report

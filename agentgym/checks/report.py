@@ -36,6 +36,8 @@ def summary(report: Report) -> Text:
     counts = {status: sum(row.status is status for row in report.rows) for status in Status}
     parts = [f"{count} {status.value}" for status, count in counts.items() if count]
     verdict, style = ("passed", "bold green") if report.passed else ("did not pass", "bold red")
+    if not report.passed and not report.problems:
+        verdict = "was not checked"
     return Text(f"{report.target} {verdict}: {', '.join(parts)}", style=style)
 
 

@@ -53,8 +53,8 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed. Skipped checks are no failures."""
-        return not self.problems
+        """Whether some check passed and none failed. Skipped checks are no failures, and nothing else is no success."""
+        return not self.problems and any(row.status is Status.PASS for row in self.rows)
 
     @property
     def problems(self) -> tuple[Row, ...]:
