@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from agentgym.checks.adversaries import KINDS, junk_arguments
 from agentgym.checks.honest import spoiled_values
 from agentgym.checks.pay import paid_schemes
+from agentgym.checks.play import assistant_call
 from agentgym.checks.subject import Subject
-from agentgym.messages import ToolCall, calls_of
+from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import Scheme
 from agentgym.toolset import tool
 from tests.sound_envs import SoundEnv
@@ -20,9 +21,11 @@ from tests.sound_envs import SoundEnv
 
 def test_an_environments_own_failing_attempt_is_the_one_that_counts():
     subject = Subject("tests.sound_envs:SoundFailingEnv")
-    [honest] = {contest.honest[0].results[-1].observation[0]["content"] for contest in subject.contests}
-    assert "after 1 looks" in honest
-    assert all("dark" in str(contest.honest[0].actions[-1]) for contest in subject.contests)
+    assert subject.contests
+    for contest in subject.contests:
+        [attempt] = contest.honest
+        assert text_of(attempt.results[-1].observation[-1]) == "Noted, after 1 looks."
+        assert "too dark to see" in str(attempt.actions[-1])
 
 
 def test_a_spoiled_solution_does_the_work_and_fails_at_the_end():
@@ -42,9 +45,8 @@ def test_the_adversaries_stall_repeat_and_hand_in_junk():
         assert {"idle", "helpless", "one call, repeated", "stalling", "junk at once (empty)"} <= set(played)
         assert len(played["stalling"].results) == len(played["one call, repeated"].results) == SoundEnv.max_turns
         pasted = played["one call, then junk (pasted)"]
-        looked = pasted.results[0].observation[-1]["content"]
-        [answer] = calls_of(pasted.actions[1])
-        assert answer == ToolCall("answer", {"text": looked})
+        looked = text_of(pasted.results[0].observation[-1])
+        assert pasted.actions[1] == assistant_call(ToolCall("answer", {"text": looked}))
 
 
 def test_a_control_that_says_it_is_unsound_is_left_out():

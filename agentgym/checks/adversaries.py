@@ -13,7 +13,7 @@ from typing import Any
 from agentgym.checks.play import Episode, Player, assistant_call, helpless_player, idle_player
 from agentgym.env import Env
 from agentgym.messages import ToolCall, calls_of, text_of
-from agentgym.spaces import Action
+from agentgym.spaces import Action, ActionSpace
 from agentgym.task import Task
 from agentgym.toolset import Tool
 
@@ -103,12 +103,12 @@ def _stalling(first: Action, endings: Sequence[str]) -> Player:
     def player(env: Env, task: Task) -> Iterable[Action]:
         tools = [tool for tool in env.tools if tool.name not in endings]
         legal = not any(call.name in endings for call in calls_in(env, first))
-        env.action_space.seed(int(task.hash[:8], 16))
+        samples = ActionSpace(env.tools, env.dialect, seed=int(task.hash[:8], 16))
         while True:
             if legal or not tools:
                 yield first if legal else ""
             for tool in tools:
-                yield assistant_call(ToolCall(tool.name, env.action_space.sample_arguments(tool)))
+                yield assistant_call(ToolCall(tool.name, samples.sample_arguments(tool)))
 
     return player
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from agentgym.checks.adversaries import calls_in
@@ -19,8 +20,11 @@ from agentgym.task import Task
 ENOUGH = 2
 """Failing attempts looked for in each task; the best-paid one counts."""
 
-_TRIES = 16
+_TRIES = 24
 """Ways of spoiling a solution that are tried in each task."""
+
+_PER_STEP = 5
+"""Of them, those that change the same step."""
 
 _NUMBER = re.compile(r"\d+")
 
@@ -29,7 +33,8 @@ def failing_attempts(env: Env, solved: Episode, others: Sequence[Episode]) -> li
     """Return honest attempts at a solved task that fail; none where the solution cannot be spoiled.
 
     The environment's own `failing` is played if it has one. Otherwise the solution is played again with its last
-    arguments changed, with the end of another task's solution, or without its last step, until some of them fail.
+    arguments changed, with the end of another task's solution, without the step before its end, or with an earlier step
+    changed, until some of them fail.
 
     Args:
         env: Where they are played.
@@ -79,18 +84,17 @@ def _to_the_end(actions: Sequence[Action]) -> Any:
 
 
 def _spoiled(env: Env, solved: Episode, others: Sequence[Episode]) -> Iterator[list[Action]]:
-    """Yield variations of a solution, the nearest first."""
+    """Yield variations of a solution, the nearest first: its end comes from elsewhere only where it says something."""
     actions = solved.actions
-    for place in reversed(range(len(actions))):
-        variants = list(_spoiled_action(env, actions[place]))
-        if variants:
-            yield from ([*actions[:place], action, *actions[place + 1 :]] for action in variants)
-            break
-    if len(actions) > 1:
-        yield [*actions[:-2], actions[-1]]
-    for other in others:
+    yield from ([*actions[:-1], action] for action in islice(_spoiled_action(env, actions[-1]), _PER_STEP))
+    for other in others[:_PER_STEP]:
         if other.actions and other.actions[-1] != actions[-1]:
             yield [*actions[:-1], other.actions[-1]]
+    if len(actions) > 1:
+        yield [*actions[:-2], actions[-1]]
+    for place in reversed(range(len(actions) - 1)):
+        for action in islice(_spoiled_action(env, actions[place]), _PER_STEP):
+            yield [*actions[:place], action, *actions[place + 1 :]]
 
 
 def _spoiled_action(env: Env, action: Action) -> Iterator[Action]:
@@ -100,7 +104,7 @@ def _spoiled_action(env: Env, action: Action) -> Iterator[Action]:
         yield from spoiled_values(action) if isinstance(action, str) else ()
         return
     last = calls[-1]
-    for name, value in reversed(last.arguments.items()):
+    for name, value in reversed(list(last.arguments.items())):
         for changed in spoiled_values(value):
             yield assistant_call(ToolCall(last.name, {**last.arguments, name: changed}))
 
