@@ -29,6 +29,7 @@ MINIWOB_PAGES = tuple(_PAGES.split())
 
 BUILTIN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "agentgym/code-v0": ("agentgym.envs.code:CodeEnv", {}),
+    "agentgym/errand-v0": ("agentgym.envs.errand:ErrandEnv", {}),
     "agentgym/guess-v0": ("agentgym.envs.guess:GuessEnv", {}),
     "agentgym/search-v0": ("agentgym.envs.search:SearchEnv", {}),
     "agentgym/sql-v0": ("agentgym.envs.sql:SQLEnv", {}),

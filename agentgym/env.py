@@ -163,6 +163,12 @@ class Env(gymnasium.Env[list[Message], Action]):
         raise UsageError(f"{type(self).__name__} has no solution()")
         yield ""
 
+    def failing(self, task: Task) -> Solution | None:
+        """Return an honest attempt at `task` that fails: real work with a wrong end. `agentgym check` compares its pay
+        with that of junk, and where this returns `None` spoils the end of `solution` itself.
+        """
+        return None
+
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
         """Return what an evaluation shows besides success, by name: what only this environment knows to measure."""

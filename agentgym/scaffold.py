@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 
-from agentgym import Channel, Env, GeneratedTasks, Reason, Solution, Task, ToolCall, ToolError
+from agentgym import Channel, Env, Gate, GeneratedTasks, Reason, Scheme, Solution, Task, ToolCall, ToolError
 from agentgym.task import split_of
 from agentgym.toolset import tool
 
@@ -50,17 +50,32 @@ class {cls}(Env):
 
     Task: a list of words and one of them.
     Tools: `read(position)`, `answer(count)`.
-    Reward: `outcome` 1 for the right count.
+    Reward: `outcome` 1 for the right count, and 0.2 in all for the words read, so that work which fails is paid too.
     Episode end: an answer was given, or 12 turns are over.
     """
 
-    channels = {{"outcome": Channel("1 if the count was right")}}
+    channels = {{
+        "outcome": Channel("1 if the count was right"),
+        "read": Channel("share of the list that was read for the first time", per_turn=True),
+        "answered": Channel("1 if an answer was given", cheap=True),
+    }}
+    # Only episodes that answer are paid for reading. `cheap` says that any episode can earn a channel: it may open a
+    # gate, but pays only behind a gate on real work (`agentgym.rewards.lint`).
+    scheme = Scheme(
+        weights={{"outcome": 1.0, "read": 0.2}},
+        gates=(Gate(on="answered", at_least=1.0, opens=("read",)),),
+        capped={{"read": 1.0}},
+    )
     max_turns = 12
 
     @classmethod
     def default_tasks(cls) -> GeneratedTasks:
         """Return the tasks; there is no end to them."""
         return GeneratedTasks("{module}", make_task, dict.fromkeys(SHARES))
+
+    def start(self, task: Task) -> None:
+        """Begin with nothing read."""
+        self.seen: set[int] = set()
 
     @tool
     def read(self, position: int) -> str:
@@ -72,6 +87,9 @@ class {cls}(Env):
         words = self.task.data["words"]
         if not 1 <= position <= len(words):
             raise ToolError(f"The list has places 1 to {{len(words)}}; {{position}} is none of them.")
+        if position not in self.seen:
+            self.seen.add(position)
+            self.reward("read", 1 / len(words))
         return words[position - 1]
 
     @tool
@@ -81,6 +99,7 @@ class {cls}(Env):
         Args:
             count: How often the word appears.
         """
+        self.reward("answered", 1.0)
         self.reward("outcome", float(count == self.task.gold["count"]))
         self.finish(Reason.ANSWERED)
         return "Thank you."
@@ -121,6 +140,16 @@ def test_a_wrong_answer_earns_nothing():
     env.reset(seed=0)
     result = env.step(assistant("", [ToolCall("answer", {{"count": 99}})]))
     assert (result.reward, result.terminated) == (0.0, True)
+
+
+def test_reading_is_paid_once_and_only_with_an_answer():
+    env = {cls}()
+    env.reset(seed=0)
+    share = 1 / len(env.task.data["words"])
+    for _ in range(2):
+        assert env.step(assistant("", [ToolCall("read", {{"position": 1}})])).reward == 0.0
+    result = env.step(assistant("", [ToolCall("answer", {{"count": 99}})]))
+    assert result.reward == pytest.approx(0.2 * share)
 
 
 def test_a_wrong_position_is_explained():

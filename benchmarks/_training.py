@@ -47,12 +47,16 @@ def seeds_apart(rows: list[dict[str, Any]]) -> int:
     return sum(row["after"]["interval"][0] > row["before"]["interval"][1] for row in rows)
 
 
-def run(credit: str, seed: int, folder: Path, env: str) -> dict[str, Any]:
-    """Run one training run, unless it has been, and return what it achieved."""
-    target = folder / f"{credit}-{seed}"
+def run(credit: str, seed: int, folder: Path, env: str, scheme: str | None = None) -> dict[str, Any]:
+    """Run one training run, unless it has been, and return what it achieved.
+
+    Runs that differ in `scheme` share the cache, and with it the model that they start from.
+    """
+    target = folder / f"{scheme or credit}-{seed}"
     if not (target / "wall.json").is_file():
         cache = folder / "cache" / f"{credit}-{seed}"
         command = [sys.executable, "-m", "agentgym", "train", "--env", env, "--credit", credit, "--seed", str(seed)]
+        command += [] if scheme is None else ["--set", f"scheme={scheme}"]
         started = time.perf_counter()
         environment = {**os.environ, "AGENTGYM_CACHE": str(cache)}
         subprocess.run([*command, "--output-dir", str(target)], env=environment, check=True)

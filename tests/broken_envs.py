@@ -175,6 +175,49 @@ class UnsoundNamedScheme(SoundEnv):
     schemes = {"eager": Scheme(weights={OUTCOME: 1.0, "effort": 0.1}, averaged=frozenset({"effort"}))}
 
 
+class PaysForHaste(SoundEnv):
+    """Pays the more the sooner an answer comes, right or wrong."""
+
+    channels = {**SoundEnv.channels, "haste": Channel("share of the turns that were not needed")}
+    scheme = Scheme(weights={OUTCOME: 1.0, "haste": 0.2})
+
+    @tool
+    def answer(self, text: str) -> str:
+        """Answer and end.
+
+        Args:
+            text: What is in the box.
+        """
+        self.reward("haste", 1.0 - len(self.looked) / self.max_turns)
+        return super().answer(text)
+
+
+class PaysEveryLook(SoundEnv):
+    """Offers, under a name, a scheme that pays for every look into a box, however often it is the same one."""
+
+    schemes = {"curious": Scheme(weights={OUTCOME: 1.0, "effort": 0.1})}
+
+
+class AcceptsAnEmptyAnswer(SoundEnv):
+    """Takes no answer at all for a right one."""
+
+    @tool
+    def answer(self, text: str) -> str:
+        """Answer and end.
+
+        Args:
+            text: What is in the box.
+        """
+        return super().answer(text or self.task.gold["content"])
+
+
+class FailsToFail(SoundEnv):
+    """Calls its solution an attempt that fails."""
+
+    def failing(self, task: Task) -> Solution:
+        return self.solution(task)
+
+
 class PaysBesidesTheScheme(SoundEnv):
     """Adds its own bonus to the reward."""
 

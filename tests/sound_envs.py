@@ -113,6 +113,14 @@ def closed_task(split: str, index: int) -> Task:
     return replace(boxes_task(split, index), data={"room": [split, index]})
 
 
+class SoundFailingEnv(SoundEnv):
+    """Knows what honest work without success is: looking into the right box and misreading it."""
+
+    def failing(self, task: Task) -> Solution:
+        yield ToolCall("look", {"box": task.gold["box"]})
+        yield ToolCall("answer", {"text": "it was too dark to see"})
+
+
 class SoundAsyncEnv(SoundEnv):
     """The same, with a tool that waits."""
 

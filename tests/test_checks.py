@@ -59,7 +59,16 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("PaysOutOfRange", "reward-channels", "channel 'effort' is 5, declared 0 to 1", set()),
     ("PaysAnEpisodeChannelTwice", "reward-channels", "say Channel(per_turn=True)", set()),
     ("UnsoundScheme", "scheme-sound", "a failed episode can earn 5.4", set()),
-    ("UnsoundNamedScheme", "scheme-sound", "the scheme 'eager': 'effort' pays its mean", set()),
+    ("UnsoundNamedScheme", "scheme-sound", "the scheme 'eager': 'effort' pays its mean", {"useful-work-pays"}),
+    ("PaysForHaste", "useful-work-pays", "the adversary 'junk at once (empty)' is paid 0.2, an honest attempt", set()),
+    (
+        "PaysEveryLook",
+        "useful-work-pays",
+        "scheme 'curious', task 'boxes/train/0': the adversary 'one call, rep",
+        set(),
+    ),
+    ("AcceptsAnEmptyAnswer", "junk-scores-low", "junk at once (empty) solved 4 of 4 tasks", set()),
+    ("FailsToFail", "useful-work-pays", "failing() solved it; give its end something wrong", {"junk-scores-low"}),
     ("PaysBesidesTheScheme", "rewards-add-up", "leave the paying to Env", {"async-twin"}),
     ("WrongSolution", "solution-solves", "outcome 0 after 1 turns, ending 'answered'", set()),
     ("PaysForNothing", "idle-scores-low", "the idle player solved 8 of 8 tasks", set()),
@@ -96,7 +105,7 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
-@pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundOpenEnv"])
+@pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundOpenEnv", "SoundFailingEnv"])
 def test_a_sound_environment_passes_all_checks(env: str):
     report = run_checks(f"tests.sound_envs:{env}")
     assert [row for row in report.rows if row.status is not Status.PASS] == []

@@ -185,7 +185,9 @@ def warm_start_of(config: TrainConfig) -> WarmStart:
     goal = Goal(until, config.max_new_tokens, config.temperature) if until < 1 else None
     return WarmStart(
         env=short_name(config.env),
-        env_kwargs={**config.env_kwargs, "dialect": dialect},
+        # Solutions are imitated whatever they are paid: runs that differ in their scheme alone start from one model.
+        env_kwargs={name: value for name, value in config.env_kwargs.items() if name != "scheme"}
+        | {"dialect": dialect},
         shape=TinyShape(
             vocabulary=config.tiny_vocabulary,
             hidden=config.tiny_hidden,

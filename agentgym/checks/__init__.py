@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agentgym.checks import contract, gold, grading, hostile, lifecycle, seeding, tasks, tools
+from agentgym.checks import contract, gold, grading, hostile, lifecycle, pay, seeding, tasks, tools
 from agentgym.checks.catalog import Check, CheckFailed, CheckSkipped
 from agentgym.checks.report import print_report
 from agentgym.checks.runner import CHECK_TIMEOUT_S, Report, Row, Status, run, select
@@ -18,6 +18,7 @@ CHECKS: tuple[Check, ...] = (
     *seeding.CHECKS,
     *tasks.CHECKS,
     *grading.CHECKS,
+    *pay.CHECKS,
     *gold.CHECKS,
     *tools.CHECKS,
     *hostile.CHECKS,

@@ -16,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from agentgym import registry
 from agentgym.checks.catalog import Blocked, CheckFailed, CheckSkipped
+from agentgym.checks.contest import Contest, contest
 from agentgym.checks.play import (
     Episode,
     Player,
@@ -40,6 +41,9 @@ _SCANNED = 200
 
 _SCAN_SECONDS = 2.0
 """Time after which a split has been looked at enough, however few tasks that were."""
+
+_CONTEST_SECONDS = 20.0
+"""Time after which adversaries have played enough tasks, however few those were."""
 
 _TRIED_STEPS = 3
 
@@ -194,6 +198,21 @@ class Subject:
             raise found
         if isinstance(found, Exception):
             raise Blocked(f"its {player} episodes cannot be played", "plays") from found
+        return found
+
+    @cached_property
+    def contests(self) -> list[Contest]:
+        """What adversaries and honest attempts that fail did on some tasks; none where no solution can be spoiled."""
+        solutions = self.episodes("solution")
+        others = [*solutions, *self.episodes("random")]
+        until = time.monotonic() + _CONTEST_SECONDS
+        found: list[Contest] = []
+        with self.env() as env:
+            for solved in (solutions[index] for index in self.spread()):
+                played = contest(env, solved, [other for other in others if other is not solved])
+                found += [] if played is None else [played]
+                if time.monotonic() > until:
+                    break
         return found
 
     def all_episodes(self) -> list[Episode]:

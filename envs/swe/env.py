@@ -43,8 +43,9 @@ class SWEEnv(Env):
     Tools: `list_files`, `search`, `view`, `edit`, `insert`, `create`, `apply_patch`, `run`, `run_tests`, `submit`.
     Observation: terse text; durations and addresses are left out of what programs print.
     Reward: `outcome` 1 if the submitted change passes every hidden test, graded in fresh sandboxes. Smaller parts for
-        readable actions, calls that work, tests run, the right places changed and tests mended are paid only to
-        episodes that submit a change (G-RA, arXiv 2508.10548); `agentgym.envs.swe.g_ra` varies tiers and gate.
+        the right places changed and tests mended are paid only to episodes that submit a change, for running tests
+        only if that change overlaps the gold patch, and for readable, working calls only to solved ones (G-RA,
+        arXiv 2508.10548); `agentgym.envs.swe.g_ra` varies tiers and gate.
     Episode end: the work is submitted, or 30 turns are over.
     Version history: v0, first version.
 

@@ -32,7 +32,8 @@ class MiniWoBEnv(BrowserEnv):
     Task: one of 128 pages, each a small form, list, mail client, drawing or game that a seed fills.
     Tools: those of `WebEnv` but for `answer`, `finish` and `goto`: the page says when it is done.
     Observation: what is asked, the accessibility tree as text with refs, then what changed.
-    Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0.
+    Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0. Smaller parts for actions that
+        work are paid only to solved episodes.
     Episode end: the page has decided, or 10 turns are over.
     Version history: v0, first version.
 

@@ -1,0 +1,129 @@
+"""Players without useful work that fit any environment: those that stall, and those that hand in junk.
+
+They know the tools and one legal call, the solution's first. What they are paid is compared with an honest attempt
+(`honest`). Knows no check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from agentgym.checks.play import Episode, Player, assistant_call, helpless_player, idle_player
+from agentgym.env import Env
+from agentgym.messages import ToolCall, calls_of, text_of
+from agentgym.spaces import Action, ActionSpace
+from agentgym.task import Task
+from agentgym.toolset import Tool
+
+KINDS = ("empty", "zero", "word", "prompt", "pasted")
+"""What junk consists of: nothing, zeros, a word, the task's prompt, or what was observed last."""
+
+_WORD = "something"
+
+
+def adversaries(env: Env, task: Task, first: Action, endings: Sequence[str]) -> dict[str, Player]:
+    """Return the adversaries of a task by name.
+
+    Args:
+        env: Whose tools there are.
+        task: Chooses the kind of junk where playing all kinds would take long.
+        first: A legal action, the one that the solution begins with.
+        endings: Names of the tools that end an episode; an environment without tools has none.
+    """
+    found: dict[str, Player] = {
+        "idle": idle_player,
+        "helpless": helpless_player,
+        "one call, repeated": _repeating(first),
+        "stalling": _stalling(first, endings),
+    }
+    some = KINDS[Random(task.id).randrange(len(KINDS) - 1)]
+    for name in endings or ("",):
+        label = f"{name}: " if len(endings) > 1 else ""
+        for kind in KINDS[:-1]:
+            found[f"junk at once ({label}{kind})"] = _junk(name, kind, None)
+        for kind in (some, "pasted"):
+            found[f"one call, then junk ({label}{kind})"] = _junk(name, kind, first)
+    return found
+
+
+def ending_tools(env: Env, episodes: Iterable[Episode]) -> tuple[str, ...]:
+    """Return the names of the tools whose call ended one of the episodes, in the order of the toolset."""
+    last = [episode.actions[-1] for episode in episodes if episode.results and episode.results[-1].terminated]
+    names = {call.name for action in last for call in calls_in(env, action)}
+    return tuple(name for name in env.tools.names if name in names)
+
+
+def calls_in(env: Env, action: Action) -> Sequence[ToolCall]:
+    """Return the calls of an action, however it is written."""
+    return env.dialect.parse(action, env.tools).calls if isinstance(action, str) else calls_of(action)
+
+
+def junk_arguments(tool: Tool, kind: str, prompt: str, seen: str) -> dict[str, Any]:
+    """Return arguments of the right types that say nothing of use."""
+    text = {"empty": "", "zero": "0", "word": _WORD, "prompt": prompt, "pasted": seen}[kind]
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    needed = tool.parameters.get("required", ())
+    return {name: _junk_value(properties[name], kind, text) for name in properties if name in needed}
+
+
+def _junk_value(schema: Mapping[str, Any], kind: str, text: str) -> Any:
+    if "enum" in schema:
+        return schema["enum"][0 if kind == "empty" else -1]
+    if "anyOf" in schema:
+        return _junk_value(schema["anyOf"][0], kind, text)
+    nothing = kind in ("empty", "zero")
+    match schema.get("type"):
+        case "integer":
+            return 0 if nothing else 1
+        case "number":
+            return 0.0 if nothing else 1.0
+        case "boolean":
+            return not nothing
+        case "array":
+            return [] if kind == "empty" else [_junk_value(schema.get("items", {}), kind, text)]
+        case "object":
+            return {}
+        case _:
+            return text
+
+
+def _repeating(action: Action) -> Player:
+    def player(env: Env, task: Task) -> Iterable[Action]:
+        while True:
+            yield action
+
+    return player
+
+
+def _stalling(first: Action, endings: Sequence[str]) -> Player:
+    """Take turns between a legal call and sampled calls of all tools that do not end the episode."""
+
+    def player(env: Env, task: Task) -> Iterable[Action]:
+        tools = [tool for tool in env.tools if tool.name not in endings]
+        legal = not any(call.name in endings for call in calls_in(env, first))
+        samples = ActionSpace(env.tools, env.dialect, seed=int(task.hash[:8], 16))
+        while True:
+            if legal or not tools:
+                yield first if legal else ""
+            for tool in tools:
+                yield assistant_call(ToolCall(tool.name, samples.sample_arguments(tool)))
+
+    return player
+
+
+def _junk(tool: str, kind: str, first: Action | None) -> Player:
+    """Hand in junk, after a legal action if there is one, again and again until the episode ends."""
+
+    def player(env: Env, task: Task) -> Iterable[Action]:
+        observation = [] if first is None else (yield first)
+        seen = text_of(observation[-1]) if observation else task.prompt
+        if tool:
+            action = assistant_call(ToolCall(tool, junk_arguments(env.tools.get(tool), kind, task.prompt, seen)))
+        else:
+            action = {"empty": "", "zero": "0", "word": _WORD, "prompt": task.prompt, "pasted": seen}[kind]
+        while True:
+            yield action
+
+    return player

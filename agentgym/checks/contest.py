@@ -1,0 +1,54 @@
+"""One task played by adversaries and by honest attempts that fail, to compare what they are paid. Knows no check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agentgym.checks.adversaries import adversaries, ending_tools
+from agentgym.checks.honest import failing_attempts
+from agentgym.checks.play import Episode, Player, play
+from agentgym.env import Env
+from agentgym.rewards import SOLVED_AT, Scheme
+from agentgym.task import Task
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One task, played by adversaries and by honest attempts that fail."""
+
+    task: Task
+    honest: tuple[Episode, ...]
+    adversaries: Mapping[str, Episode]
+
+    def honest_pay(self, scheme: Scheme) -> float:
+        """Return what the best-paid honest failure earns."""
+        return max(scheme.total(episode.turns) for episode in self.honest)
+
+    def pay(self, scheme: Scheme) -> dict[str, float]:
+        """Return what the adversaries that did not solve the task earn."""
+        return {name: scheme.total(played.turns) for name, played in self.adversaries.items() if not is_solved(played)}
+
+
+def is_solved(episode: Episode) -> bool:
+    """Whether an episode was a success."""
+    return episode.outcome >= SOLVED_AT
+
+
+def contest(
+    env: Env, solved: Episode, others: Sequence[Episode], more: Mapping[str, Player] | None = None
+) -> Contest | None:
+    """Play a task with all adversaries; `None` if no honest attempt at it fails.
+
+    Args:
+        env: Where it is played.
+        solved: The solution's episode.
+        others: Other episodes of the environment, which show the tools that end one.
+        more: Adversaries of this environment alone, by name.
+    """
+    honest = failing_attempts(env, solved, [other for other in others if is_solved(other)])
+    if not honest:
+        return None
+    players = adversaries(env, solved.task, solved.actions[0], ending_tools(env, [solved, *others]))
+    played = {name: play(env, solved.task, solved.seed, player) for name, player in {**players, **(more or {})}.items()}
+    return Contest(solved.task, tuple(honest), played)

@@ -1,0 +1,75 @@
+"""Checks that useful work pays: adversaries that do none earn no more than an honest attempt that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.contest import Contest, is_solved
+from agentgym.checks.grading import RANDOM_LIMIT
+from agentgym.checks.play import Episode
+from agentgym.checks.subject import Subject
+from agentgym.env import Env
+from agentgym.rewards import Scheme
+
+_ROUNDING = 1e-9
+
+
+def paid_schemes(env: Env) -> dict[str, Scheme]:
+    """Return the schemes that must keep the guarantee: the one in use and the named ones, without the controls."""
+    named = {name: scheme for name, scheme in env.schemes.items() if not scheme.allow_unsound}
+    known = env.scheme.allow_unsound or env.scheme in named.values()
+    return named if known else {"in use": env.scheme, **named}
+
+
+@check("useful-work-pays", "junk, stalling and doing nothing are never paid more than an honest attempt that fails")
+def useful_work_pays(subject: Subject) -> Finding:
+    """In every scheme that is not a control, no adversary earns more than an honest failure at the same task."""
+    contests = _contests(subject)
+    with subject.env() as env:
+        schemes = paid_schemes(env)
+    for one in contests:
+        for scheme_name, scheme in schemes.items():
+            honest = one.honest_pay(scheme)
+            for name, paid in one.pay(scheme).items():
+                if paid > honest + _ROUNDING:
+                    raise CheckFailed(
+                        f"scheme {scheme_name!r}, task {one.task.id!r}: the adversary {name!r} is paid {paid:g}, an "
+                        f"honest attempt that fails {honest:g}; say Channel(cheap=True) of what any legal action earns "
+                        "and put it behind a gate on real work"
+                    )
+    honest_mean = fmean(one.honest_pay(scheme) for one in contests for scheme in schemes.values())
+    best_mean = fmean(max(one.pay(scheme).values(), default=0.0) for one in contests for scheme in schemes.values())
+    return (
+        f"{len(contests)} tasks, {len(schemes)} schemes: honest failures earn {honest_mean:.2f} on average, the best "
+        f"adversary {best_mean:.2f}"
+    )
+
+
+@check("junk-scores-low", "junk handed in at once rarely solves a task")
+def junk_scores_low(subject: Subject) -> Finding:
+    """No kind of junk solves more than half of the tasks."""
+    solved: dict[str, list[bool]] = {}
+    for name, episode in _junk_episodes(_contests(subject)):
+        solved.setdefault(name, []).append(is_solved(episode))
+    for name, results in solved.items():
+        if sum(results) > RANDOM_LIMIT * len(results):
+            raise CheckFailed(
+                f"{name} solved {sum(results)} of {len(results)} tasks; pay the outcome only for what the task asked"
+            )
+    return f"{len(solved)} kinds of junk"
+
+
+def _contests(subject: Subject) -> list[Contest]:
+    if not subject.contests:
+        raise CheckSkipped("no solution could be spoiled so that it fails; write failing(), which does honest work")
+    return subject.contests
+
+
+def _junk_episodes(contests: Sequence[Contest]) -> Iterator[tuple[str, Episode]]:
+    for one in contests:
+        yield from ((name, played) for name, played in one.adversaries.items() if name.startswith("junk at once"))
+
+
+CHECKS = (useful_work_pays, junk_scores_low)

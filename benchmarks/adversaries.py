@@ -1,0 +1,247 @@
+"""What episodes without useful work are paid, next to honest attempts that fail, in all environments and schemes.
+
+The adversaries are those of `agentgym check` (idle, stalling, one call repeated, junk at once, junk after one call) and
+a few that know the environment. An honest attempt is the solution with its end spoiled. Every episode is played once
+and paid under every scheme; `d_ra`, the control without gates, is shown and not judged.
+
+The ratio is pay over the honest failure's pay on the same task. Pay of 0 or less gives 0 unless the honest failure is
+paid less; pay above an honest failure that earns nothing gives 1000. Episodes that solve the task are left out.
+
+    python -m benchmarks.adversaries [--tasks 12] [--only search web]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from agentgym import make
+from agentgym.checks.contest import Contest, contest, is_solved
+from agentgym.checks.play import Episode, Player, assistant_call, play, random_player, solution_player
+from agentgym.env import Env
+from agentgym.messages import ToolCall, text_of
+from agentgym.rewards import Scheme
+from agentgym.spaces import Action
+from agentgym.task import Task
+from benchmarks._report import Claim, write
+
+BEYOND = 1000.0
+"""The ratio where an adversary is paid and the honest failure is not."""
+
+_ROUNDING = 1e-9
+
+
+def calls(*told: tuple[str, Mapping[str, Any]]) -> Player:
+    """Return a player of these calls, the last one again and again."""
+    actions = [assistant_call(ToolCall(name, dict(arguments))) for name, arguments in told]
+
+    def player(env: Env, task: Task) -> Iterable[Action]:
+        yield from (action for action in actions)
+        while True:
+            yield actions[-1]
+
+    return player
+
+
+def of_task(write_calls: Callable[[Task], Sequence[tuple[str, Mapping[str, Any]]]]) -> Player:
+    """Return a player whose calls depend on the task."""
+
+    def player(env: Env, task: Task) -> Iterable[Action]:
+        yield from calls(*write_calls(task))(env, task)
+
+    return player
+
+
+def paste_hits(env: Env, task: Task) -> Iterable[Action]:
+    """Search for the question itself and answer with all that is shown."""
+    seen = yield assistant_call(ToolCall("search", {"query": task.prompt}))
+    while True:
+        seen = yield assistant_call(ToolCall("answer", {"text": text_of(seen[-1])}))
+
+
+def judge_everything_false(env: Env, task: Task) -> Iterable[Action]:
+    """Search for junk and judge it useless, then answer junk."""
+    for number in range(5):
+        yield assistant_call(ToolCall("search", {"query": f"zzz {number}"}))
+        yield assistant_call(ToolCall("judge", {"useful": False}))
+    while True:
+        yield assistant_call(ToolCall("answer", {"text": "something"}))
+
+
+def _words_as_columns(task: Task) -> str:
+    words = dict.fromkeys(word for word in task.prompt.lower().split() if word.isalpha())
+    return "SELECT " + ", ".join(f'1 AS "{word}"' for word in [*words, "column"][:20])
+
+
+def _stub(task: Task) -> str:
+    signature = str(task.data.get("signature") or f"def {task.data.get('entry_point', 'f')}(*args):")
+    return f"{signature.rstrip()}\n    return None"
+
+
+SEARCH: Mapping[str, Player] = {
+    "question searched, hits pasted": paste_hits,
+    "unknown at once": calls(("answer", {"text": "unknown"})),
+    "yes at once": calls(("answer", {"text": "yes"})),
+    "same search repeated, then junk": calls(
+        *[("search", {"query": "something"})] * 6, ("answer", {"text": "something"})
+    ),
+}
+STAGES: Mapping[str, Player] = {
+    "decide to search, then junk": calls(("decide", {"way": "search"}), ("answer", {"text": "something"})),
+    "decide not to search, then junk": calls(("decide", {"way": "know"}), ("answer", {"text": "something"})),
+    "junk searches judged useless": judge_everything_false,
+}
+SQL: Mapping[str, Player] = {
+    "select 1": calls(("submit", {"answer": "SELECT 1"})),
+    "select 1 as column": calls(("submit", {"answer": 'SELECT 1, 1 AS "column"'})),
+    "no rows": calls(("submit", {"answer": "SELECT 1 WHERE 1 = 0"})),
+    "the question's words as columns": of_task(lambda task: [("submit", {"answer": _words_as_columns(task)})]),
+    "queried, then the question's words as columns": of_task(
+        lambda task: [("query", {"sql": _words_as_columns(task)}), ("submit", {"answer": _words_as_columns(task)})]
+    ),
+}
+CODE: Mapping[str, Player] = {
+    "a stub": of_task(lambda task: [("submit", {"answer": _stub(task)})]),
+    "the code as it was given": of_task(lambda task: [("submit", {"answer": str(task.data.get("code") or "0")})]),
+    "pass": calls(("submit", {"answer": "pass"})),
+    "print, then a stub": of_task(lambda task: [("python", {"code": "print(1)"}), ("submit", {"answer": _stub(task)})]),
+}
+SWE: Mapping[str, Player] = {
+    "an empty file, submitted": calls(("create", {"path": "notes.py", "content": ""}), ("submit", {})),
+    "tests run, nothing changed": calls(("run_tests", {}), ("submit", {})),
+    "looked at one folder": calls(("list_files", {}), ("submit", {})),
+}
+WEB: Mapping[str, Player] = {
+    "one refused call, then finish": calls(("click", {"ref": 99999}), ("finish", {})),
+    "scroll, then finish": calls(("scroll", {"direction": "down"}), ("finish", {})),
+    "impossible at once": calls(("answer", {"text": "impossible"})),
+}
+ERRAND: Mapping[str, Player] = {
+    "chats all day": calls(("chat", {})),
+    "chats, then delivers nothing": calls(*[("chat", {})] * 5, ("deliver", {"house": "Hill"})),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """An environment, with what is peculiar to it."""
+
+    env: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    adversaries: Mapping[str, Player] = field(default_factory=dict)
+    share: float = 1.0
+    """Of the tasks that are played elsewhere: grading takes long in some environments."""
+
+
+WORLDS: Mapping[str, World] = {
+    "guess": World("guess"),
+    "errand": World("errand", {}, ERRAND),
+    "sql": World("sql", {}, SQL),
+    "sql sqlite": World("sql", {"engine": "sqlite", "show_schema": "prompt"}, SQL),
+    "code": World("code", {}, CODE),
+    "code files": World("code", {"tools": "files+bash+test", "stateful": False}, {}, 0.5),
+    "search": World("search", {}, SEARCH),
+    "search in stages": World("search", {"two_stage": True, "judge": True, "results": "passages"}, STAGES),
+    "swe": World("swe", {}, SWE, 0.25),
+    "web": World("web", {}, WEB, 0.5),
+    "miniwob": World("miniwob-enter-text", {}, {}, 0.5),
+}
+
+
+def play_world(world: World, tasks: int) -> list[Contest]:
+    """Play the first test tasks of a world with all adversaries."""
+    with closing(make(world.env, **world.kwargs)) as env:
+        chosen = [env.tasks.get("test", index) for index in range(max(2, round(tasks * world.share)))]
+        solved = [play(env, task, 0, solution_player) for task in chosen]
+        others = [*solved, *(play(env, task, 0, random_player) for task in chosen[:2])]
+        found = [contest(env, one, _apart(others, one), world.adversaries) for one in solved if is_solved(one)]
+    return [one for one in found if one is not None]
+
+
+def _apart(episodes: Sequence[Episode], one: Episode) -> list[Episode]:
+    return [episode for episode in episodes if episode is not one]
+
+
+def rows_of(
+    name: str, world: World, contests: Sequence[Contest], schemes: Mapping[str, Scheme]
+) -> list[dict[str, Any]]:
+    """One row for every scheme and adversary."""
+    rows: list[dict[str, Any]] = []
+    for scheme_name, scheme in schemes.items():
+        honest = {one.task.id: one.honest_pay(scheme) for one in contests}
+        for adversary in dict.fromkeys(name for one in contests for name in one.adversaries):
+            paid = {one.task.id: pay[adversary] for one in contests if adversary in (pay := one.pay(scheme))}
+            played = sum(adversary in one.adversaries for one in contests)
+            ratios = {task: ratio(value, honest[task]) for task, value in paid.items()}
+            worst = max(ratios, key=lambda task: ratios[task], default=None)
+            rows.append(
+                {
+                    "environment": name,
+                    "scheme": scheme_name,
+                    "control": scheme.allow_unsound,
+                    "adversary": adversary,
+                    "tasks": played,
+                    "solved": played - len(paid),
+                    "paid": _mean(paid.values()),
+                    "honest_failure_paid": _mean(honest[task] for task in paid),
+                    "worst_ratio": 0.0 if worst is None else round(ratios[worst], 4),
+                    "worst_task": worst,
+                }
+            )
+    return rows
+
+
+def ratio(paid: float, honest: float) -> float:
+    """Return pay over the pay of an honest failure; see the module's docstring for what is 0 or below."""
+    if paid <= honest + _ROUNDING:
+        return max(0.0, paid / honest) if honest > 0.0 else 0.0
+    return paid / honest if honest > 0.0 else BEYOND
+
+
+def _mean(values: Iterable[float]) -> float:
+    return round(fmean(list(values) or [0.0]), 4)
+
+
+def worst(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the row with the highest ratio."""
+    return max(rows, key=lambda row: row["worst_ratio"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--tasks", type=int, default=12, help="test tasks of each environment; fewer where grading is slow"
+    )
+    parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS), metavar="ENVIRONMENT")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name in options.only:
+        world = WORLDS[name]
+        with closing(make(world.env, **world.kwargs)) as env:
+            schemes = env.schemes
+        contests = play_world(world, options.tasks)
+        rows += rows_of(name, world, contests, schemes)
+        for scheme in schemes:
+            top = worst(row for row in rows if (row["environment"], row["scheme"]) == (name, scheme))
+            told = f"{len(contests):3} tasks  honest failure {top['honest_failure_paid']:6.3f}"
+            told += f"  worst ratio {top['worst_ratio']:8.3f}  {top['adversary']} ({top['worst_task']})"
+            print(f"{name:18} {scheme:10} {told}", file=sys.stderr)
+    judged = [row for row in rows if not row["control"]]
+    controls = [row for row in rows if row["control"]]
+    write(
+        "adversaries",
+        rows,
+        [
+            Claim("junk_over_honest_failure", worst(judged)["worst_ratio"], "<=", 1),
+            Claim("junk_over_honest_failure_without_gates", worst(controls)["worst_ratio"], ">=", 1),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

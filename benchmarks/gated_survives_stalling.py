@@ -1,0 +1,91 @@
+"""Does gating help? The stalling environment `errand`, trained with its gated scheme and without the gates.
+
+Both schemes pay the same channels with the same weights from the same starting models: `g_ra` pays chats in solved
+episodes only, `d_ra` adds everything up (Gated Reward Accumulation, arXiv 2508.10548). For each seed the two runs share
+all settings (the recipe `errand`).
+
+    python -m benchmarks.gated_survives_stalling [--seeds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks._report import Claim, write
+from benchmarks._training import PACKAGES, run
+
+SCHEMES = ("g_ra", "d_ra")
+PANELS = {
+    "success": "solved episodes (%)",
+    "channel/delivered": "episodes that deliver something (%)",
+    "channel/chatted": "chats in an episode",
+}
+"""What is drawn: the goal, how many episodes get to an end of their own, and the immediate reward."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, default=Path("runs/gated_survives_stalling"))
+    parser.add_argument("--plots", type=Path, default=Path("docs"), help="where the plot is drawn")
+    options = parser.parse_args()
+    rows = [
+        {"scheme": scheme, **run("gated", seed, options.folder, "errand", scheme), **ends(options.folder, scheme, seed)}
+        for seed in range(options.seeds)
+        for scheme in SCHEMES
+    ]
+    draw(options.plots / "gating.png", rows, options.folder)
+    success = {scheme: [row["after"]["success"] for row in rows if row["scheme"] == scheme] for scheme in SCHEMES}
+    gaps = [gated - direct for gated, direct in zip(success["g_ra"], success["d_ra"], strict=True)]
+    claims = [
+        Claim("gated_survives_stalling", round(fmean(gaps), 3), ">=", 0.5),
+        Claim("gated_survives_stalling_worst_seed", round(min(gaps), 3), ">=", 0.5),
+    ]
+    write("gated_survives_stalling", rows, claims, packages=PACKAGES)
+
+
+def ends(folder: Path, scheme: str, seed: int) -> dict[str, Any]:
+    """Return the reward, the turns and the channels of the held-out episodes before and after training."""
+    summary = json.loads((folder / f"{scheme}-{seed}" / "summary.json").read_text(encoding="utf-8"))
+    wanted = ("reward", "turns", "channels", "endings")
+    return {f"{when}_episodes": {name: summary[when][name] for name in wanted} for when in ("before", "after")}
+
+
+def draw(target: Path, rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Draw what the sampled episodes did over training: one thin line a seed, a thick one for the mean."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    from agentgym.trainers.records import read_metrics
+
+    figure, axes = plt.subplots(1, len(PANELS), figsize=(12, 3.8), dpi=130)
+    for scheme, colour, label in (("g_ra", "C0", "gated (g_ra)"), ("d_ra", "C3", "direct accumulation (d_ra)")):
+        seeds = [row["seed"] for row in rows if row["scheme"] == scheme]
+        runs = [list(read_metrics(folder / f"{scheme}-{seed}" / "metrics.jsonl")) for seed in seeds]
+        for panel, (name, title) in zip(axes, PANELS.items(), strict=True):
+            scale = 100 if "%" in title else 1
+            curves = [[scale * line[name] for line in lines if name in line] for lines in runs]
+            steps = range(1, min(map(len, curves)) + 1)
+            for curve in curves:
+                panel.plot(steps, curve[: len(steps)], color=colour, alpha=0.25, linewidth=1)
+            mean = [fmean(values) for values in zip(*(curve[: len(steps)] for curve in curves), strict=True)]
+            panel.plot(steps, mean, color=colour, linewidth=2, label=label)
+            panel.set(xlabel="training step", title=title)
+            panel.grid(alpha=0.3)
+    axes[0].legend(loc="center left", fontsize=8)
+    figure.suptitle("errand: the same channels and weights, with and without the gate")
+    figure.tight_layout()
+    target.parent.mkdir(exist_ok=True)
+    figure.savefig(target)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()
