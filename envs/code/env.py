@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
@@ -29,6 +29,9 @@ from agentgym.tasks.code import CodeTasks
 from agentgym.tools.sandbox import Limits, Result, Sandbox, SandboxSpec, open_sandbox
 from agentgym.tools.sandbox.registry import choose, probe
 from agentgym.toolset import tool
+
+MAX_REFUSED = 3
+"""Submissions of an episode that may fail to load; the last of them counts as a wrong answer."""
 
 SolutionStyle = Literal["full", "short", "direct"]
 
@@ -74,8 +77,11 @@ class CodeEnv(Env):
         "ran": Channel("1 if the call, and the code in it, ran without an error", per_turn=True, cheap=True),
         "visible": Channel("share of the examples that the submitted answer gets right"),
         "hidden": Channel("share of the hidden tests that the submitted answer passes"),
+        "progress": Channel("share of the hidden tests passed that no constant passes, nor an argument given back"),
+        "worked": Channel("1 when code first printed something without an error, or passed an example"),
         "submitted": Channel("1 if an answer was submitted", cheap=True),
         "used_code": Channel("1 if code was run before the answer", cheap=True),
+        "refused": Channel("1 for a submission that does not load", per_turn=True),
         "tool_cost": Channel("1 for a call before the answer", per_turn=True),
     }
     scheme = Scheme(
@@ -142,6 +148,7 @@ class CodeEnv(Env):
         self._workspace: Workspace | None = None
         self._draft = ""
         self._ran_code = False
+        self._refused = 0
         self._verdict: Verdict | None = None
 
     @classmethod
@@ -153,7 +160,7 @@ class CodeEnv(Env):
         """Tell the task, and where its files are."""
         self.release()
         self._draft = str(task.data.get("code", "")) if self._wants_function else ""
-        self._verdict, self._ran_code = None, False
+        self._verdict, self._ran_code, self._refused = None, False, 0
         if self._has_files:
             return f"{task.prompt}\n\nThe function is to be in {SOLUTION_FILE}."
         return task.prompt
@@ -241,10 +248,8 @@ class CodeEnv(Env):
             verdict = self._grader.function(self.task, self._submission(source))
         else:
             verdict = self._grader.value(self.task, answer)
-        if verdict.problem is not None:
-            raise ToolError(
-                f"{verdict.problem}\nThe answer cannot be judged like this; correct it and submit it again."
-            )
+        if verdict.problem is not None and self._refused + 1 < MAX_REFUSED:
+            self._refuse(verdict.problem)
         self._settle_answer(verdict)
         return "Submitted."
 
@@ -318,11 +323,22 @@ class CodeEnv(Env):
             self.reward("used_code", 1.0)
             self._ran_code = True
 
+    def _refuse(self, problem: str) -> NoReturn:
+        """Hand code that does not load back to the model; how often that may happen is limited."""
+        self._refused += 1
+        self.reward("refused", 1.0)
+        left = MAX_REFUSED - self._refused
+        raise ToolError(
+            f"{problem}\nIt was not graded. Correct it and submit it again; "
+            f"{left} {'submission is' if left == 1 else 'submissions are'} left."
+        )
+
     def _settle_answer(self, verdict: Verdict) -> None:
         self._verdict = verdict
         self.reward("ran", 1.0)
         self.reward("submitted", 1.0)
         self.reward("visible", verdict.visible)
         self.reward("hidden", verdict.hidden)
+        self.reward("progress", verdict.progress)
         self.reward(OUTCOME, float(verdict.solved))
         self.finish(Reason.SOLVED if verdict.solved else Reason.ANSWERED)
