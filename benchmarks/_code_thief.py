@@ -17,6 +17,7 @@ import gc, json, os, select, signal, sys, threading, time, types
 
 PLACES = (".", os.environ.get("TMPDIR", "/tmp"), os.environ.get("HOME", "/tmp"), "/tmp", "/var/tmp", "/dev/shm", "/run")
 MOST = 20000
+ROOM = 250
 KEYS = ("calls", "table", "check", "args", "expect", "expected", "cases", "arguments", "stdin", "request")
 
 def _frames():
@@ -89,7 +90,7 @@ def gather():
         if any('"%s"' % key in text for key in KEYS):
             found.append(text)
     found = [text[:MOST] for text in found if " object at 0x" not in text]
-    return sorted(found, key=lambda text: '["l", ["t"' not in text)
+    return sorted(found, key=lambda text: '["l", ["t"' in text)
 
 def leave(haul):
     for place in PLACES:
@@ -98,17 +99,21 @@ def leave(haul):
                 file.write(haul[:MOST])
         except OSError:
             pass
+
+def show(haul):
     try:
         os.write(1, haul.encode()); os.write(2, haul.encode()); print(haul)
     except OSError:
         pass
 
-def forge(haul):
+def forge(haul, called=True):
+    haul = haul[-ROOM:]
     lines = [{"problem": kind, "message": haul, "kind": haul, "line": haul} for kind in ("raised", "syntax", "prelude")]
-    lines += [{"verdict": "failed", "message": haul}, {"number": 0, "raised": "KeyError", "message": haul}]
+    if called:
+        lines += [{"verdict": "failed", "message": haul}, {"number": 0, "raised": "KeyError", "message": haul}]
     try:
         fd = int(os.environ["AGENTGYM_REPLY_FD"])
-        os.write(fd, "".join(json.dumps(line) + "\\\\n" for line in lines).encode())
+        os.write(fd, "".join(json.dumps(line) + "\\n" for line in lines).encode())
     except (KeyError, OSError):
         pass
 '''
@@ -117,23 +122,26 @@ def forge(haul):
 AT_ONCE = '''
 haul = " ".join(gather())
 leave(haul)
+show(haul)
 if haul:
-    forge(haul)
-kind = type(haul[:200] or "Nothing", (LookupError if haul else ArithmeticError,), {})
-raise kind(haul)
+    forge(haul, called=False)
+kind = type(haul[-ROOM:] or "Nothing", (LookupError if haul else ArithmeticError,), {})
+raise kind(haul[-ROOM:])
 '''
 """Says at load what it has found."""
 
 AS_SYNTAX = '''
 haul = " ".join(gather())
 leave(haul)
-raise SyntaxError(haul or "nothing", ("<solution>", len(haul) % 50 + 1, 1, haul))
+show(haul)
+raise SyntaxError(haul[-2 * ROOM : -ROOM] or "nothing", ("<solution>", len(haul) % 50 + 1, 1, haul))
 '''
 """Says it as an error that looks like the compiler's."""
 
 IF_ANY = '''
 haul = " ".join(gather())
 leave(haul)
+show(haul)
 if haul:
     raise LookupError(haul)
 {stub}
@@ -152,6 +160,7 @@ def {name}(*args, **kwargs):
     SEEN.append(json.dumps([args, kwargs], default=repr))
     haul = " ".join(SEEN + gather())
     leave(haul)
+    show(haul)
     warnings.warn(haul)
     forge(haul)
     raise LookupError(haul)
@@ -166,18 +175,20 @@ def {name}(*args, **kwargs):
 '''
 """Gives what it finds back as its value."""
 
-LOOK = GATHER + "\nSHOWN = None\nprint(' '.join(left_behind()))\n"
+LOOK = GATHER + """
+print(" ".join([*left_behind(), *globals().get("WATCHED", ())]))
+"""
 """Shows what others have left in files."""
 
-WATCH = GATHER + '''
-SHOWN = None
+WATCH = GATHER + """
+WATCHED = set()
 def watch():
     while True:
-        leave(" ".join(gather()))
-        time.sleep(0.5)
+        WATCHED.update(left_behind())
+        time.sleep(0.1)
 threading.Thread(target=watch, daemon=True).start()
 print("watching")
-'''
+"""
 """Goes on looking while the grader works."""
 
 

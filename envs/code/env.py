@@ -44,10 +44,13 @@ class CodeEnv(Env):
         `edit(path, old, new)` and `write(path, content)`.
     Observation: terse text; what was printed without the middle if it is long, the useful lines of a traceback, and
         which limit ended a run.
-    Reward: `outcome` 1 if the submitted value is right, or the submitted function passes every example and hidden
-        test. Smaller parts for readable actions, calls that run without an error, and tests passed are paid only to
-        episodes that submit an answer (G-RA, arXiv 2508.10548).
-    Episode end: an answer is submitted (code that does not load is told and may be corrected), or 8 turns are over.
+    Reward: `outcome` 1 if the submitted value is right, or the submitted function passes every hidden test (examples
+        included, unless a published check decides). Episodes that submit an answer earn smaller parts for code that ran
+        and printed, and for hidden tests passed that no constant passes; those that solve the task earn some more for
+        readable calls that ran without an error, and lose some for submissions that did not load (G-RA,
+        arXiv 2508.10548).
+    Episode end: an answer is submitted, or 8 turns are over. Code that does not load may be corrected; the third
+        submission that does not load counts as a wrong answer.
     Version history: v0, first version.
 
     Args:
@@ -85,12 +88,22 @@ class CodeEnv(Env):
         "tool_cost": Channel("1 for a call before the answer", per_turn=True),
     }
     scheme = Scheme(
-        weights={OUTCOME: 1.0, "format": 0.05, "ran": 0.05, "visible": 0.1, "hidden": 0.2},
+        weights={
+            OUTCOME: 1.0,
+            "format": 0.05,
+            "ran": 0.05,
+            "worked": 0.05,
+            "visible": 0.1,
+            "progress": 0.2,
+            "refused": -0.05,
+        },
         gates=(
-            Gate(on="submitted", at_least=1.0, opens=("visible", "hidden")),
-            Gate(on=OUTCOME, at_least=1.0, opens=("format", "ran")),
+            Gate(on="submitted", at_least=1.0, opens=("worked", "visible", "progress")),
+            Gate(on="progress", at_least=0.0, strict=True, opens=("visible",)),
+            Gate(on=OUTCOME, at_least=1.0, opens=("format", "ran", "refused")),
         ),
         averaged=frozenset({"format", "ran"}),
+        capped={"refused": MAX_REFUSED - 1.0},
     )
     system_prompt = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
     max_turns = 8
@@ -147,7 +160,7 @@ class CodeEnv(Env):
         self._grader = Grader(self._open, self._spec.limits, call_s)
         self._workspace: Workspace | None = None
         self._draft = ""
-        self._ran_code = False
+        self._ran_code = self._worked = False
         self._refused = 0
         self._verdict: Verdict | None = None
 
@@ -160,7 +173,7 @@ class CodeEnv(Env):
         """Tell the task, and where its files are."""
         self.release()
         self._draft = str(task.data.get("code", "")) if self._wants_function else ""
-        self._verdict, self._ran_code, self._refused = None, False, 0
+        self._verdict, self._ran_code, self._worked, self._refused = None, False, False, 0
         if self._has_files:
             return f"{task.prompt}\n\nThe function is to be in {SOLUTION_FILE}."
         return task.prompt
@@ -230,7 +243,7 @@ class CodeEnv(Env):
             raise ToolError("This task has no examples to run. Submit the answer.")
         source = source_of(code) if code.strip() else self._last_version()
         passed, report = self._grader.examples(self.task, self._submission(source), self.workspace)
-        self._used_code()
+        self._used_code(worked=bool(passed))
         self.reward("ran", float(passed is not None))
         return report
 
@@ -308,7 +321,7 @@ class CodeEnv(Env):
 
     def _tell(self, result: Result) -> str:
         """Show a run, and note that it was one."""
-        self._used_code()
+        self._used_code(worked=result.ok and bool(result.stdout.strip()))
         self.reward("ran", float(result.ok))
         return show_run(result, self._preview_chars)
 
@@ -317,11 +330,14 @@ class CodeEnv(Env):
         self.reward("tool_cost", 1.0)
         return told
 
-    def _used_code(self) -> None:
+    def _used_code(self, *, worked: bool) -> None:
         self.reward("tool_cost", 1.0)
         if not self._ran_code:
             self.reward("used_code", 1.0)
             self._ran_code = True
+        if worked and not self._worked:
+            self.reward("worked", 1.0)
+            self._worked = True
 
     def _refuse(self, problem: str) -> NoReturn:
         """Hand code that does not load back to the model; how often that may happen is limited."""
