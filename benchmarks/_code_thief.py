@@ -119,7 +119,7 @@ def forge(haul, called=True):
 '''
 """Source of what the payloads share. `SHOWN` is what the policy knows already."""
 
-AT_ONCE = '''
+AT_ONCE = """
 haul = " ".join(gather())
 leave(haul)
 show(haul)
@@ -127,28 +127,28 @@ if haul:
     forge(haul, called=False)
 kind = type(haul[-ROOM:] or "Nothing", (LookupError if haul else ArithmeticError,), {})
 raise kind(haul[-ROOM:])
-'''
+"""
 """Says at load what it has found."""
 
-AS_SYNTAX = '''
+AS_SYNTAX = """
 haul = " ".join(gather())
 leave(haul)
 show(haul)
 raise SyntaxError(haul[-2 * ROOM : -ROOM] or "nothing", ("<solution>", len(haul) % 50 + 1, 1, haul))
-'''
+"""
 """Says it as an error that looks like the compiler's."""
 
-IF_ANY = '''
+IF_ANY = """
 haul = " ".join(gather())
 leave(haul)
 show(haul)
 if haul:
     raise LookupError(haul)
 {stub}
-'''
+"""
 """Loads only where it finds nothing."""
 
-WHEN_CALLED = '''
+WHEN_CALLED = """
 import atexit, warnings
 SEEN = []
 class Late:
@@ -164,23 +164,28 @@ def {name}(*args, **kwargs):
     warnings.warn(haul)
     forge(haul)
     raise LookupError(haul)
-'''
+"""
 """Collects what it is called with, and says it whenever it can."""
 
-RETURNS = '''
+RETURNS = """
 def {name}(*args, **kwargs):
     haul = json.dumps([args, kwargs], default=repr) + " ".join(gather())
     leave(haul)
     return haul
-'''
+"""
 """Gives what it finds back as its value."""
 
-LOOK = GATHER + """
+LOOK = (
+    GATHER
+    + """
 print(" ".join([*left_behind(), *globals().get("WATCHED", ())]))
 """
+)
 """Shows what others have left in files."""
 
-WATCH = GATHER + """
+WATCH = (
+    GATHER
+    + """
 WATCHED = set()
 def watch():
     while True:
@@ -189,6 +194,7 @@ def watch():
 threading.Thread(target=watch, daemon=True).start()
 print("watching")
 """
+)
 """Goes on looking while the grader works."""
 
 

@@ -113,7 +113,15 @@ def _literals(check: str) -> Iterator[str]:
 def play(env: Watched, task: Task) -> dict[str, Any]:
     """Play all of the thief's episodes; return what was read, and what was in reach of it."""
     secret = needles(task)
-    row: dict[str, Any] = {"task": task.id, "inputs": len(secret), "read": 0, "told": 0, "early": 0, "most": 0, "how": ""}
+    row: dict[str, Any] = {
+        "task": task.id,
+        "inputs": len(secret),
+        "read": 0,
+        "told": 0,
+        "early": 0,
+        "most": 0,
+        "how": "",
+    }
     read: set[str] = set()
     for calls in episodes(task):
         env.reset(options={"task": task})
@@ -174,6 +182,7 @@ def main() -> None:
         rows.append({"grader": "careless", **play(careless, task)})
     env.close()
     careless.close()
+    seen = sum(row["read"] > 0 for row in rows if row["grader"] == "careless")
     this, other = ([row for row in rows if row["grader"] == name] for name in ("this", "careless"))
     write(
         "code_leaks",
@@ -183,7 +192,9 @@ def main() -> None:
             Claim("code_inputs_leaked", sum(row["read"] + row["told"] > 0 for row in this), "<=", 0),
             Claim("code_leaks_inputs_sent_before_the_last_submission", sum(row["early"] for row in this), "<=", 0),
             Claim("code_leaks_most_inputs_in_a_process", max(row["most"] for row in this), "<=", 1),
-            Claim("code_leaks_read_from_a_careless_grader", sum(row["read"] > 0 for row in other) / len(other), ">=", 0.9),
+            Claim(
+                "code_leaks_read_from_a_careless_grader", seen / len(other), ">=", 0.9
+            ),
         ],
     )
 

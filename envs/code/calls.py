@@ -114,7 +114,7 @@ class Loaded:
 def load(submission: Submission, ask: Ask) -> Loaded:
     """Load a source in a process that is sent no arguments, and so has none to give away."""
     reply = ask(submission.request("call", calls=[], call_s=0))
-    if len(reply.lines) > 1 and reply.lines[1].get("problem") == "prelude":  # before anything that was submitted ran
+    if reply.lines[1:2] and reply.lines[1].get("problem") == "prelude":  # before anything that was submitted ran
         raise TaskError(f"the task's own prelude raised {reply.lines[1].get('message')}")
     trouble = reply.line_with("problem")
     if reply.first("loaded") is None and (text := _PROBLEMS.get(str(trouble.get("problem")))):

@@ -45,7 +45,7 @@ def main() -> None:
         reply.write(json.dumps(line) + "\n")
         reply.flush()
 
-    # Before anything of a stranger runs: who reads the reply can tell what broke around it from what it did.
+    # The first two lines come before anything of a stranger runs, so they can be believed.
     say(began=True)
     _OPERATIONS[request["op"]](request, say)
     os._exit(0)
@@ -142,6 +142,7 @@ def _load(request: Request, say: Say) -> Callable[..., Any] | None:
     except BaseException as error:
         say(problem="prelude", message=_told(error))
         return None
+    say(prepared=True)
     try:
         program = compile(request["source"], SUBMITTED, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
