@@ -83,15 +83,20 @@ def _verdict(submission: Submission, check: str, ask: Ask) -> str:
 
 
 def _sites(tree: ast.AST) -> list[ast.Assert | ast.Constant]:
-    """Return what can be changed: constants in compared or assigned expectations, and asserts without a comparison."""
+    """Return what can be changed: expectations that only one value meets, or if there are none, those of any kind."""
+    exact = _found_sites(tree, (ast.Eq, ast.Is))
+    return exact or _found_sites(tree, (ast.cmpop,))
+
+
+def _found_sites(tree: ast.AST, kinds: tuple[type[ast.cmpop], ...]) -> list[ast.Assert | ast.Constant]:
+    """Return constants in expectations that are compared so or assigned, and asserts without a comparison."""
     sites: list[ast.Assert | ast.Constant] = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assert):
-            constants = _constants(node.test.comparators[-1]) if isinstance(node.test, ast.Compare) else []
-            if constants:
-                sites.append(constants[-1])
-            elif not isinstance(node.test, ast.Compare):
-                sites.append(node)
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
+            if isinstance(node.test.ops[-1], kinds):
+                sites += _constants(node.test.comparators[-1])[-1:]
+        elif isinstance(node, ast.Assert):
+            sites.append(node)
         elif isinstance(node, ast.Assign) and "expect" in ast.unparse(node.targets[0]):
             sites += _constants(node.value)[-1:]
     return sites
