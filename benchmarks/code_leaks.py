@@ -192,9 +192,7 @@ def main() -> None:
             Claim("code_inputs_leaked", sum(row["read"] + row["told"] > 0 for row in this), "<=", 0),
             Claim("code_leaks_inputs_sent_before_the_last_submission", sum(row["early"] for row in this), "<=", 0),
             Claim("code_leaks_most_inputs_in_a_process", max(row["most"] for row in this), "<=", 1),
-            Claim(
-                "code_leaks_read_from_a_careless_grader", seen / len(other), ">=", 0.9
-            ),
+            Claim("code_leaks_read_from_a_careless_grader", seen / len(other), ">=", 0.9),
         ],
     )
 

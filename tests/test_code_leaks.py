@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,8 +126,8 @@ def test_code_cannot_blame_the_task():
 
 
 def test_a_prelude_that_fails_is_the_fault_of_the_task():
-    broken = task("cases")
-    broken.data["prelude"] = "import nothing_like_this\n"
+    sound = task("cases")
+    broken = replace(sound, data={**sound.data, "prelude": "import nothing_like_this\n"})
     env = CodeEnv(tasks=TaskList([broken]))
     env.reset(seed=0)
     with pytest.raises(TaskError, match="nothing_like_this"):

@@ -17,21 +17,19 @@ from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import Grader
 from agentgym.envs.code.options import run_limits, task_source, tool_names, with_cost
+from agentgym.envs.code.schemes import CHANNELS, GATED, MAX_REFUSED
 from agentgym.envs.code.show import show_run
 from agentgym.envs.code.solving import SOLUTION_FILE, solve
 from agentgym.envs.code.verdict import Verdict
 from agentgym.envs.code.workspace import Workspace
 from agentgym.errors import ToolError
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.rewards import OUTCOME, Scheme
 from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.code import CodeTasks
 from agentgym.tools.sandbox import Limits, Result, Sandbox, SandboxSpec, open_sandbox
 from agentgym.tools.sandbox.registry import choose, probe
 from agentgym.toolset import tool
-
-MAX_REFUSED = 3
-"""Submissions of an episode that may fail to load; the last of them counts as a wrong answer."""
 
 SolutionStyle = Literal["full", "short", "direct"]
 
@@ -74,37 +72,8 @@ class CodeEnv(Env):
         kwargs: Arguments of `agentgym.Env`.
     """
 
-    channels = {
-        OUTCOME: Channel("1 if the submitted answer is right"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
-        "ran": Channel("1 if the call, and the code in it, ran without an error", per_turn=True, cheap=True),
-        "visible": Channel("share of the examples that the submitted answer gets right"),
-        "hidden": Channel("share of the hidden tests that the submitted answer passes"),
-        "progress": Channel("share of the hidden tests passed that no constant passes, nor an argument given back"),
-        "worked": Channel("1 when code first printed something without an error, or passed an example"),
-        "submitted": Channel("1 if an answer was submitted", cheap=True),
-        "used_code": Channel("1 if code was run before the answer", cheap=True),
-        "refused": Channel("1 for a submission that does not load", per_turn=True),
-        "tool_cost": Channel("1 for a call before the answer", per_turn=True),
-    }
-    scheme = Scheme(
-        weights={
-            OUTCOME: 1.0,
-            "format": 0.05,
-            "ran": 0.05,
-            "worked": 0.05,
-            "visible": 0.1,
-            "progress": 0.2,
-            "refused": -0.05,
-        },
-        gates=(
-            Gate(on="submitted", at_least=1.0, opens=("worked", "visible", "progress")),
-            Gate(on="progress", at_least=0.0, strict=True, opens=("visible",)),
-            Gate(on=OUTCOME, at_least=1.0, opens=("format", "ran", "refused")),
-        ),
-        averaged=frozenset({"format", "ran"}),
-        capped={"refused": MAX_REFUSED - 1.0},
-    )
+    channels = CHANNELS
+    scheme = GATED
     system_prompt = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
     max_turns = 8
 
@@ -170,7 +139,7 @@ class CodeEnv(Env):
         return CodeTasks()
 
     def start(self, task: Task) -> str:
-        """Tell the task, and where its files are."""
+        """Return the task, and where its files are."""
         self.release()
         self._draft = str(task.data.get("code", "")) if self._wants_function else ""
         self._verdict, self._ran_code, self._worked, self._refused = None, False, False, 0
@@ -271,7 +240,7 @@ class CodeEnv(Env):
         self.release()
 
     def details(self) -> Mapping[str, Any]:
-        """Tell what held the code, and how the answer was graded."""
+        """Return what held the code, and how the answer was graded."""
         tier = choose(self._backend, self._spec, self._allow_weak).tier
         gaps = [threat.value for threat in probe(tier).gaps]
         held: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
