@@ -27,7 +27,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),
     "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
     "agentgym/trajectory.py": ("tests/test_trajectory.py", *_ROLLOUT),
-    "envs/code/matching.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
+    "envs/code/matching.py": ("tests/test_code_matching_bounds.py", "tests/test_code_matching.py"),
     "envs/code/verdict.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
     "envs/search/answers.py": ("tests/test_search_grading.py",),
     "envs/sql/cells.py": _SQL,

@@ -1,20 +1,24 @@
-"""Grading of code: what counts as equal, what a submission earns, and that no cheat earns anything."""
+"""Grading of code: what a submission earns, that no cheat earns anything, and that time is shared."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
 
+from agentgym.endings import Reason
 from agentgym.envs.code import CodeEnv
+from agentgym.envs.code.budget import Budget
+from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.canaries import perturbed
-from agentgym.envs.code.matching import answer_matches, matches
-from agentgym.envs.code.plain import Unfit, dumps, loads
-from agentgym.errors import TaskError, ToolError
+from agentgym.envs.code.grading import Grader
+from agentgym.errors import TaskError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
+from agentgym.tools.sandbox import Limits, Sandbox, open_sandbox
 
 CASES = {
     "cases": [
@@ -67,101 +71,6 @@ def grade() -> Iterator[Callable[..., dict[str, Any]]]:
 
     yield submit
     env.close()
-
-
-# What counts as equal.
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (3, 3.0),
-        (3.0, 3),
-        (0.1 + 0.2, 0.3),
-        (float("nan"), float("nan")),
-        ([1, (2, {"a": 1.0})], [1, (2, {"a": 1})]),
-        ({0.1 + 0.2, 2}, {2, 0.3}),
-        ({2: "a", 1: "b"}, {1: "b", 2: "a"}),
-        (frozenset({1}), {1}),
-        (10**400, 10**400),
-    ],
-)
-def test_values_that_mean_the_same_are_equal(value: Any, expected: Any):
-    assert matches(value, expected)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (True, 1),
-        (1, True),
-        (3.1, 3),
-        (3, 3.1),
-        ("3", 3),
-        ((1, 2), [1, 2]),
-        ([1, 2], [1, 2, 3]),
-        ({1: 2}, {1: 3}),
-        ({1: 2}, {2: 2}),
-        ({1, 2}, {1, 3}),
-        (None, 0),
-        (10**400, 1.5),
-        (b"a", "a"),
-        (float("nan"), 1.0),
-    ],
-)
-def test_values_that_differ_are_not_equal(value: Any, expected: Any):
-    assert not matches(value, expected)
-
-
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [("42", 42), (" 'a b' ", "a b"), ("a b", "a b"), ("1, 2", [1, 2]), ("true", True), ("[3.0]", [3]), ("None", None)],
-)
-def test_a_written_answer_needs_no_perfect_form(answer: str, expected: Any):
-    assert answer_matches(answer, expected)
-
-
-@pytest.mark.parametrize(
-    "answer", ["41", "forty-two", "42 apples", "[42]", "(" * 5000, "__import__('os')", "\x00", "\ud800"]
-)
-def test_a_wrong_answer_is_wrong_whatever_it_looks_like(answer: str):
-    assert not answer_matches(answer, 42)
-
-
-def test_an_endless_answer_is_refused():
-    with pytest.raises(ToolError, match="characters"):
-        answer_matches("9" * 30_000, 9)
-
-
-# What may leave a sandbox.
-
-
-@pytest.mark.parametrize(
-    "value", [None, True, -7, 2**80, 1.5, "é\ud800", b"\x00", [1, (2,)], {(1, 2): {3}}, frozenset("a"), range(3), 2j]
-)
-def test_plain_values_travel_without_loss(value: Any):
-    again = loads(dumps(value))
-    assert again == value
-    assert type(again) is type(value)
-
-
-def test_subclasses_lose_what_they_override():
-    class Sly(int):
-        def __eq__(self, other: object) -> bool:
-            return True
-
-        __hash__ = int.__hash__
-
-    assert type(loads(dumps([Sly(3)]))[0]) is int
-    assert loads(dumps([Sly(3)])) == [3]
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{}", '["q"]', "[]", '["d", [1]]', '["s", ["l"]]', "[" * 100_000, '["i", 5]', "1.5"]
-)
-def test_text_that_is_no_tree_is_refused(text: str):
-    with pytest.raises(Unfit):
-        loads(text)
 
 
 # What a submission earns.
@@ -346,23 +255,202 @@ def test_gold_that_is_no_literal_is_told(grade: Callable[..., dict[str, Any]]):
 
 
 def test_perturbed_copies_of_a_check_differ_in_one_expectation_each():
-    copies = list(perturbed(TOGETHER))
-    assert len(copies) == len(set(copies)) == 4
+    copies = list(perturbed(TOGETHER, Random(0)))
+    assert len(copies) == len(set(copies)) == 3  # not the one that many values meet
     original = ast.unparse(ast.parse(TOGETHER)).splitlines()
     for copy in copies:
         assert sum(a != b for a, b in zip(original, copy.splitlines(), strict=True)) == 1
 
 
-def test_what_keeps_an_answer_from_being_judged_is_told_and_may_be_corrected():
+def test_changed_expectations_go_up_and_down_and_stay_of_their_kind():
+    check = "def check(candidate):\n    assert candidate(1) == 50\n    assert candidate(2) == 'word'\n"
+    found: list[Any] = []
+    for seed in range(40):
+        for copy in perturbed(check, Random(seed)):
+            body = ast.parse(copy).body[0]
+            assert isinstance(body, ast.FunctionDef)
+            values = [ast.literal_eval(node.test.comparators[0]) for node in body.body]  # type: ignore[attr-defined]
+            assert [type(value) for value in values] == [int, str]
+            found += [value for value in values if value not in (50, "word")]
+    numbers = [value for value in found if isinstance(value, int)]
+    assert min(numbers) < 50 < max(numbers)
+    assert {len(value) for value in found if isinstance(value, str)} == {4}
+
+
+def test_other_right_results_than_the_golds_pass_a_check_that_takes_several(grade: Callable[..., dict[str, Any]]):
+    check = TOGETHER.replace("is not None", "in (Box, 'a box')")
+    of = task({"check": check}, DOUBLE.replace("else x", "else type(x)"), examples=False)
+    assert grade(of, DOUBLE.replace("else x", "else 'a box'"))["is_success"]
+    assert not grade(of, DOUBLE.replace("else x", "else 'a crate'"))["is_success"]
+
+
+@pytest.mark.parametrize("odds", [0.25, 0.5, 0.75])
+def test_a_coin_never_passes_a_check_in_its_own_process(grade: Callable[..., dict[str, Any]], odds: float):
+    coin = f"{EQUAL}import os\ndef double(x):\n    assert os.urandom(1)[0] < {256 * odds}\n    return Equal()\n"
+    of = task(KINDS["canaries"], examples=False)
+    assert not any(grade(of, coin)["is_success"] for _ in range(25))
+
+
+@pytest.mark.parametrize("how", ["cases", "replay"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def double(x, calls=[]):\n    calls.append(x)\n    return 2 * x if len(calls) == 1 else x",
+        "count = 0\ndef double(x):\n    global count\n    count += 1\n    return 2 * x if count > 1 else None",
+    ],
+)
+def test_a_function_that_carries_something_over_is_wrong(grade: Callable[..., dict[str, Any]], how: str, source: str):
+    for examples in (True, False):
+        assert not grade(task(KINDS[how], examples=examples), source)["is_success"]
+
+
+@pytest.mark.parametrize("how", ["cases", "replay"])
+def test_a_cache_that_mistakes_one_input_for_another_is_wrong(grade: Callable[..., dict[str, Any]], how: str):
+    source = "def double(x, known={}):\n    return known.setdefault(type(x).__name__, 2 * x)"
+    assert not grade(task(KINDS[how]), source)["is_success"]
+
+
+def test_a_function_with_a_true_cache_is_right(grade: Callable[..., dict[str, Any]]):
+    source = "def double(x, known={}):\n    return known.setdefault(x, 2 * x)"
+    for how in ("cases", "replay"):
+        assert grade(task(KINDS[how]), source)["is_success"]
+
+
+@pytest.mark.parametrize("how", ["cases", "replay"])
+def test_truth_values_and_numbers_are_equal_as_in_python(grade: Callable[..., dict[str, Any]], how: str):
+    cases = {"cases": [{"args": "(3,)", "expect": "True"}, {"args": "(-2,)", "expect": "False"}]}
+    check = {"check": "def check(candidate):\n    assert candidate(3) == True\n    assert candidate(-2) == False\n"}
+    of = task(cases if how == "cases" else check, "def positive(x):\n    return int(x > 0)\n", "positive")
+    of.data["examples"].append({"args": "(7,)", "expect": "True"})
+    assert grade(of, "def positive(x):\n    return 1 if x > 0 else 0\n")["is_success"]
+    assert not grade(of, "def positive(x):\n    return 2 if x > 0 else 0\n")["is_success"]
+
+
+def test_keys_that_are_close_do_not_hide_wrong_values(grade: Callable[..., dict[str, Any]]):
+    of = task({"cases": [{"args": "(1.5,)", "expect": "{1.5: 'right'}"}]}, "def f(x):\n    return {x: 'right'}\n", "f")
+    assert grade(of, "def f(x):\n    return {x + 1e-13: 'right'}\n")["is_success"]
+    assert not grade(of, "def f(x):\n    return {x + 1e-13: 'WRONG'}\n")["is_success"]
+
+
+def test_the_check_alone_decides_where_there_is_one(grade: Callable[..., dict[str, Any]]):
+    of = task({"check": CHECK})
+    of.data["examples"].append({"args": "(9,)", "expect": "'the description is wrong here'"})
+    info = grade(of, DOUBLE + "# mine")
+    assert info["is_success"]
+    assert info["rewards"]["visible"] == 0.5
+
+
+# What progress is.
+
+
+def test_progress_is_what_no_constant_passes(grade: Callable[..., dict[str, Any]]):
+    cases = [{"args": f"({n},)", "expect": repr(n % 3 == 0)} for n in range(9)]
+    gold = "def f(x):\n    return x % 3 == 0\n"
+    for gold_part in (
+        {"cases": cases},
+        {"check": "def check(f):\n" + "".join(f"    assert f({n}) == {n % 3 == 0}\n" for n in range(9))},
+    ):
+        of = task(gold_part, gold, "f")
+        for junk in ("0", "None", "x", "True", "False"):
+            info = grade(of, f"def f(x):\n    return {junk}\n")
+            assert info["rewards"]["progress"] == 0.0, junk
+        partly = grade(of, "def f(x):\n    return x % 3 == 0 and x < 6\n")["rewards"]
+        assert partly["progress"] == pytest.approx(2 / 3)
+        assert partly["hidden"] == pytest.approx(8 / 9)
+        assert grade(of, "def f(x):\n    return not x % 3\n")["rewards"]["progress"] == 1.0
+
+
+def test_answers_that_are_shown_are_no_progress(grade: Callable[..., dict[str, Any]]):
+    check = "def check(f):\n    assert f(2) == 4\n    assert f(5) == 10\n    assert f(6) == 12\n"
+    table = "def double(x):\n    return {2: 4}.get(x)\n"
+    rewards = grade(task({"check": check}), table)["rewards"]
+    assert (rewards["visible"], rewards["hidden"], rewards["progress"]) == (1.0, pytest.approx(1 / 3), 0.0)
+
+
+# Time.
+
+
+class Watched:
+    """Opens sandboxes that note every run in them; the runs are real."""
+
+    def __init__(self) -> None:
+        self.runs: list[Limits] = []
+
+    def open(self) -> Sandbox:
+        sandbox = open_sandbox()
+        run = sandbox.exec
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            self.runs.append(kwargs["limits"])
+            return run(*args, **kwargs)
+
+        sandbox.exec = noted  # type: ignore[method-assign]
+        return sandbox
+
+
+SLEEPERS = {
+    "when it is loaded": "import time\ntime.sleep(1000)\n" + DOUBLE,
+    "when it is called": "import time\ndef double(x):\n    time.sleep(1000)\n",
+    "and cannot be woken": "import time\ndef double(x):\n    while True:\n        try:\n"
+    "            time.sleep(1000)\n        except BaseException:\n            pass\n",
+    "and ends its sandbox": "import os, signal, time\ndef double(x):\n    time.sleep(0.4)\n"
+    "    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(1000)\n",
+}
+
+
+@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("when", SLEEPERS)
+def test_all_runs_of_a_submission_share_one_deadline(how: str, when: str):
+    watched, budget = Watched(), Budget(cpu_s=5.0, wall_s=1.5)
+    grader = Grader(watched.open, Limits(), call_s=4.0, budget=lambda: budget)
+    of = task(KINDS[how], examples=False)
+    grader.function(of, Submission(DOUBLE, "double"))  # what the gold needs is known from now on
+    watched.runs.clear()
+    budget.wall_s, budget.cpu_s = 1.5, 5.0
+    assert not grader.function(of, Submission(SLEEPERS[when], "double")).solved
+    assert budget.is_spent
+    # Whatever is slow spends all that is left at once; only ending the sandbox takes several runs.
+    assert len(watched.runs) <= (6 if when == "and ends its sandbox" else 2)
+    assert sum(limits.wall_s for limits in watched.runs[-1:]) <= 1.5
+
+
+def test_a_lost_run_is_tried_again_on_the_same_time():
+    watched, budget = Watched(), Budget()
+    grader = Grader(watched.open, Limits(), call_s=4.0, budget=lambda: budget)
+    killer = "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
+    assert not grader.function(task(CASES, examples=False), Submission(killer, "double")).solved
+    offered = [limits.wall_s for limits in watched.runs]
+    assert len(offered) > 2
+    assert all(later <= 45.0 for later in offered)
+    assert budget.wall_s < 45.0
+
+
+# Submissions that cannot be graded.
+
+
+def test_what_keeps_an_answer_from_being_graded_is_shown_and_may_be_corrected():
     env = CodeEnv(tasks=TaskList([task(CASES)]))
     for source, told in (
-        ("def double(x:", "line 1"),
-        ("import nothing_like_this", "nothing_like_this"),
+        ("def double(x:", "SyntaxError (line 1)"),
+        ("\nimport nothing_like_this", "ModuleNotFoundError (line 2)"),
         ("def other(x):\n    return x", "'double'"),
     ):
         env.reset(seed=0)
         step = env.step(assistant("", [ToolCall("submit", {"answer": source})]))
         assert told in text_of(step.observation[-1])
         assert env.reason is None
+        assert step.info["rewards"]["refused"] == 1.0
     assert env.step(assistant("", [ToolCall("submit", {"answer": f"```python\n{DOUBLE}```"})])).info["is_success"]
+    env.close()
+
+
+def test_submissions_that_do_not_load_run_out():
+    env = CodeEnv(tasks=TaskList([task(CASES)]))
+    for answers in (["x ="] * 3, ["1 / 0", "def other(x): pass", "import nothing_like_this"]):
+        env.reset(seed=0)
+        steps = [env.step(assistant("", [ToolCall("submit", {"answer": answer})])) for answer in answers]
+        assert "2 submissions are left" in text_of(steps[0].observation[-1])
+        assert "1 submission is left" in text_of(steps[1].observation[-1])
+        assert (env.reason, steps[-1].info["is_success"]) == (Reason.ANSWERED, False)
+        assert sum(step.reward for step in steps) <= 0.0
     env.close()

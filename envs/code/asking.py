@@ -6,12 +6,17 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from agentgym.envs.code.budget import CPU_S, WALL_S, Budget
 from agentgym.errors import InfrastructureError
-from agentgym.tools.sandbox import Ended, Limits, Result
+from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox
 
 MAX_LINES = 20_000
+_CALLS_OF_A_CHECK = 5
+"""Calls for which a whole check has time."""
+_WALL_FACTOR = 2
+"""How much longer than its processor time a run may take on a busy machine, or asleep."""
 
 _PACKAGE = "agentgym.envs.code"
 _LOADER = """
@@ -50,8 +55,85 @@ class Reply:
         return next((line for line in self.lines if key in line), {})
 
 
+_NOT_RUN = Reply((), Result(stdout=b"", stderr=b"", exit_code=None, ended=Ended.TIMEOUT, duration_s=0.0))
+"""What a request comes to when there is no time left for it."""
+
 Ask = Callable[[Mapping[str, Any]], Reply]
-"""Asks in a sandbox of its own that is thrown away afterwards."""
+"""Runs a request somewhere and returns the reply."""
+
+
+class Runner:
+    """Runs requests in sandboxes of their own, within the time that they may take together.
+
+    Args:
+        opener: Opens a fresh sandbox.
+        limits: Bounds on a run.
+        budget: The time that all runs share.
+        call_s: Seconds of processor time that one call of a function may take.
+    """
+
+    def __init__(self, opener: Callable[[], Sandbox], limits: Limits, budget: Budget, call_s: float):
+        self._opener, self._limits, self._call_s = opener, limits, call_s
+        self.budget = budget
+        self._kept: Sandbox | None = None
+
+    def apart(self, request: Mapping[str, Any]) -> Reply:
+        """Run a request in a sandbox that is thrown away afterwards."""
+        return self._twice(lambda: self._apart(request))
+
+    def together(self, request: Mapping[str, Any]) -> Reply:
+        """Run a request in a process of its own, in the one sandbox that all such requests share."""
+        return self._twice(lambda: self._together(request))
+
+    def close(self) -> None:
+        """End the sandbox that is shared."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _twice(self, run: Callable[[], Reply]) -> Reply:
+        """Run again what has lost its sandbox: what ends two sandboxes is the submitted code, not the machine."""
+        reply = run()
+        return run() if reply.result.ended is Ended.KILLED else reply
+
+    def _apart(self, request: Mapping[str, Any]) -> Reply:
+        if self.budget.is_spent:
+            return _NOT_RUN
+        with self._opener() as sandbox:
+            return self._run(sandbox, request, fresh=True)
+
+    def _together(self, request: Mapping[str, Any]) -> Reply:
+        if self.budget.is_spent:
+            return _NOT_RUN
+        fresh = self._kept is None
+        if self._kept is None:
+            self._kept = self._opener()
+        reply = self._run(self._kept, request, fresh=fresh)
+        if reply.result.ended is Ended.KILLED:
+            self.close()
+        return reply
+
+    def _run(self, sandbox: Runs, request: Mapping[str, Any], *, fresh: bool) -> Reply:
+        wanted = bounds(self._limits, request, self._call_s)
+        limits = self.budget.within(wanted)
+        # A run that the others have left little time may not even begin.
+        reply = ask(sandbox, request, limits, fresh=fresh and limits == wanted)
+        self.budget.charge(reply.result)
+        return reply
+
+
+def bounds(limits: Limits, request: Mapping[str, Any], call_s: float) -> Limits:
+    """Return the bounds of a request: time for every call that it asks for, and for loading the source."""
+    calls = len(request["calls"]) if "calls" in request else _CALLS_OF_A_CHECK
+    cpu_s = 1.0 + call_s * (calls + 1)
+    reply_bytes = max(limits.reply_bytes, 8_000_000)
+    return limits.but(cpu_s=min(CPU_S, cpu_s), wall_s=min(WALL_S, _WALL_FACTOR * cpu_s), reply_bytes=reply_bytes)
 
 
 def ask(sandbox: Runs, request: Mapping[str, Any], limits: Limits, *, fresh: bool) -> Reply:

@@ -1,59 +1,72 @@
 """Grading by a check that must share a process with the submitted code, because its values cannot leave it.
 
 What such a process says about itself is worth nothing alone: submitted code could make every assert pass. So the check
-also runs in copies with one expected value changed, each in a fresh sandbox. A right function fails those; one that
-passes whatever is expected is found out, and one that cannot tell the copies apart cannot know which to pass.
+runs many times, each time in a fresh sandbox: as it is, which must pass, and with one expected value changed, which
+must fail, in an order that is drawn anew. No process holds two forms of the check, the changed values are drawn from
+the same check, and whatever chooses without knowing the right results is right in one of thousands of submissions.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from random import Random, SystemRandom
 
 from agentgym.envs.code.asking import Ask
 from agentgym.envs.code.calls import Submission
 from agentgym.errors import TaskError
 from agentgym.task import Task
 
-COPIES = 3
-"""Perturbed copies that a submission must fail."""
-_TRIED = 16
-"""Perturbations tried in search of those that the gold function fails."""
+TRUE_RUNS = 8
+"""Runs of the check as it is."""
+CHANGED_RUNS = 8
+"""Runs of changed copies. Who tosses a coin wins with 2 to the power of minus all runs."""
+_COPIES = 12
+"""Changed copies kept for a task."""
+_TRIED = 32
+"""Changed copies tried in search of those that the gold function fails."""
 _KEPT = 4096
 
 _CANARIES: dict[str, tuple[str, ...]] = {}
-"""Perturbed checks of tasks, by task."""
+"""Changed copies of the checks of tasks, by task."""
+_DRAW = SystemRandom()
+"""Draws what the code under test must not foresee; the verdict on honest code does not depend on it."""
 
 
-def grade_together(task: Task, submission: Submission, ask: Ask) -> bool:
-    """Whether a submission passes the check of a task and fails every perturbed copy of it."""
-    canaries = _canaries(task, ask)
-    # Written out anew like the copies, so that nothing but an expected value tells them apart.
-    if _verdict(submission, ast.unparse(ast.parse(task.gold["check"])), ask) != "passed":
-        return False
-    return all(_verdict(submission, canary, ask) == "failed" for canary in canaries)
+def grade_together(task: Task, submission: Submission, ask: Ask, ask_gold: Ask) -> bool:
+    """Return whether a submission passes the check of a task and fails every changed copy of it."""
+    copies = _canaries(task, ask_gold)
+    changed = _DRAW.sample(copies, min(CHANGED_RUNS, len(copies)))
+    changed += _DRAW.choices(copies, k=CHANGED_RUNS - len(changed))
+    # Written anew like the copies, so that nothing but an expected value tells them apart.
+    runs = [(ast.unparse(ast.parse(task.gold["check"])), "passed")] * TRUE_RUNS
+    runs += [(check, "failed") for check in changed]
+    _DRAW.shuffle(runs)
+    return all(_verdict(submission, check, ask) == wanted for check, wanted in runs)
 
 
-def perturbed(check: str) -> Iterator[str]:
+def perturbed(check: str, rng: Random) -> Iterator[str]:
     """Yield copies of a check, each with one expectation changed; neighbours come from different places."""
     places = len(_sites(ast.parse(check)))
-    step = max(1, places // _TRIED)
+    step = max(1, places // _COPIES)
     for start in range(step):
         for place in range(start, places, step):
             tree = ast.parse(check)
-            _change(_sites(tree)[place])
+            sites = _sites(tree)
+            _change(sites[place], [site.value for site in sites if isinstance(site, ast.Constant)], rng)
             yield ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _canaries(task: Task, ask: Ask) -> tuple[str, ...]:
+def _canaries(task: Task, ask_gold: Ask) -> tuple[str, ...]:
     """Return copies of a task's check that its gold code fails by an assert, as it should."""
     if task.hash not in _CANARIES:
         gold = Submission(task.gold["code"], task.data["entry_point"], task.data.get("prelude", ""))
+        rng = Random(task.hash)
+        rounds = (perturbed(task.gold["check"], rng) for _ in range(_TRIED))
         found: list[str] = []
-        for number, check in enumerate(perturbed(task.gold["check"])):
-            if number >= _TRIED or len(found) >= COPIES:
-                break
-            if _verdict(gold, check, ask) == "failed":
+        for check in islice(chain.from_iterable(rounds), _TRIED):
+            if len(found) < _COPIES and check not in found and _verdict(gold, check, ask_gold) == "failed":
                 found.append(check)
         if not found:
             raise TaskError(f"the check of task {task.id!r} has no assert whose expected value could be changed")
@@ -70,15 +83,20 @@ def _verdict(submission: Submission, check: str, ask: Ask) -> str:
 
 
 def _sites(tree: ast.AST) -> list[ast.Assert | ast.Constant]:
-    """Return what can be changed: constants in compared or assigned expectations, and asserts without a comparison."""
+    """Return what can be changed: expectations that only one value meets, or if there are none, those of any kind."""
+    exact = _found_sites(tree, (ast.Eq, ast.Is))
+    return exact or _found_sites(tree, (ast.cmpop,))
+
+
+def _found_sites(tree: ast.AST, kinds: tuple[type[ast.cmpop], ...]) -> list[ast.Assert | ast.Constant]:
+    """Return constants in expectations that are compared so or assigned, and asserts without a comparison."""
     sites: list[ast.Assert | ast.Constant] = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assert):
-            constants = _constants(node.test.comparators[-1]) if isinstance(node.test, ast.Compare) else []
-            if constants:
-                sites.append(constants[-1])
-            elif not isinstance(node.test, ast.Compare):
-                sites.append(node)
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
+            if isinstance(node.test.ops[-1], kinds):
+                sites += _constants(node.test.comparators[-1])[-1:]
+        elif isinstance(node, ast.Assert):
+            sites.append(node)
         elif isinstance(node, ast.Assign) and "expect" in ast.unparse(node.targets[0]):
             sites += _constants(node.value)[-1:]
     return sites
@@ -88,21 +106,36 @@ def _constants(node: ast.AST) -> list[ast.Constant]:
     return [found for found in ast.walk(node) if isinstance(found, ast.Constant) and found.value is not Ellipsis]
 
 
-def _change(site: ast.Assert | ast.Constant) -> None:
+def _change(site: ast.Assert | ast.Constant, peers: Sequence[object], rng: Random) -> None:
     if isinstance(site, ast.Constant):
-        site.value = _other(site.value)
+        site.value = _other(site.value, peers, rng)
     elif isinstance(site.test, ast.UnaryOp) and isinstance(site.test.op, ast.Not):
         site.test = site.test.operand
     else:
         site.test = ast.UnaryOp(ast.Not(), site.test)
 
 
-def _other(value: object) -> bool | int | float | str | bytes:
-    """Return another value of the same type."""
+def _other(value: object, peers: Sequence[object], rng: Random) -> bool | int | float | str | bytes:
+    """Return another value of the same type: one that the check expects elsewhere, or one close by, up or down."""
     if isinstance(value, bool):
         return not value
+    others = [peer for peer in peers if type(peer) is type(value) and peer != value]
+    if others and rng.random() < 0.5:
+        return rng.choice(others)  # pyright: ignore[reportReturnType]
     if isinstance(value, int | float):
-        return value + 1
+        step = rng.choice((1, 2)) * rng.choice((-1, 1))
+        return value + step if value + step >= 0 or value < 0 else value - step
     if isinstance(value, str):
-        return f"{value}e" if value != "inf" else "-inf"
-    return value + b"e" if isinstance(value, bytes) else 0
+        return _respelled(value, rng) if value != "inf" else "-inf"
+    return _respelled(value.decode("latin-1"), rng).encode("latin-1") if isinstance(value, bytes) else 0
+
+
+def _respelled(text: str, rng: Random) -> str:
+    """Return a text that differs from this one as a slip of the pen does."""
+    if len(set(text)) < 2:
+        return text + (text[:1] or "a") if rng.random() < 0.5 or len(text) < 2 else text[1:]
+    while True:
+        place = rng.randrange(len(text))
+        changed = text[:place] + rng.choice([*set(text)]) + text[place + 1 :]
+        if changed != text:
+            return changed

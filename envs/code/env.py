@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
@@ -17,12 +17,13 @@ from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import Grader
 from agentgym.envs.code.options import run_limits, task_source, tool_names, with_cost
+from agentgym.envs.code.schemes import CHANNELS, GATED, MAX_REFUSED
 from agentgym.envs.code.show import show_run
 from agentgym.envs.code.solving import SOLUTION_FILE, solve
 from agentgym.envs.code.verdict import Verdict
 from agentgym.envs.code.workspace import Workspace
 from agentgym.errors import ToolError
-from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.rewards import OUTCOME, Scheme
 from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.code import CodeTasks
@@ -41,10 +42,13 @@ class CodeEnv(Env):
         `edit(path, old, new)` and `write(path, content)`.
     Observation: terse text; what was printed without the middle if it is long, the useful lines of a traceback, and
         which limit ended a run.
-    Reward: `outcome` 1 if the submitted value is right, or the submitted function passes every example and hidden
-        test. Smaller parts for readable actions, calls that run without an error, and tests passed are paid only to
-        episodes that submit an answer (G-RA, arXiv 2508.10548).
-    Episode end: an answer is submitted (code that does not load is told and may be corrected), or 8 turns are over.
+    Reward: `outcome` 1 if the submitted value is right, or the submitted function passes every hidden test (examples
+        included, unless a published check decides). Episodes that submit an answer earn smaller parts for code that ran
+        and printed, and for hidden tests passed that no constant passes; those that solve the task earn some more for
+        readable calls that ran without an error, and lose some for submissions that did not load (G-RA,
+        arXiv 2508.10548).
+    Episode end: an answer is submitted, or 8 turns are over. Code that does not load may be corrected; the third
+        submission that does not load counts as a wrong answer.
     Version history: v0, first version.
 
     Args:
@@ -68,24 +72,8 @@ class CodeEnv(Env):
         kwargs: Arguments of `agentgym.Env`.
     """
 
-    channels = {
-        OUTCOME: Channel("1 if the submitted answer is right"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
-        "ran": Channel("1 if the call, and the code in it, ran without an error", per_turn=True, cheap=True),
-        "visible": Channel("share of the examples that the submitted answer gets right"),
-        "hidden": Channel("share of the hidden tests that the submitted answer passes"),
-        "submitted": Channel("1 if an answer was submitted", cheap=True),
-        "used_code": Channel("1 if code was run before the answer", cheap=True),
-        "tool_cost": Channel("1 for a call before the answer", per_turn=True),
-    }
-    scheme = Scheme(
-        weights={OUTCOME: 1.0, "format": 0.05, "ran": 0.05, "visible": 0.1, "hidden": 0.2},
-        gates=(
-            Gate(on="submitted", at_least=1.0, opens=("visible", "hidden")),
-            Gate(on=OUTCOME, at_least=1.0, opens=("format", "ran")),
-        ),
-        averaged=frozenset({"format", "ran"}),
-    )
+    channels = CHANNELS
+    scheme = GATED
     system_prompt = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
     max_turns = 8
 
@@ -141,7 +129,8 @@ class CodeEnv(Env):
         self._grader = Grader(self._open, self._spec.limits, call_s)
         self._workspace: Workspace | None = None
         self._draft = ""
-        self._ran_code = False
+        self._ran_code = self._worked = False
+        self._refused = 0
         self._verdict: Verdict | None = None
 
     @classmethod
@@ -150,10 +139,10 @@ class CodeEnv(Env):
         return CodeTasks()
 
     def start(self, task: Task) -> str:
-        """Tell the task, and where its files are."""
+        """Return the task, and where its files are."""
         self.release()
         self._draft = str(task.data.get("code", "")) if self._wants_function else ""
-        self._verdict, self._ran_code = None, False
+        self._verdict, self._ran_code, self._worked, self._refused = None, False, False, 0
         if self._has_files:
             return f"{task.prompt}\n\nThe function is to be in {SOLUTION_FILE}."
         return task.prompt
@@ -223,7 +212,7 @@ class CodeEnv(Env):
             raise ToolError("This task has no examples to run. Submit the answer.")
         source = source_of(code) if code.strip() else self._last_version()
         passed, report = self._grader.examples(self.task, self._submission(source), self.workspace)
-        self._used_code()
+        self._used_code(worked=bool(passed))
         self.reward("ran", float(passed is not None))
         return report
 
@@ -241,10 +230,8 @@ class CodeEnv(Env):
             verdict = self._grader.function(self.task, self._submission(source))
         else:
             verdict = self._grader.value(self.task, answer)
-        if verdict.problem is not None:
-            raise ToolError(
-                f"{verdict.problem}\nThe answer cannot be judged like this; correct it and submit it again."
-            )
+        if verdict.problem is not None and self._refused + 1 < MAX_REFUSED:
+            self._refuse(verdict.problem)
         self._settle_answer(verdict)
         return "Submitted."
 
@@ -253,7 +240,7 @@ class CodeEnv(Env):
         self.release()
 
     def details(self) -> Mapping[str, Any]:
-        """Tell what held the code, and how the answer was graded."""
+        """Return what held the code, and how the answer was graded."""
         tier = choose(self._backend, self._spec, self._allow_weak).tier
         gaps = [threat.value for threat in probe(tier).gaps]
         held: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
@@ -303,7 +290,7 @@ class CodeEnv(Env):
 
     def _tell(self, result: Result) -> str:
         """Show a run, and note that it was one."""
-        self._used_code()
+        self._used_code(worked=result.ok and bool(result.stdout.strip()))
         self.reward("ran", float(result.ok))
         return show_run(result, self._preview_chars)
 
@@ -312,11 +299,24 @@ class CodeEnv(Env):
         self.reward("tool_cost", 1.0)
         return told
 
-    def _used_code(self) -> None:
+    def _used_code(self, *, worked: bool) -> None:
         self.reward("tool_cost", 1.0)
         if not self._ran_code:
             self.reward("used_code", 1.0)
             self._ran_code = True
+        if worked and not self._worked:
+            self.reward("worked", 1.0)
+            self._worked = True
+
+    def _refuse(self, problem: str) -> NoReturn:
+        """Hand code that does not load back to the model; how often that may happen is limited."""
+        self._refused += 1
+        self.reward("refused", 1.0)
+        left = MAX_REFUSED - self._refused
+        raise ToolError(
+            f"{problem}\nIt was not graded. Correct it and submit it again; "
+            f"{left} {'submission is' if left == 1 else 'submissions are'} left."
+        )
 
     def _settle_answer(self, verdict: Verdict) -> None:
         self._verdict = verdict
@@ -324,5 +324,6 @@ class CodeEnv(Env):
         self.reward("submitted", 1.0)
         self.reward("visible", verdict.visible)
         self.reward("hidden", verdict.hidden)
+        self.reward("progress", verdict.progress)
         self.reward(OUTCOME, float(verdict.solved))
         self.finish(Reason.SOLVED if verdict.solved else Reason.ANSWERED)

@@ -1,8 +1,9 @@
 """What runs inside a sandbox on the grader's behalf. Travels as text, together with `plain`; needs Python 3.9 alone.
 
 A request comes on stdin as JSON; what is found goes as lines of JSON to the private reply descriptor. `call` runs a
-submitted function and is told no expected value: whatever its process says is taken for that function's values, never
-for a verdict. `record` and `judge` run a check where no submitted code runs. `together` runs both in one process.
+submitted function on the arguments it is sent and knows no expected value: whatever its process says is taken for that
+function's values, never for a verdict. `record` and `judge` run a check where no submitted code runs. `together` runs
+both in one process.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from agentgym.envs.code.plain import Unfit, decode, dumps, encode
 SUBMITTED = "<solution>"
 """The file name that a submitted source has in error messages."""
 MAX_VALUE_CHARS = 1_000_000
-WALL_FACTOR = 5
+WALL_FACTOR = 3
 """How much longer than its processor time a call may take: a busy machine must not make right answers wrong."""
 _MESSAGE_CHARS = 300
 
@@ -44,17 +45,18 @@ def main() -> None:
         reply.write(json.dumps(line) + "\n")
         reply.flush()
 
-    # Before anything of a stranger runs: who reads the reply can tell what broke around it from what it did.
+    # The first two lines come before anything of a stranger runs, so they can be believed.
     say(began=True)
     _OPERATIONS[request["op"]](request, say)
     os._exit(0)
 
 
 def call(request: Request, say: Say) -> None:
-    """Call the submitted function with each of the arguments; every outcome is told as soon as it is there."""
+    """Call the submitted function with each of the arguments; every outcome is reported as soon as it is there."""
     function = _load(request, say)
     if function is None:
         return
+    say(loaded=True)
     for number, arguments in enumerate(request["calls"]):
         outcome = _outcome(function, arguments, request["call_s"])
         say(number=number, **outcome)
@@ -63,7 +65,7 @@ def call(request: Request, say: Say) -> None:
 
 
 def record(request: Request, say: Say) -> None:
-    """Run a check with the gold function, and tell with which arguments it is called."""
+    """Run a check with the gold function, and report the arguments of every call."""
     function = _load(request, say)
     if function is None:
         return
@@ -107,7 +109,7 @@ def together(request: Request, say: Say) -> None:
         _run_check(request, function, say)
 
 
-def exception_named(name: str) -> type[BaseException]:
+def exception_named(name: Any) -> type[BaseException]:
     """Return the builtin exception of a name. Raises `Unfit` if it is none."""
     kind = vars(builtins).get(name)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
@@ -133,20 +135,30 @@ def _silence() -> None:
 
 
 def _load(request: Request, say: Say) -> Callable[..., Any] | None:
-    """Run the submitted source and return the function it defines; tell what is wrong with it otherwise."""
+    """Run the submitted source and return the function it defines; report what is wrong with it otherwise."""
     module = sys.modules["solution"] = ModuleType("solution")
     try:
         exec(compile(request["prelude"], "<prelude>", "exec", dont_inherit=True), module.__dict__)
-        exec(compile(request["source"], SUBMITTED, "exec", dont_inherit=True), module.__dict__)
-    except SyntaxError as error:
-        say(problem="syntax", message=f"{error.msg} (line {error.lineno})")
     except BaseException as error:
-        say(problem="raised", message=_told(error))
-    else:
-        function = module.__dict__.get(request["name"])
-        if callable(function):
-            return function
-        say(problem="missing", message="")
+        say(problem="prelude", message=_told(error))
+        return None
+    say(prepared=True)
+    try:
+        program = compile(request["source"], SUBMITTED, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        message = f"{getattr(error, 'msg', error)}{'' if line is None else f' (line {line})'}"
+        say(problem="syntax", kind=_builtin_name(error), line=line, message=message)
+        return None
+    try:
+        exec(program, module.__dict__)
+    except BaseException as error:
+        say(problem="raised", kind=_builtin_name(error), line=_line(error), message=_told(error))
+        return None
+    function = module.__dict__.get(request["name"])
+    if callable(function):
+        return function
+    say(problem="missing", kind=None, line=None, message="")
     return None
 
 
@@ -213,13 +225,19 @@ def _builtin_name(error: BaseException) -> str:
     return next(kind.__name__ for kind in type(error).__mro__ if vars(builtins).get(kind.__name__) is kind)
 
 
-def _told(error: BaseException) -> str:
-    """Return an error in a line, with the last line of the submitted source that it passed."""
+def _line(error: BaseException) -> int | None:
+    """Return the last line of the submitted source that an error passed."""
     line, step = None, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == SUBMITTED:
             line = step.tb_lineno
         step = step.tb_next
+    return line
+
+
+def _told(error: BaseException) -> str:
+    """Return an error as one line of text, with its line of the submitted source."""
+    line = _line(error)
     try:
         text = f": {error}"[:_MESSAGE_CHARS] if str(error) else ""
     except BaseException:

@@ -1,14 +1,19 @@
-"""When an answer equals the expected value: Python's own equality, made a little stricter and a little kinder.
+"""When a result is the expected value: Python's own `==`, but for rounding.
 
-Booleans equal only booleans. Whole numbers equal numbers of exactly that value (3 and 3.0); fractional ones are equal
-within `RELATIVE` or `ABSOLUTE`, and NaN equals NaN. Lists equal lists and tuples tuples, item by item; sets and keys of
-dicts need no order. In an answer that was written as text, lists and tuples are the same, and text needs no quotes.
+Fractional numbers are equal within `RELATIVE` or `ABSOLUTE`, wherever they stand: in lists, in sets, as keys of dicts.
+A whole number that is expected must be met exactly (3 and 3.0 and, as in Python, True and 1 are the same), and NaN
+equals NaN. Answers that were written as text follow two rules of their own: lists and tuples are the same, and a truth
+value is no number.
 """
 
 from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from agentgym.errors import TaskError, ToolError
@@ -17,9 +22,17 @@ RELATIVE = 1e-6
 ABSOLUTE = 1e-9
 MAX_TEXT = 20_000
 MAX_NESTING = 60
-_MAX_PAIRS = 250_000
+_MAX_PAIRS = 40_000
 _WORDS = {"true": True, "false": False, "null": None}
 """Values as JSON writes them."""
+_Number = int | float | complex | Decimal | Fraction
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """A truth value of a written answer, which no number equals."""
+
+    value: bool
 
 
 def read_literal(text: str, where: str) -> Any:
@@ -38,79 +51,92 @@ def answer_matches(answer: str, expected: Any) -> bool:
     if isinstance(expected, str) and text == expected.strip():
         return True
     found, value = _value_of(text)
-    return found and matches(value, expected, written=True)
+    return found and matches(_written(value), _written(expected))
 
 
-def matches(value: Any, expected: Any, *, written: bool = False) -> bool:
+def matches(value: Any, expected: Any) -> bool:
     """Whether a plain value equals the expected one.
 
     Args:
-        value: What came out; only exact builtin types.
+        value: What came out, as `plain.decode` makes it: only exact builtin and library types.
         expected: What should have.
-        written: Lists and tuples are the same.
     """
-    if isinstance(expected, bool) or isinstance(value, bool):
-        return value is expected
-    if isinstance(expected, int | float | complex):
-        return isinstance(value, int | float | complex) and _same_number(value, expected)
+    if isinstance(expected, _Number):
+        return isinstance(value, _Number) and _same_number(value, expected)
     if isinstance(expected, list | tuple):
-        alike = isinstance(value, list | tuple) and (written or type(value) is type(expected))
-        return alike and len(value) == len(expected) and all(_pairs(value, expected, written))
+        alike = type(value) is type(expected) and len(value) == len(expected)
+        return alike and all(matches(mine, theirs) for mine, theirs in zip(value, expected, strict=True))
     if isinstance(expected, set | frozenset):
-        return isinstance(value, set | frozenset) and _same_set(value, expected, written)
+        return isinstance(value, set | frozenset) and _same_set(value, expected)
     if isinstance(expected, dict):
-        return isinstance(value, dict) and _same_dict(value, expected, written)
-    return type(value) is type(expected) and value == expected
-
-
-def _pairs(value: Any, expected: Any, written: bool) -> Any:
-    return (matches(mine, theirs, written=written) for mine, theirs in zip(value, expected, strict=True))
+        return isinstance(value, dict) and _same_dict(value, expected)
+    return bool(value == expected)
 
 
 def _same_number(value: Any, expected: Any) -> bool:
     if value == expected:
         return True
-    if isinstance(expected, int) or isinstance(value, int):
-        # A float is meant to be a whole number or not; only sums of fractions come out a little different.
-        return isinstance(expected, float) and math.isfinite(expected) and _close(value, expected)
-    if isinstance(expected, complex) or isinstance(value, complex):
-        return _close(complex(value).real, complex(expected).real) and _close(
-            complex(value).imag, complex(expected).imag
-        )
-    return _close(value, expected)
+    if isinstance(expected, int):
+        return False  # only what is fractional can be rounded
+    try:
+        if isinstance(value, complex) or isinstance(expected, complex):
+            mine, theirs = complex(value), complex(expected)
+            return _close(mine.real, theirs.real) and _close(mine.imag, theirs.imag)
+        return _close(float(value), float(expected))
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 def _close(value: float, expected: float) -> bool:
     if math.isnan(expected):
         return math.isnan(value)
-    try:
-        return math.isclose(value, expected, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
-    except OverflowError:  # a whole number that no float can hold
+    return math.isclose(value, expected, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+
+
+def _same_set(value: Any, expected: Any) -> bool:
+    rest = [item for item in value if item not in expected]
+    wanted = [item for item in expected if item not in value]
+    return _pair_off(rest, wanted, matches)
+
+
+def _same_dict(value: dict[Any, Any], expected: dict[Any, Any]) -> bool:
+    if not all(matches(value[key], item) for key, item in expected.items() if key in value):
+        return False
+    rest = [entry for entry in value.items() if entry[0] not in expected]
+    wanted = [entry for entry in expected.items() if entry[0] not in value]
+    return _pair_off(rest, wanted, matches)
+
+
+def _pair_off(items: Sequence[Any], wanted: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
+    """Whether every item has one of `wanted` for itself that is the same: a perfect matching, by augmenting paths."""
+    if len(items) != len(wanted) or len(items) * len(wanted) > _MAX_PAIRS:
+        return False
+    fitting = [[place for place, theirs in enumerate(wanted) if same(mine, theirs)] for mine in items]
+    owner: dict[int, int] = {}
+
+    def find_place(number: int, tried: set[int]) -> bool:
+        for place in fitting[number]:
+            if place not in tried:
+                tried.add(place)
+                if place not in owner or find_place(owner[place], tried):
+                    owner[place] = number
+                    return True
         return False
 
-
-def _same_set(value: Any, expected: Any, written: bool) -> bool:
-    if len(value) != len(expected):
-        return False
-    rest = [item for item in value if item not in expected or isinstance(item, bool | int | float)]
-    wanted = [item for item in expected if item not in value or isinstance(item, bool | int | float)]
-    if len(rest) * len(wanted) > _MAX_PAIRS:
-        return value == expected
-    for item in wanted:
-        found = next((i for i, mine in enumerate(rest) if matches(mine, item, written=written)), None)
-        if found is None:
-            return False
-        del rest[found]
-    return not rest
+    return all(find_place(number, set()) for number in range(len(items)))
 
 
-def _same_dict(value: Any, expected: Any, written: bool) -> bool:
-    return (
-        len(value) == len(expected)
-        and _same_set(set(value), set(expected), written)
-        and all(matches(value[key], item, written=written) for key, item in expected.items() if key in value)
-        and all(key in value for key in expected if not isinstance(key, float))
-    )
+def _written(value: Any) -> Any:
+    """Return a value with tuples for lists, and truth values that no number equals."""
+    if isinstance(value, bool):
+        return _Truth(value)
+    if isinstance(value, list | tuple):
+        return tuple(map(_written, value))
+    if isinstance(value, set | frozenset):
+        return frozenset(map(_written, value))
+    if isinstance(value, dict):
+        return {_written(key): _written(item) for key, item in value.items()}
+    return value
 
 
 def _value_of(text: str) -> tuple[bool, Any]:

@@ -1,13 +1,17 @@
 """Plain Python values as JSON trees and back, without loss: what may pass between a sandbox and the grader.
 
-Only exact builtin values come out of `decode`, whatever was put in: subclasses lose their overrides, and everything
-else is `Unfit`. Travels into sandboxes as text, so it needs nothing but the standard library of Python 3.9.
+Only exact values of types of Python and its library come out of `decode`, whatever was put in: subclasses lose their
+overrides, and everything else is `Unfit`. Travels into sandboxes as text, so it needs nothing but the standard library
+of Python 3.9.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 MAX_DEPTH = 60
@@ -15,7 +19,17 @@ MAX_ITEMS = 200_000
 """Items that are taken from an iterator."""
 _SAFE_INT = 2**53
 
-_SEQUENCES: dict[str, Any] = {"l": list, "t": tuple, "s": set, "z": frozenset, "g": iter}
+_SEQUENCES: dict[str, Any] = {
+    "l": list,
+    "t": tuple,
+    "q": deque,
+    "s": set,
+    "z": frozenset,
+    "g": iter,
+    "k": lambda items: dict.fromkeys(items).keys(),
+    "v": lambda items: dict(enumerate(items)).values(),
+}
+_VIEWS = {type({}.keys()): "k", type({}.values()): "v"}
 
 
 class Unfit(ValueError):
@@ -56,6 +70,12 @@ def encode(value: Any, depth: int = 0) -> Any:
         return ["c", repr(number.real), repr(number.imag)]
     if issubclass(kind, bytes):
         return ["b", bytes.hex(value)]
+    if issubclass(kind, bytearray):
+        return ["a", bytearray.hex(value)]
+    if issubclass(kind, Decimal):
+        return ["m", Decimal.__str__(value)]
+    if issubclass(kind, Fraction):
+        return ["n", hex(int(value.numerator)), hex(int(value.denominator))]
     return _encode_items(value, kind, depth + 1)
 
 
@@ -67,12 +87,12 @@ def decode(tree: Any) -> Any:
         return tree
     try:
         return _decode_tagged(tree[0], tree[1:])
-    except (TypeError, ValueError, IndexError, KeyError, OverflowError, RecursionError):
+    except (TypeError, ValueError, IndexError, KeyError, ArithmeticError, RecursionError):
         raise Unfit("no tree of a value") from None
 
 
 def _encode_items(value: Any, kind: type, depth: int) -> list[Any]:
-    for tag, base in (("l", list), ("t", tuple)):
+    for tag, base in (("l", list), ("t", tuple), ("q", deque)):
         if issubclass(kind, base):
             return [tag, *(encode(item, depth) for item in base.__iter__(value))]
     for tag, base in (("s", set), ("z", frozenset)):
@@ -82,6 +102,10 @@ def _encode_items(value: Any, kind: type, depth: int) -> list[Any]:
         return ["d", *([encode(key, depth), encode(item, depth)] for key, item in dict.items(value))]
     if kind is range:
         return ["r", *(encode(part) for part in (value.start, value.stop, value.step))]
+    if kind in _VIEWS:
+        return [_VIEWS[kind], *(encode(item, depth) for item in value)]
+    if kind is type({}.items()):
+        return ["p", *([encode(key, depth), encode(item, depth)] for key, item in value)]
     if hasattr(kind, "__next__"):
         return ["g", *_taken(value, depth)]
     raise Unfit(f"a value of type {kind.__name__}")
@@ -97,8 +121,15 @@ def _taken(iterator: Any, depth: int) -> Iterator[Any]:
 def _decode_tagged(tag: str, parts: list[Any]) -> Any:
     if tag in _SEQUENCES:
         return _SEQUENCES[tag]([decode(part) for part in parts])
-    if tag == "d":
-        return {decode(key): decode(item) for key, item in parts}
+    if tag == "d" or tag == "p":
+        entries = {decode(key): decode(item) for key, item in parts}
+        return entries if tag == "d" else entries.items()
+    if tag == "r":
+        return range(*(decode(part) for part in parts))
+    return _decode_scalar(tag, parts)
+
+
+def _decode_scalar(tag: str, parts: list[Any]) -> Any:
     if tag == "f":
         return float(parts[0])
     if tag == "i":
@@ -107,6 +138,10 @@ def _decode_tagged(tag: str, parts: list[Any]) -> Any:
         return complex(float(parts[0]), float(parts[1]))
     if tag == "b":
         return bytes.fromhex(parts[0])
-    if tag == "r":
-        return range(*(decode(part) for part in parts))
+    if tag == "a":
+        return bytearray.fromhex(parts[0])
+    if tag == "m" and not (number := Decimal(parts[0])).is_snan():
+        return number
+    if tag == "n":
+        return Fraction(int(parts[0], 16), int(parts[1], 16))
     raise Unfit("no tree of a value")

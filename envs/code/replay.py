@@ -1,20 +1,23 @@
 """Grading by a check of asserts, without letting it meet the submitted code.
 
 The check runs in a sandbox of its own with a stand-in, which answers from a table of what the submitted function
-returned in *its* sandbox. Which arguments are needed is learnt from the gold function, and asked for where that is
-not enough. A check whose values are no plain data is left to `canaries`.
+returned in *its* sandbox. The calls are learnt from the gold function, and asked for where that is not enough. A check
+whose values are no plain data is left to `canaries`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.envs.code.asking import Ask
-from agentgym.envs.code.calls import Outcome, Submission, call_function
+from agentgym.envs.code.asking import Ask, Runner
+from agentgym.envs.code.calls import Outcome, Submission, call_apart, call_together
 from agentgym.envs.code.canaries import grade_together
-from agentgym.envs.code.verdict import How, Verdict, read_cases, share
+from agentgym.envs.code.matching import matches
+from agentgym.envs.code.plain import Unfit, decode
+from agentgym.envs.code.verdict import How, Verdict, passed_by, progress, read_cases, room_for, share
 from agentgym.errors import TaskError
 from agentgym.task import Task
 
@@ -27,75 +30,96 @@ _KEPT = 4096
 class Script:
     """What a check does when it meets the gold function."""
 
-    calls: tuple[tuple[Any, Any], ...]
-    """Trees of arguments, and of what the gold function returns (`None` if it is an iterator)."""
+    calls: dict[str, Any]
+    """What the gold function returned, as a tree (`None` if it is an iterator), by the text of its arguments' tree."""
     plain: bool
     """Whether all of it is plain data."""
+
+    @property
+    def arguments(self) -> list[Any]:
+        """Trees of the arguments."""
+        return [json.loads(key) for key in self.calls]
 
 
 _SCRIPTS: dict[str, Script] = {}
 """What this process knows about checks, by task."""
 
 
-def grade_check(task: Task, submission: Submission, ask: Ask, call_s: float) -> Verdict:
-    """Return whether a submitted function passes the check of a task."""
-    script = _script(task, ask)
+def grade_check(task: Task, submission: Submission, runner: Runner, ask_gold: Ask, call_s: float) -> Verdict:
+    """Return whether a submitted function passes the check of a task. The examples are only counted.
+
+    Args:
+        task: What was asked.
+        submission: What was submitted; it loads.
+        runner: Runs it.
+        ask_gold: Runs the gold function, once a task, on time of its own.
+        call_s: Seconds of processor time that one call may take.
+    """
+    script = _script(task, ask_gold)
     examples = read_cases(task, "data['examples']", task.data.get("examples", ()))
-    wanted = [case.arguments for case in examples]
-    if script.plain:
-        wanted += [arguments for arguments, _ in script.calls]
-    calls = call_function(submission, wanted, ask, call_s)
-    if calls.problem is not None:
-        return Verdict(False, 0.0, 0.0, How.REPLAY, calls.problem)
-    passed = [case.passed_by(outcome) for case, outcome in zip(examples, calls.outcomes, strict=False)]
+    known = [case.arguments for case in examples]
+    passed = passed_by(call_together(submission, known, runner.together, call_s).outcomes, examples)
     if not script.plain:
-        solved = all(passed) and grade_together(task, submission, ask)
-        return Verdict(solved, share(passed, solved), float(solved), How.CANARIES)
-    outcomes = calls.outcomes[len(examples) :]
-    table = {_key(arguments): outcome for (arguments, _), outcome in zip(script.calls, outcomes, strict=True)}
-    solved = all(passed) and _replay(task, submission, table, ask, call_s)
-    return Verdict(solved, share(passed, solved), 1.0 if solved else _likeness(script, outcomes), How.REPLAY)
+        solved = grade_together(task, submission, runner.apart, ask_gold)
+        return Verdict(solved, share(passed, solved), float(solved), float(solved), How.CANARIES)
+    outcomes = call_apart(submission, script.arguments, known, runner.together, call_s)
+    table = dict(zip(script.calls, outcomes, strict=True))
+    solved = _replay(task, submission, table, known, runner, call_s)
+    alike = {key: solved or _is_alike(table[key], gave) for key, gave in script.calls.items()}
+    unseen = [key for key in script.calls if key not in map(_key, known)]
+    return Verdict(
+        solved,
+        visible=share(passed, solved),
+        # The check has failed, so however alike the results are, it is not all of them.
+        hidden=1.0 if solved else min(share([*alike.values()], False), 1.0 - 1.0 / max(1, len(alike))),
+        progress=progress(
+            [alike[key] for key in unseen],
+            [json.loads(key) for key in unseen],
+            [script.calls[key] for key in unseen],
+            solved,
+        ),
+        how=How.REPLAY,
+    )
 
 
-def _script(task: Task, ask: Ask) -> Script:
+def _script(task: Task, ask_gold: Ask) -> Script:
     if task.hash not in _SCRIPTS:
         gold = Submission(task.gold["code"], task.data["entry_point"], task.data.get("prelude", ""))
-        reply = ask(gold.request("record", check=task.gold["check"]))
+        reply = ask_gold(gold.request("record", check=task.gold["check"]))
         verdict = reply.line_with("verdict").get("verdict")
         if verdict not in ("passed", "unfit"):
             found = reply.first("message") or reply.result.ended.value
             raise TaskError(f"the gold code of task {task.id!r} does not pass its own check: {found}")
-        calls = tuple((line["called"], line.get("gave")) for line in reply.lines if "called" in line)
+        calls = {_key(line["called"]): line.get("gave") for line in reply.lines if "called" in line}
         if len(_SCRIPTS) >= _KEPT:
             _SCRIPTS.clear()
         _SCRIPTS[task.hash] = Script(calls, verdict == "passed")
     return _SCRIPTS[task.hash]
 
 
-def _replay(task: Task, submission: Submission, table: dict[str, Outcome], ask: Ask, call_s: float) -> bool:
+def _replay(
+    task: Task, submission: Submission, table: dict[str, Outcome], known: Sequence[Any], runner: Runner, call_s: float
+) -> bool:
+    """Whether the check passes on what the function returned; adds to the table what else the check asks for."""
+    request = {"op": "judge", "name": submission.name, "prelude": submission.prelude, "check": task.gold["check"]}
     for _ in range(MAX_ROUNDS):
         answers = {key: outcome.answer() for key, outcome in table.items()}
         if None in answers.values():
             return False
-        request = {"op": "judge", "name": submission.name, "prelude": submission.prelude, "check": task.gold["check"]}
-        reply = ask({**request, "table": list(answers.items())})
+        reply = runner.apart({**request, "table": list(answers.items())})
         needed = reply.first("need")
         if needed is None:
             return reply.result.ok and reply.first("verdict") == "passed"
-        calls = call_function(submission, [needed], ask, call_s)
-        if not calls.outcomes:
-            return False
-        table[_key(needed)] = calls.outcomes[0]
+        table[_key(needed)] = call_apart(submission, [needed], known, runner.together, call_s)[0]
     return False
 
 
-def _likeness(script: Script, outcomes: tuple[Outcome, ...]) -> float:
-    """Return the share of calls that give what the gold function gives; below 1, for the check has failed."""
-    same = [
-        outcome.problem is None and outcome.tree == gave
-        for (_, gave), outcome in zip(script.calls, outcomes, strict=True)
-    ]
-    return min(share(same, False), 1.0 - 1.0 / max(1, len(same)))
+def _is_alike(outcome: Outcome, gave: Any) -> bool:
+    """Whether a call gave what the gold function gives."""
+    try:
+        return gave is not None and matches(outcome.value(room_for(json.dumps(gave))), decode(gave))
+    except Unfit:
+        return False
 
 
 def _key(arguments: Any) -> str:

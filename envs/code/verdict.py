@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +15,7 @@ from agentgym.envs.code.plain import Unfit
 from agentgym.task import Task
 
 _ROOM = 40
-"""Characters of an outcome's text for each character of the expected literal; what is longer cannot be equal."""
+"""Characters of an outcome's text for each character of the expected one."""
 
 
 class How(StrEnum):
@@ -38,9 +40,11 @@ class Verdict:
     """Share of the examples that it gets right; where there are none, 1 if it is solved."""
     hidden: float
     """Share of the hidden tests that it passes."""
+    progress: float
+    """Share of those that no constant passes, nor an argument given back; 1 if it is solved."""
     how: How
     problem: str | None = None
-    """What keeps the answer from being judged at all, told so that it can be corrected."""
+    """What keeps the answer from being judged at all, in words for the model. Then no hidden test has run."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Case:
     arguments: Any
     expected: Any
     room: int
+    """Characters that the text of an outcome may have and still be equal."""
 
     def passed_by(self, outcome: Outcome) -> bool:
         """Whether an outcome is the expected value."""
@@ -60,16 +65,53 @@ class Case:
 
 
 def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> list[Case]:
-    """Return the cases of a task. Raises `TaskError` for those that are no literals."""
+    """Return the cases of a task. Raises `TaskError` for one that is not a literal."""
     found = []
     for number, case in enumerate(cases, start=1):
         place = f"case {number} of {where} of task {task.id!r}"
         arguments = arguments_of(read_literal(case["args"], f"args of {place}"))
         expected = read_literal(case["expect"], f"expect of {place}")
-        found.append(Case(arguments, expected, 200 + _ROOM * len(case["expect"])))
+        found.append(Case(arguments, expected, room_for(case["expect"])))
     return found
+
+
+def room_for(text: str) -> int:
+    """Return how many characters the text of an outcome may have and still be equal to what `text` stands for."""
+    return 200 + _ROOM * len(text)
+
+
+def passed_by(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[bool]:
+    """Return which cases are right; those without an outcome, as of code that did not load again, are not."""
+    missing = [Outcome(problem="was not called")] * (len(cases) - len(outcomes))
+    return [case.passed_by(outcome) for case, outcome in zip(cases, [*outcomes, *missing], strict=True)]
 
 
 def share(passed: Sequence[bool], solved: bool) -> float:
     """Return the share of passed tests; where there is none, 1 if the task is solved."""
     return sum(passed) / len(passed) if passed else float(solved)
+
+
+def progress(passed: Sequence[bool], arguments: Sequence[Any], expected: Sequence[Any], solved: bool) -> float:
+    """Return the share of passed tests that neither a constant passes nor a function that gives back an argument.
+
+    Args:
+        passed: Which tests are passed.
+        arguments: Trees of their arguments.
+        expected: Trees of what they expect.
+        solved: Whether all is right; that is 1 however few tests there are.
+    """
+    for_nothing = _passed_for_nothing(arguments, expected)
+    if solved or for_nothing == len(passed):
+        return float(solved)
+    return max(0.0, (sum(passed) - for_nothing) / (len(passed) - for_nothing))
+
+
+def _passed_for_nothing(arguments: Sequence[Any], expected: Sequence[Any]) -> int:
+    """Return how many tests the best constant passes, or the best function that gives back one of its arguments."""
+    texts = [json.dumps(tree) for tree in expected]
+    given = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]
+    returned = [
+        sum(parts[place : place + 1] == [text] for parts, text in zip(given, texts, strict=True))
+        for place in range(max(map(len, given), default=0))
+    ]
+    return max([*Counter(texts).values(), *returned, 0])

@@ -1,0 +1,124 @@
+"""What the schemes of the code environment pay: honest work that fails never less than junk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from agentgym.envs.code import CodeEnv
+from agentgym.messages import ToolCall, assistant
+from agentgym.rewards import lint
+from agentgym.task import Task, TaskList
+
+SOUND = [name for name, scheme in CodeEnv.schemes.items() if not scheme.allow_unsound]
+
+
+def function(expected: dict[int, object], shown: dict[int, object]) -> Task:
+    """A task whose function maps numbers as told."""
+
+    def cases(of: dict[int, object]) -> list[dict[str, str]]:
+        return [{"args": f"({number},)", "expect": repr(value)} for number, value in of.items()]
+
+    data = {"kind": "function", "entry_point": "f", "signature": "def f(x):", "examples": cases(shown)}
+    code = f"def f(x):\n    return {expected | shown!r}[x]\n"
+    return Task(id="f", split="train", prompt="Write f(x).", data=data, gold={"code": code, "cases": cases(expected)})
+
+
+TASKS = {
+    "numbers": function({number: 2 * number for number in range(10)}, {20: 40, 21: 42}),
+    "truths": function({number: number % 3 == 0 for number in range(10)}, {20: False, 21: True}),
+    "mostly one": function({number: max(number, 7) for number in range(10)}, {3: 7, 9: 9}),
+    "unchanged": function({number: abs(number - 2) + 2 for number in range(10)}, {20: 20, 0: 4}),
+}
+JUNK = ["0", "1", "None", "True", "False", "''", "[]", "7", "x", "-x", "f(x)", "1 / 0"]
+
+
+def total(env: CodeEnv, task: Task, calls: list[ToolCall]) -> float:
+    env.reset(options={"task": task})
+    pay = 0.0
+    for call in calls:
+        step = env.step(assistant("", [call]))
+        pay += step.reward
+        if step.terminated or step.truncated:
+            break
+    return pay
+
+
+def submit(source: str) -> ToolCall:
+    return ToolCall("submit", {"answer": source})
+
+
+def python(code: str) -> ToolCall:
+    return ToolCall("python", {"code": code})
+
+
+def junk(task: Task) -> Iterator[list[ToolCall]]:
+    """Episodes without work."""
+    yield [python("print(1)")] * 20
+    yield [ToolCall("test", {"code": "def f(x):\n    return 0\n"})] * 20
+    yield [submit("x =")] * 20
+    table = {case["args"]: case["expect"] for case in task.data["examples"]}
+    shown = "".join(f"    if (x,) == {args}: return {value}\n" for args, value in table.items())
+    for source in [f"def f(x):\n{shown}    return {value}\n" for value in JUNK[:3]]:
+        yield [submit(source)]
+    for value in JUNK:
+        source = f"def f(x, *more):\n    return {value}\n"
+        yield [submit(source)]
+        yield [python("print(1)"), submit(source)]
+
+
+def honest(task: Task) -> list[ToolCall]:
+    """An attempt that tries its code and passes every example, but no other test that a constant does not pass."""
+    shown = "{" + ", ".join(f"{c['args']}: {c['expect']}" for c in task.data["examples"]) + "}"
+    code = f"def f(x):\n    return {shown}.get((x,), 'wrong')\n"
+    return [python(f"{code}print(f(20))"), ToolCall("test", {}), submit(code)]
+
+
+@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("kind", TASKS)
+def test_junk_never_earns_more_than_an_honest_attempt_that_fails(name: str, kind: str):
+    task = TASKS[kind]
+    env = CodeEnv(tasks=TaskList([task]), scheme=name)
+    paid = total(env, task, honest(task))
+    for calls in junk(task):
+        assert total(env, task, calls) <= paid, calls
+    env.close()
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_more_right_results_earn_more(kind: str):
+    task = TASKS[kind]
+    env = CodeEnv(tasks=TaskList([task]))
+    partly = task.gold["code"] + "right = f\ndef f(x):\n    return right(x) if x != 9 else 'wrong'\n"
+    paid = [
+        0.0,
+        total(env, task, honest(task)),
+        total(env, task, [*honest(task)[:2], submit(partly)]),
+        total(env, task, [*honest(task)[:2], submit(task.gold["code"])]),
+    ]
+    assert paid == sorted(set(paid))
+    assert paid[2] < 1.0 <= paid[3]
+    env.close()
+
+
+def test_a_refused_submission_costs_a_solved_episode():
+    task = TASKS["numbers"]
+    env = CodeEnv(tasks=TaskList([task]))
+    clean = total(env, task, [submit(task.gold["code"])])
+    once = total(env, task, [submit("x ="), submit(task.gold["code"])])
+    twice = total(env, task, [submit("x ="), submit("x ="), submit(task.gold["code"])])
+    assert clean > once > twice >= 1.0
+    env.close()
+
+
+@pytest.mark.parametrize("max_turns", [1, 2, 8, 100])
+@pytest.mark.parametrize("name", SOUND)
+def test_every_scheme_is_sound_for_episodes_of_any_length(name: str, max_turns: int):
+    assert lint(CodeEnv.schemes[name], CodeEnv.channels, max_turns) == []
+
+
+def test_the_schemes_have_an_outcome_alone_and_an_ungated_control():
+    assert CodeEnv.schemes["outcome"].weights == {"outcome": 1.0}
+    control = CodeEnv.schemes["d_ra"]
+    assert (control.weights, control.gates, control.allow_unsound) == (CodeEnv.scheme.weights, (), True)
