@@ -66,8 +66,19 @@ def test_some_calls_are_refused_by_their_arguments(machine: str) -> None:
     assert (call(machine, "socketpair", 1), call(machine, "socketpair", 2)) == (allowed, refused)
     assert (call(machine, "prlimit64", 0), call(machine, "prlimit64", 1)) == (allowed, refused)
     assert (call(machine, "setpriority", 0, 0), call(machine, "setpriority", 0, 7)) == (allowed, refused)
+    assert (call(machine, "setpriority", 2, 0), call(machine, "ioprio_set", 3, 0)) == (refused, refused)
+    assert (call(machine, "ioprio_set", 1, 0), call(machine, "ioprio_set", 1, 7)) == (allowed, refused)
+    assert (call(machine, "mmap", 0, 0, 0, 0x22), call(machine, "mmap", 0, 0, 0, 0x40022)) == (allowed, refused)
+    assert [call(machine, "fcntl", 3, command) for command in (1, 6, 10, 1024, 1026)] == [allowed] * 2 + [refused] * 3
     assert (call(machine, "ioctl", 0, 0x5401), call(machine, "ioctl", 0, 0x5412)) == (allowed, refused)
     assert call(machine, "clone3") == ERRNO | errno.ENOSYS
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_programs_are_made_to_do_without_what_is_counted_for_all(machine: str) -> None:
+    for name in ("timer_create", "inotify_init1", "io_setup"):
+        assert call(machine, name) == ERRNO | errno.ENOSYS
+    assert [call(machine, name) for name in ("sync", "syncfs")] == [ERRNO, ERRNO]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -92,7 +103,7 @@ def test_the_filters_before_and_after_building_refuse_together_what_the_whole_on
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_filter_of_a_zygote_leaves_it_what_building_takes_and_no_more(machine: str) -> None:
-    left = {"mount", "umount2", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"}
+    left = {"mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns"}
     for name in syscalls.NUMBERS:
         number = syscalls.number(name, machine)
         if number is not None and decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF) != ALLOW:

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec, Tier
+from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec, Session, Tier
 from agentgym.tools.sandbox.agent.processes import is_ending
 from agentgym.tools.sandbox.namespaces import NamespacesBackend
 from agentgym.tools.sandbox.registry import backend, probe
@@ -27,6 +28,11 @@ _MARK = "agentgym_lifecycle_mark"
 def need(tier: Tier) -> None:
     if not probe(tier).works:
         pytest.skip(f"{tier}: {probe(tier).why}")
+
+
+def goes_on(session: Session, mark: str, number: int = 1) -> bool:
+    """Let what a session has in the background run for a moment; return whether so many processes are marked."""
+    return session.run("sleep 0.01").ok and len(running(mark)) == number
 
 
 def running(mark: str) -> list[str]:
@@ -47,7 +53,7 @@ def test_closing_ends_everything_and_leaves_nothing(tier: Tier) -> None:
     sandbox = open_on(tier)
     session = sandbox.bash()
     session.run(f"(exec -a {mark} sleep 600) & exec -a {mark} sleep 600 &")
-    assert eventually(lambda: session.run("sleep 0.01").ok and len(running(mark)) == 2)
+    assert eventually(partial(goes_on, session, mark, 2))
     sandbox.close()
     sandbox.close()
     assert eventually(lambda: not running(mark))
@@ -192,7 +198,7 @@ def test_a_forgotten_sandbox_is_ended(tier: Tier) -> None:
     sandbox = open_on(tier)
     session = sandbox.bash()
     session.run(f"exec -a {mark} sleep 600 &")
-    assert eventually(lambda: session.run("sleep 0.01").ok and len(running(mark)) == 1)
+    assert eventually(partial(goes_on, session, mark))
     del sandbox, session
     gc.collect()
     assert eventually(lambda: not running(mark))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from agentgym.errors import ToolError, UsageError
-from agentgym.tools.sandbox import Ended, Sandbox
+from agentgym.tools.sandbox import Ended, Sandbox, SandboxSpec, Tier
+from tests.sandbox_attacks.host import processes_named
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
+from tests.waiting import eventually
 
 LIMITS = SPEC.limits
 
@@ -134,6 +137,36 @@ def test_two_sessions_are_apart(sandbox: Sandbox) -> None:
     with sandbox.python() as first, sandbox.python() as second:
         first.run("x = 1")
         assert "NameError" in second.run("x").err
+
+
+def test_a_session_that_is_ended_between_two_cells_is_restarted_with_a_note() -> None:
+    mark = f"agentgym-ended-{os.getpid()}"
+    spec = SandboxSpec(limits=LIMITS.but(disk_mb=4), environment={"MARK": mark})
+    with open_on(Tier.LANDLOCK, spec) as sandbox, sandbox.bash() as session:
+        session.run("head -c 6000000 /dev/zero > big")
+        assert eventually(lambda: not processes_named(mark))
+        sandbox.remove("big")
+        result = session.run("echo on")
+        assert result.out == "on\n"
+        assert "restarted" in result.err
+        assert session.run("echo on").err == ""
+
+
+def test_background_processes_do_nothing_between_cells(sandbox: Sandbox) -> None:
+    with sandbox.bash() as session:
+        session.run("(while :; do echo . >> written; done) & until [ -s written ]; do :; done")
+        before = sandbox.read("written")
+        sandbox.exec(["sleep", "0.1"])
+        assert sandbox.read("written") == before
+        session.run(f"until [ $(wc -c < written) -gt {len(before)} ]; do :; done")
+        assert len(sandbox.read("written")) > len(before)
+
+
+def test_what_a_cell_uses_is_measured_from_outside(sandbox: Sandbox) -> None:
+    with sandbox.python() as session:
+        used = session.run("x = bytearray(30_000_000)\nimport time\nwhile time.process_time() < 0.3: pass").usage
+        assert 0.05 < used.cpu_s < 30
+        assert used.peak_memory_mb > 28
 
 
 def test_a_closed_session_takes_no_cells(sandbox: Sandbox) -> None:

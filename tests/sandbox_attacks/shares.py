@@ -50,6 +50,12 @@ for what, command, value in (("a signal of one's choice", 10, 18), ("a lease", 1
     forbidden(what, 72, 25, file, command, value)
 if not ARM:
     forbidden("an old watch of files", 253, 0)
+forbidden("the priority of all of the user's processes", 141, 140, 2, 0, 19)
+forbidden("the disk priority of all of the user's processes", 251, 30, 3, 0, 3 << 13)
+forbidden("large pages", 9, 222, 0, 1 << 21, 3, 0x40022, -1, 0)
+import resource
+if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
+    breach("the host may be given what has crashed: 0 holds back files only")
 """,
         (Threat.SHARES,),
         stays_inside=True,

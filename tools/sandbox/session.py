@@ -13,6 +13,8 @@ from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.result import Result
 from agentgym.tools.sandbox.spec import SandboxSpec
 
+_TRIES = 3
+
 
 class Host(Protocol):
     """What a session needs of its sandbox."""
@@ -64,20 +66,28 @@ class AsyncSession:
         """Run a cell. If the interpreter had ended, a new one is started, and a note on stderr says so."""
         if self._closed:
             raise UsageError("this session is closed")
-        try:
-            answers.shell_text(code) if self._kind == "bash" else None
-            note = b""
-            if self._number is None:
-                await self.open()
-                note = f"[the {self._kind} session was restarted: what it held before is lost]\n".encode()
-            header = {"op": "cell", "session": self._number}
-            result, alive = await self._sandbox.run(header, (answers.to_bytes(code),), limits or self._limits)
-        except SandboxLost:
-            self._number = None
-            raise
-        if not alive:
-            self._number = None
-        return answers.with_note(result, note)
+        if self._kind == "bash":
+            answers.shell_text(code)
+        note = b""
+        for _ in range(_TRIES):
+            try:
+                if self._number is None:
+                    note = f"[the {self._kind} session was restarted: what it held before is lost]\n".encode()
+                    await self.open()
+                header = {"op": "cell", "session": self._number}
+                result, alive = await self._sandbox.run(header, (answers.to_bytes(code),), limits or self._limits)
+            except SandboxLost:
+                self._number = None
+                raise
+            except answers.FileProblem as problem:
+                if problem.kind != "session_lost":
+                    raise
+                self._number = None  # it was ended between two cells
+                continue
+            if not alive:
+                self._number = None
+            return answers.with_note(result, note)
+        raise SandboxLost(f"the {self._kind} session ends as soon as it is started")
 
     async def close(self) -> None:
         """End the interpreter. Safe to call twice."""

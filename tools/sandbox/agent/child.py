@@ -39,6 +39,8 @@ _LIMITED = [name for name in dir(resource) if name.startswith("RLIMIT_") and nam
 _SIGNALS = 256
 """Queued at one time for the processes of a user; the kernel counts them for all that the user runs."""
 _LOCKED = 1 << 16
+_NO_CORE = 1
+"""Too little for a file. With 0 the kernel would still start a program of the host for what has crashed, if told to."""
 _MB = 1 << 20
 _HIGH = 64
 
@@ -91,7 +93,7 @@ def prepare() -> None:
 
 def bound(limits: Mapping[str, Any]) -> None:
     """Set the resource limits of this process. Limits that are already lower stay."""
-    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_CORE, _NO_CORE)
     if not limits.get("lasting"):
         cpu = max(1, math.ceil(limits["cpu_s"]))
         _lower(resource.RLIMIT_CPU, cpu, cpu + 1)

@@ -70,7 +70,7 @@ def host_config(hardening: Hardening, spec: SandboxSpec) -> dict[str, Any]:
         "shm_size": 16 * _MB,
         "init": True,
         "log_config": {"Type": "none", "Config": {}},
-        "ulimits": [_ulimit("nofile", max(_AGENTS_FILES, limits.open_files)), _ulimit("core", 0)],
+        "ulimits": [_ulimit("nofile", max(_AGENTS_FILES, limits.open_files)), _ulimit("core", 1)],
         "auto_remove": True,
         "runtime": hardening.runtime,
     }

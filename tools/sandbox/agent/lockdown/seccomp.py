@@ -23,12 +23,14 @@ _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _AF_UNIX = 1
 _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_MAP_HUGETLB = 0x40000
 _F_SETSIG, _F_SETLEASE, _F_NOTIFY = 10, 1024, 1026
 _REASONS = {
     **{name: errno.ENOTSUP for name in syscalls.NUMBERS if "xattr" in name},
     **dict.fromkeys(("timer_create", "inotify_init", "inotify_init1", "io_setup"), errno.ENOSYS),
+    **dict.fromkeys(("sync", "syncfs"), 0),
 }
-"""With what a call is refused if not with `EPERM`: what makes programs do without it."""
+"""With what a call is refused if not with `EPERM`: what makes programs do without it. With 0 it seems to be done."""
 
 _OWN_ONLY = {
     "prlimit64": 0,
@@ -40,7 +42,9 @@ _OWN_ONLY = {
     "ioprio_set": 1,
 }
 """Calls that change a process, and which argument names it: only 0, the caller itself, is allowed."""
-_CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", "fcntl", *_OWN_ONLY}
+_OF_THE_USER = {"setpriority": 2, "ioprio_set": 3}
+"""What the first argument of such a call is if it means every process of the user, who may have more than these."""
+_CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", "fcntl", "mmap", *_OWN_ONLY}
 _ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
 _BUILDING = frozenset(
     ("mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns")
@@ -117,10 +121,11 @@ class _Assembler:
         self.deny_if("clone", 0, (), _NEW_NAMESPACES)
         self.allow_only("socketpair", 0, (_AF_UNIX,))
         for name, argument in _OWN_ONLY.items():
-            self.allow_only(name, argument, (0,))
+            self.allow_only(name, argument, (0,), _OF_THE_USER.get(name))
         self.allow_only("personality", 0, (0, 0xFFFFFFFF))
         self.deny_if("ioctl", 1, (_TIOCSTI, _TIOCLINUX))
         self.deny_if("fcntl", 1, (_F_SETSIG, _F_SETLEASE, _F_NOTIFY))
+        self.deny_if("mmap", 3, (), _MAP_HUGETLB)
 
     def deny(self, name: str, reason: int = errno.EPERM) -> None:
         number = syscalls.number(name, self._machine)
@@ -128,11 +133,16 @@ class _Assembler:
             self.emit(_JUMP_EQUAL, number, 0, 1)
             self.emit(_RETURN, _ERRNO | reason)
 
-    def allow_only(self, name: str, argument: int, values: tuple[int, ...]) -> None:
-        """Deny a call unless the low half of that argument is one of the values."""
+    def allow_only(self, name: str, argument: int, values: tuple[int, ...], but_not: int | None = None) -> None:
+        """Deny a call unless the low half of that argument is one of the values, and the first is not `but_not`."""
         number = syscalls.number(name, self._machine)
         assert number is not None
-        self.emit(_JUMP_EQUAL, number, 0, len(values) * 2 + 2)
+        more = 0 if but_not is None else 3
+        self.emit(_JUMP_EQUAL, number, 0, len(values) * 2 + 2 + more)
+        if but_not is not None:
+            self.emit(_LOAD, _ARGUMENTS)
+            self.emit(_JUMP_EQUAL, but_not, 0, 1)
+            self.emit(_RETURN, _ERRNO | errno.EPERM)
         self.emit(_LOAD, _ARGUMENTS + 8 * argument)
         for value in values:
             self.emit(_JUMP_EQUAL, value, 0, 1)

@@ -61,6 +61,9 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "inotify_init1": (294, 26),
     "io_setup": (206, 0),
     "fcntl": (72, 25),
+    "mmap": (9, 222),
+    "sync": (162, 81),
+    "syncfs": (306, 267),
     # attributes of files, which Landlock does not know
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
