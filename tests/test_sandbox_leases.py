@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -15,9 +16,10 @@ import uvicorn
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.listening import listen
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.leases import Full, Leases, NoSuchLease
+from agentgym.tools.sandbox.leases import Full, Leases, NoSuchLease, TooManyForClient
 from agentgym.tools.sandbox.limits import Limits
 from agentgym.tools.sandbox.protection import Threat, not_held
+from agentgym.tools.sandbox.room import most_in_answer
 from agentgym.tools.sandbox.serve import GENEROUS, Offer, Serving, caps_from, make_app
 from agentgym.tools.sandbox.spec import SandboxSpec, Tier
 from tests.waiting import eventually
@@ -43,6 +45,25 @@ class Echo:
         self.open = False
 
 
+class Slow(Echo):
+    """Answers only when it may, or when it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.free = threading.Event(), threading.Event()
+
+    def exchange(self, frame: bytes, at_most: int = 0) -> bytes:
+        self.asked.set()
+        assert self.free.wait(60)
+        if not self.open:
+            raise EOFError("it was closed")
+        return frame
+
+    def close(self) -> None:
+        super().close()
+        self.free.set()
+
+
 class Server:
     """A real HTTP server in a thread, over sandboxes that only echo."""
 
@@ -64,7 +85,7 @@ class Server:
     def _make(self, spec: SandboxSpec) -> Echo:
         if spec.image == "nowhere":
             raise InfrastructureError("there is no image 'nowhere'")
-        self.made.append((spec, Echo()))
+        self.made.append((spec, Slow() if spec.workdir == "/slow" else Echo()))
         return self.made[-1][1]
 
     def stop(self) -> None:
@@ -140,6 +161,26 @@ def test_after_closing_all_nothing_is_open_and_nothing_can_be_opened():
         leases.exchange(name, b"x", 0)
     with pytest.raises(Full):
         leases.open(Echo)
+
+
+def test_one_client_may_have_so_many_and_others_still_get_theirs():
+    leases = Leases(at_most=4, silent_s=60, per_client=2)
+    for _ in range(2):
+        first, _held = leases.open(Echo, client="a")
+    with pytest.raises(TooManyForClient, match="2 sandboxes"):
+        leases.open(lambda: pytest.fail("it must not even be made"), client="a")
+    leases.open(Echo, client="b")
+    leases.close(first)
+    leases.open(Echo, client="a")
+
+
+def test_kinds_of_sandboxes_are_bounded_and_those_in_use_can_be_had_again():
+    leases = Leases(at_most=10, silent_s=60, kinds=2)
+    names = [leases.open(Echo, kind=kind)[0] for kind in ("/a", "/b", "/a")]
+    with pytest.raises(Full, match="2 different workdirs"):
+        leases.open(lambda: pytest.fail("it must not even be made"), kind="/c")
+    leases.close(names[1])
+    leases.open(Echo, kind="/c")
 
 
 # Over HTTP.
@@ -290,3 +331,72 @@ def test_a_run_may_not_ask_for_more_than_the_server_gives_either(server: Callabl
     for wall_s, status in ((60, 200), (61, 400), (float("nan"), 400), ("long", 400)):
         frame = wire.encode({"op": "exec", "limits": {"wall_s": wall_s}}, [b"code"])
         assert running.client.post(f"/sandboxes/{name}/frames", content=frame).status_code == status
+
+
+def test_a_client_with_too_many_sandboxes_is_told_so(server: Callable[..., Server]):
+    running = server(per_client=1)
+    name = opened(running)
+    refused = running.client.post("/sandboxes", json={})
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert "close some" in refused.json()["detail"]
+    running.client.delete(f"/sandboxes/{name}")
+    opened(running)
+
+
+def slow(server: Server) -> tuple[str, Slow]:
+    """Open a sandbox that answers when it may."""
+    answer = server.client.post("/sandboxes", json={"workdir": "/slow"})
+    assert answer.status_code == 201, answer.text
+    held = server.made[-1][1]
+    assert isinstance(held, Slow)
+    return answer.json()["id"], held
+
+
+def test_a_sandbox_answers_one_request_at_a_time_and_refuses_others(server: Callable[..., Server]):
+    running = server()
+    name, held = slow(running)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(running.client.post, f"/sandboxes/{name}/frames", content=b"x", timeout=60)
+        assert held.asked.wait(60)
+        refused = running.client.post(f"/sandboxes/{name}/frames", content=b"y")
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        held.free.set()
+        assert first.result().content == b"x"
+
+
+@pytest.mark.parametrize("what", ["frames", "answers"])
+def test_frames_and_answers_under_way_are_bounded_and_what_is_more_waits(server: Callable[..., Server], what: str):
+    running = server(memory_mb=3, patience_s=0.2)
+    name, held = slow(running)
+    other = opened(running)
+    large = {"frames": b"x" * 1_000_000, "answers": wire.encode({"op": "read", "max_bytes": 900_000})}[what]
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(running.client.post, f"/sandboxes/{name}/frames", content=large, timeout=60)
+        assert held.asked.wait(60)
+        assert running.client.post(f"/sandboxes/{other}/frames", content=b"small").status_code == 200
+        refused = running.client.post(f"/sandboxes/{other}/frames", content=large)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        held.free.set()
+        assert first.result().status_code == 200
+    assert running.client.post(f"/sandboxes/{other}/frames", content=large).status_code == 200
+
+
+def test_a_stopping_server_waits_for_no_answer(server: Callable[..., Server]):
+    running = server()
+    name, held = slow(running)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(running.client.post, f"/sandboxes/{name}/frames", content=b"x", timeout=60)
+        assert held.asked.wait(60)
+        running.stop()
+        assert isinstance(first.exception(), httpx.HTTPError) or first.result().status_code in (410, 503)
+    assert not held.open
+
+
+def test_what_an_answer_may_take_follows_from_what_is_asked():
+    limits = Limits(output_bytes=1000, reply_bytes=5000).to_dict()
+    slack = most_in_answer({"op": "health"})
+    assert most_in_answer({"op": "exec", "limits": limits}) == 2 * 1000 + 5000 + slack
+    assert most_in_answer({"op": "pack", "max_bytes": 10**6}) >= 2 * 10**6
+    assert most_in_answer({"op": "read", "max_bytes": 10**30}) == most_in_answer({"op": "read", "max_bytes": 1e300})
+    for odd in (-1, "x", None, [], float("nan"), float("-inf")):
+        assert most_in_answer({"max_entries": odd, "limits": {"output_bytes": odd}}) == slack
