@@ -164,7 +164,11 @@ def eval_(
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Sampled tokens per turn.")] = 512,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Evaluate a policy: success with confidence intervals, pass@k, endings, errors."""
+    """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
+
+    Exits with 1 if an episode failed after all its retries, because something around the model broke; how often tasks
+    were solved has no part in it.
+    """
     from agentgym.evaluation_command import EvaluationRequest, run_evaluation
     from agentgym.options import parse_settings
     from agentgym.rollout import Limits
@@ -181,7 +185,8 @@ def eval_(
         out=out,
         limits=Limits(max_new_tokens=max_new_tokens, max_in_flight=concurrency),
     )
-    run_evaluation(request, as_json=as_json)
+    if run_evaluation(request, as_json=as_json).failed:
+        raise typer.Exit(1)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})

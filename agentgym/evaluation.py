@@ -10,10 +10,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
-from agentgym.endings import Ending
+from agentgym.endings import Ending, Reason
 from agentgym.errors import UsageError
+from agentgym.foreign import describe
+from agentgym.outputs import check_file, held
 from agentgym.policy import Policy
 from agentgym.rollout import EnvFactory, Job, Limits, rollouts
 from agentgym.summary import Rate, Summary, print_summary, summarize
@@ -51,7 +55,8 @@ def evaluate(
         on_progress: Called after each trajectory, those found in `out` included.
 
     Raises:
-        UsageError: The arguments cannot be used, or `out` belongs to another evaluation.
+        UsageError: The arguments cannot be used, or `out` belongs to another evaluation, is being written by another
+            process or cannot be written.
     """
     work = evaluate_async(factory, policy, tasks, attempts, out=out, limits=limits, seed=seed, on_progress=on_progress)
     return asyncio.run(work)
@@ -70,19 +75,35 @@ async def evaluate_async(
 ) -> Summary:
     """`evaluate`, for callers that already run an event loop."""
     jobs = evaluation_jobs(tasks, attempts, seed)
-    found = {} if out is None else _already_done(out, jobs, factory, policy)
+    if out is not None:
+        _check_keepable(out, factory)
     tell = on_progress or (lambda trajectory, done, total: None)
     started = time.perf_counter()
-    for done, trajectory in enumerate(found.values(), start=1):
-        tell(trajectory, done, len(jobs))
-    waiting = [job for job in jobs if job.id not in found]
-    async for trajectory in rollouts(waiting, policy, factory, limits):
-        if out is not None:
-            write_jsonl(out, [trajectory], append=True)
-        found[trajectory.id] = trajectory
-        tell(trajectory, len(found), len(jobs))
+    with nullcontext() if out is None else held(out):
+        found = {} if out is None else _already_done(out, jobs, factory, policy)
+        for done, trajectory in enumerate(found.values(), start=1):
+            tell(trajectory, done, len(jobs))
+        waiting = [job for job in jobs if job.id not in found]
+        async with aclosing(rollouts(waiting, policy, factory, limits)) as stream:
+            async for finished in stream:
+                trajectory = finished if out is None else _keep(out, finished)
+                found[trajectory.id] = trajectory
+                tell(trajectory, len(found), len(jobs))
     seconds = time.perf_counter() - started
     return summarize(found.values(), seed=seed, seconds=seconds, figures=factory.figures)
+
+
+def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
+    """Append a trajectory to a file; return what was kept. One that nobody could read again is kept as failed."""
+    try:
+        Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
+    except (TypeError, ValueError, RecursionError) as error:
+        told = f"the trajectory cannot be written down: {describe(error)}"
+        trajectory = replace(
+            trajectory, opening=[], turns=[], counts={}, tokens=None, reason=Reason.INFRASTRUCTURE, error=told
+        )
+    write_jsonl(out, [trajectory], append=True)
+    return trajectory
 
 
 def evaluation_jobs(tasks: Sequence[Task], attempts: int, seed: int) -> list[Job]:
@@ -103,21 +124,19 @@ def _seed_of(task: Task, seed: int) -> int:
 
 def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: Policy) -> dict[str, Trajectory]:
     """Return the trajectories in `out` that need not be run again, by id. Of several tries the last one counts."""
-    _check_writable(out, factory)
-    if not out.exists():
-        return {}
     wanted = {job.id: job for job in jobs}
     found: dict[str, Trajectory] = {}
     for trajectory in read_jsonl(out):
         _check_same(out, trajectory, wanted.get(trajectory.id), factory, policy)
+        if (before := found.get(trajectory.id)) is not None and before.ending is not Ending.FAILED:
+            raise UsageError(f"{str(out)!r} holds {trajectory.id!r} twice, of which neither failed; remove one of them")
         if trajectory.id in wanted:
             found[trajectory.id] = trajectory
     return {key: trajectory for key, trajectory in found.items() if trajectory.ending is not Ending.FAILED}
 
 
-def _check_writable(out: Path, factory: EnvFactory) -> None:
-    if out.is_dir() or not out.parent.is_dir():
-        raise UsageError(f"cannot write trajectories to {str(out)!r}: it must be a file in a folder that exists")
+def _check_keepable(out: Path, factory: EnvFactory) -> None:
+    check_file(out)
     try:
         json.dumps(factory.kwargs)
     except (TypeError, ValueError) as error:

@@ -25,6 +25,7 @@ from agentgym.errors import require
 from agentgym.evaluation import Summary, evaluate, print_summary
 from agentgym.from_files import recorded_arguments
 from agentgym.options import choose_tasks, full_env_id, make_env
+from agentgym.outputs import check_file
 from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, load_policy
 from agentgym.registry import class_of
@@ -51,6 +52,8 @@ class EvaluationRequest:
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
     """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
+    if request.out is not None:
+        check_file(request.out, apart_from=Path(request.tasks))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = _tasks(factory, request)
     with _progress() as progress:

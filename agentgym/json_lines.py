@@ -18,26 +18,25 @@ _BOM = b"\xef\xbb\xbf"
 _log = logging.getLogger(__name__)
 
 
-def json_lines(path: Path, what: str) -> Iterator[tuple[str, Any]]:
+def json_lines(path: Path, what: str, *, allow_torn: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield `(file:line, object)` for each line that is not empty.
-
-    A last line that has no end and cannot be read was cut off by a crash: it is left out, with a warning.
 
     Args:
         path: The file.
         what: What each line should be, for the messages.
+        allow_torn: Leave out, with a warning, a last line that has no end and cannot be read: a crash cut it off.
 
     Raises:
         UsageError: The file or one of its lines cannot be read, or a line is not an object.
     """
     try:
         with path.open("rb") as file:
-            yield from _read(file, str(path), what)
+            yield from _read(file, str(path), what, allow_torn)
     except OSError as error:
         raise UsageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
 
 
-def _read(file: Any, name: str, what: str) -> Iterator[tuple[str, Any]]:
+def _read(file: Any, name: str, what: str, allow_torn: bool) -> Iterator[tuple[str, Any]]:
     number = 0
     while line := file.readline(MAX_LINE):
         number += 1
@@ -52,7 +51,7 @@ def _read(file: Any, name: str, what: str) -> Iterator[tuple[str, Any]]:
         try:
             found = _object(line)
         except ValueError as error:
-            if ended or not _is_torn(line):
+            if ended or not (allow_torn and _is_torn(line)):
                 raise UsageError(f"{where}: not {what}: {error}") from error
             _log.warning("%s: the last line was cut off, as by a crash; it is left out", where)
         else:

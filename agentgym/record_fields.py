@@ -103,8 +103,10 @@ def is_counts(value: Any) -> bool:
 
 def is_numbers(value: Any) -> bool:
     """Whether this is a list of finite numbers."""
-    # A sum is finite only if each number is, and one call: these lists are long.
-    return type(value) is list and set(map(type, value)) <= {int, float} and isfinite(sum(value))
+    if type(value) is not list or not set(map(type, value)) <= {int, float}:
+        return False
+    # These lists are long, and a finite sum, which is quick to have, needs each of them to be finite.
+    return isfinite(sum(value)) or all(map(isfinite, value))
 
 
 def is_messages(value: Any) -> bool:

@@ -47,7 +47,8 @@ def print_message(message: Mapping[str, Any], console: Console, max_chars: int |
     console.print(Text.assemble((role, f"bold {style}"), (f" {name}" if name else "", style)))
     body = [plain(text_of(message), max_chars)] if text_of(message) else []
     body += [_block(block) for block in _other_blocks(message)]
-    body += [_call(call, max_chars) for call in message.get("tool_calls") or ()]
+    calls = message.get("tool_calls") or ()
+    body += [_call(call, max_chars) for call in (calls if isinstance(calls, list) else [calls])]
     text = Text("\n".join(body) or "(empty)", style="" if body and role != "system" else "dim")
     console.print(Padding(text, (0, 0, 0, 2)))
 
@@ -171,7 +172,9 @@ def _sign_style(value: float) -> str:
 
 def _other_blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     content = message.get("content")
-    return [block for block in content if block.get("type") != "text"] if isinstance(content, list) else []
+    if not isinstance(content, list):
+        return []
+    return [block for block in content if isinstance(block, Mapping) and block.get("type") != "text"]
 
 
 def _block(block: Mapping[str, Any]) -> str:
@@ -179,7 +182,9 @@ def _block(block: Mapping[str, Any]) -> str:
 
 
 def _call(call: Any, max_chars: int | None) -> str:
-    function = call.get("function", call) if isinstance(call, Mapping) else {"name": call}
+    function = call.get("function", call) if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return plain(f"→ {call!r}", max_chars)
     arguments = function.get("arguments", {})
     shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return plain(f"→ {function.get('name')} {shown}", max_chars)

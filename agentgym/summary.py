@@ -23,6 +23,12 @@ MAX_TAGS = 10
 """Tags that are printed, the hardest first; a summary holds all of them."""
 
 
+MAX_ERRORS = 5
+"""Errors that are printed; a summary holds all of them."""
+
+_ERROR_CHARS = 300
+
+
 Figures = Callable[[Sequence[Trajectory]], Mapping[str, float]]
 """Measures trajectories in ways of its own."""
 
@@ -55,7 +61,7 @@ class Summary:
     endings: dict[str, int]
     """Reason to number of episodes, the most frequent first."""
     failed: int
-    """Episodes that broke; in none of the other numbers but `endings`."""
+    """Episodes that broke; in none of the other numbers but `endings` and `errors`."""
     reward: float | None
     """Mean reward of an episode."""
     turns: float | None
@@ -71,6 +77,8 @@ class Summary:
     """Mean over episodes of what each reward channel came to, unweighted."""
     figures: dict[str, float] = field(default_factory=dict)
     """What the environment measures besides (`Env.figures`)."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """What broke to number of episodes, the most frequent first; a task's id in it reads `<task>`."""
     seconds: float = 0.0
     """Wall-clock time of this run, without what was done before it was resumed."""
 
@@ -122,6 +130,7 @@ def summarize(
         seconds_per_episode=_mean(t.seconds for t in valid),
         channels=_channels(valid),
         figures=dict(figures(valid)),
+        errors=dict(Counter(_error_of(t) for t in everything if t.ending is Ending.FAILED).most_common()),
         seconds=seconds,
     )
 
@@ -138,6 +147,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     if overall.success is None:
         body = Text(f"no episode came to its end; {summary.failed} failed", style="bold red")
         console.print(Panel(body, title=title, title_align="left", expand=False))
+        print_errors(summary, console)
         return
     tables = [_rates_table(summary), Text(), _measures_table(summary)]
     console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
@@ -146,6 +156,19 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
             f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke; they are "
             "not counted. Run the same command again to retry them."
         )
+        print_errors(summary, console)
+
+
+def print_errors(summary: Summary, console: Console) -> None:
+    """Print what broke, the most frequent first."""
+    from rich.text import Text
+
+    from agentgym.show import plain
+
+    for error, count in list(summary.errors.items())[:MAX_ERRORS]:
+        console.print(Text(f"  {count} × {plain(error)}", style="red"))
+    if (more := len(summary.errors) - MAX_ERRORS) > 0:
+        console.print(Text(f"  … and {more} other errors", style="dim"))
 
 
 def _rates_table(summary: Summary) -> Any:
@@ -224,6 +247,13 @@ def _parts(
         for key in keys(trajectory):
             parts.setdefault(key, []).append(trajectory)
     return sorted(parts.items())
+
+
+def _error_of(trajectory: Trajectory) -> str:
+    """Return what broke in one line, the same for all tasks."""
+    text = " ".join((trajectory.error or "no reason was recorded").split())
+    text = text.replace(trajectory.task_id, "<task>") if trajectory.task_id else text
+    return text if len(text) <= _ERROR_CHARS else f"{text[:_ERROR_CHARS]}…"
 
 
 def _turns(trajectory: Trajectory) -> int:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from agentgym.errors import TaskError, UsageError
+from agentgym.json_lines import json_lines
+from agentgym.record_fields import Rules, check_fields, is_count, is_object, is_text, or_null, required_fields
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
@@ -49,14 +51,31 @@ class Task:
         return asdict(self) | {"tags": list(self.tags), "hash": self.hash}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Task:
-        """Rebuild a task from `to_dict`. Raises `TaskError` if the content does not match its recorded hash."""
+    def from_dict(cls, data: Any) -> Task:
+        """Rebuild a task from `to_dict`, whoever wrote the data.
+
+        Raises:
+            UsageError: A field is missing, unknown or wrong.
+            TaskError: The content does not match its recorded hash.
+        """
+        check_fields(data, _FIELDS, _REQUIRED, "a task")
         values: dict[str, Any] = {**data, "tags": tuple(data.get("tags", ()))}
         recorded = values.pop("hash", None)
         task = cls(**values)
         if recorded is not None and recorded != task.hash:
             raise TaskError(f"task {task.id!r} was changed: its hash is {task.hash[:12]}, recorded was {recorded[:12]}")
         return task
+
+
+_FIELDS: Rules = {
+    **dict.fromkeys(("id", "split", "prompt"), (is_text, "text")),
+    "difficulty": (is_count, "a whole number from 0"),
+    "data": (is_object, "an object"),
+    "gold": (is_object, "an object"),
+    "tags": (lambda value: isinstance(value, list | tuple) and all(map(is_text, value)), "a list of texts"),
+    "hash": (or_null(is_text), "text or null"),
+}
+_REQUIRED = required_fields(Task)
 
 
 @runtime_checkable
@@ -201,13 +220,30 @@ def write_manifest(path: Path, tasks: Sequence[Task]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def _hashed(task: Task) -> Task:
+    """Return a task whose content has a hash. Raises `UnicodeEncodeError` for text that is none."""
+    assert task.hash
+    return task
+
+
 def read_manifest(path: Path) -> TaskList:
-    """Read a manifest. Raises `UsageError` naming the line that is not a task, `TaskError` if one was changed."""
+    """Read a manifest.
+
+    Raises:
+        UsageError: The file cannot be read, or a line is not a task; the message names the line.
+        TaskError: A task was changed, or two of them cannot stand beside each other.
+    """
     tasks: list[Task] = []
-    # Not splitlines: JSON strings may hold separators that it splits at.
-    for number, line in enumerate(path.read_text(encoding="utf-8").rstrip("\n").split("\n"), start=1):
+    for where, data in json_lines(path, "a task"):
         try:
-            tasks.append(Task.from_dict(json.loads(line)))
-        except (json.JSONDecodeError, TypeError) as error:
-            raise UsageError(f"{path}:{number}: not a task: {error}") from error
-    return TaskList(tasks)
+            tasks.append(_hashed(Task.from_dict(data)))
+        except UsageError as error:
+            raise UsageError(f"{where}: not a task: {error}") from error
+        except TaskError as error:
+            raise TaskError(f"{where}: {error}") from error
+        except UnicodeEncodeError as error:
+            raise UsageError(f"{where}: not a task: it holds half a character ({error.reason})") from error
+    try:
+        return TaskList(tasks)
+    except TaskError as error:
+        raise TaskError(f"{path}: {error}") from error

@@ -41,8 +41,11 @@ def show(
 
     from agentgym.listing import tasks_table
     from agentgym.options import choose_tasks, make_env, parse_settings
+    from agentgym.outputs import check_file
     from agentgym.task import write_manifest
 
+    if out is not None:
+        check_file(out, apart_from=Path(split))
     made = make_env(env, parse_settings(settings or []))
     try:
         chosen = choose_tasks(made, split, number)
@@ -54,8 +57,6 @@ def show(
         if description:
             typer.echo(description)
         return
-    if not out.parent.is_dir():
-        raise UsageError(f"there is no folder {str(out.parent)!r} to write {out.name!r} to")
     write_manifest(out, chosen)
     typer.echo(f"Wrote {len(chosen)} tasks to {out}")
 
@@ -83,10 +84,12 @@ def build(
         raise UsageError(f"tasks of kind {kind!r} cannot be built; there is: swe")
     from rich.console import Console
 
+    from agentgym.outputs import check_folder, held
     from agentgym.tasks.swe.build_command import BuildRequest, run_build
 
+    check_folder(out)
     request = BuildRequest(sources, out, count=number, seed=seed, workers=workers, hide_tests=hide_tests, trusted=trust)
-    with Console(stderr=True).status("Building …") as status:
+    with held(out), Console(stderr=True).status("Building …") as status:
         reports = run_build(request, tell=lambda line: status.update(f"Building … {line}"))
     made = sum(len(report.instances) for report in reports)
     typer.echo(f"Wrote {made} validated tasks of {len(reports)} packages to {out}")

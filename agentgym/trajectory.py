@@ -289,7 +289,7 @@ def read_jsonl(path: str | Path) -> Iterator[Trajectory]:
     Raises:
         UsageError: The file cannot be read, or a line is not a trajectory; the message names file and line.
     """
-    for where, data in json_lines(Path(path), "a trajectory"):
+    for where, data in json_lines(Path(path), "a trajectory", allow_torn=True):
         try:
             trajectory = Trajectory.from_dict(data)
         except UsageError as error:

@@ -103,6 +103,34 @@ def test_eval_prints_a_table_keeps_trajectories_and_continues():
     assert Path("t.jsonl").read_text() == before
 
 
+def test_eval_exits_with_1_and_says_why_if_an_episode_failed():
+    Path("flaky_env.py").write_text(
+        "from agentgym.envs.guess import GuessEnv\n"
+        "class Flaky(GuessEnv):\n"
+        "    def start(self, task):\n"
+        "        if task.id.endswith('/1'):\n"
+        "            raise OSError('disk on fire')\n"
+        "        return super().start(task)\n"
+    )
+    try:
+        for more in ([], ["--json"]):
+            result = run("eval", "--env", "flaky_env:Flaky", "--limit", "3", "--out", "t.jsonl", *more)
+            assert result.exit_code == 1, result.output
+            assert "disk on fire" in result.stdout
+        assert json.loads(result.stdout)["errors"].popitem()[1] == 1
+        ok("eval", "--env", "guess", "--policy", "silent", "--limit", "3")  # a policy that solves nothing is no failure
+    finally:
+        sys.modules.pop("flaky_env", None)
+
+
+def test_eval_does_not_write_over_the_tasks_it_reads():
+    ok("tasks", "guess", "-n", "3", "--out", "m.jsonl")
+    before = Path("m.jsonl").read_text()
+    assert "it is the file that is read" in error("eval", "--env", "guess", "--tasks", "m.jsonl", "--out", "m.jsonl")
+    assert "it is the file that is read" in error("tasks", "guess", "--split", "m.jsonl", "--out", "m.jsonl")
+    assert Path("m.jsonl").read_text() == before
+
+
 def test_eval_gives_numbers_to_programs():
     summary = json.loads(ok("eval", "--env", "guess", "--policy", "silent", "--limit", "3", "--json"))
     assert summary["overall"]["success"] == 0.0
@@ -200,6 +228,9 @@ def test_a_broken_guarantee_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch):
         (["eval", "--env", "guess", "--tasks", "none.jsonl"], "no manifest 'none.jsonl'"),
         (["eval", "--env", "guess", "--dialect", "herms"], "did you mean 'hermes'?"),
         (["eval", "--env", "guess", "--out", "nowhere/t.jsonl"], "a folder that exists"),
+        (["eval", "--env", "guess", "--out", "/dev/full"], "cannot write to '/dev/full'"),
+        (["tasks", "guess", "--out", "/dev/full"], "cannot write to '/dev/full'"),
+        (["tasks", "build", "swe", "--from", ".", "--out", "/dev/null/x"], "cannot write to the folder"),
         (["new", "2fast"], "'2fast' cannot be a module's name"),
     ],
 )

@@ -3,7 +3,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -156,6 +158,102 @@ def test_arguments_that_cannot_be_kept_are_refused_before_anything_runs(tmp_path
         evaluate(GUESS, ScriptedPolicy(), TASKS, out=tmp_path / "nowhere" / "t.jsonl")
 
 
+@pytest.mark.parametrize("where", ["a folder", "no folder", "no room", "a file as folder"])
+def test_a_file_that_cannot_be_written_is_found_before_the_first_episode(tmp_path: Path, where: str):
+    (tmp_path / "file").touch()
+    out = {
+        "a folder": tmp_path,
+        "no folder": tmp_path / "nowhere" / "t.jsonl",
+        "no room": Path("/dev/full"),
+        "a file as folder": tmp_path / "file" / "t.jsonl",
+    }[where]
+    policy = Flaky(set())
+    with pytest.raises(UsageError, match="cannot write"):
+        evaluate(GUESS, policy, TASKS, out=out)
+    assert policy.played == 0
+
+
+def test_what_nobody_could_read_again_is_kept_as_failed(tmp_path: Path):
+    class Odd:
+        name = "odd"
+
+        def player(self, env: Env, seed: int) -> Any:
+            return self
+
+        async def act(self, observation: list[Message]) -> Any:
+            return {"role": "assistant", "content": "", "extra": object()}
+
+    out = tmp_path / "t.jsonl"
+    summary = evaluate(GUESS, Odd(), TASKS[:2], out=out)
+    assert summary.failed == 2
+    assert "cannot be written down" in next(iter(summary.errors))
+    assert {t.reason for t in read_jsonl(out)} == {Reason.INFRASTRUCTURE}
+    assert evaluate(GUESS, Odd(), TASKS[:2], out=out).failed == 2, "it can be resumed"
+
+
+HOLDS = """
+import sys
+from pathlib import Path
+from agentgym.outputs import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds `t.jsonl`."""
+    command = [sys.executable, "-c", HOLDS, str(tmp_path / "t.jsonl")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_two_evaluations_do_not_write_into_one_file(tmp_path: Path, holder: subprocess.Popen[str]):
+    out, policy = tmp_path / "t.jsonl", Flaky(set())
+    with pytest.raises(UsageError, match=rf"is being written by process {holder.pid} on "):
+        evaluate(GUESS, policy, TASKS, out=out)
+    assert policy.played == 0
+    holder.communicate()
+    assert evaluate(GUESS, policy, TASKS, out=out).success == 1.0
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_a_process_that_died_holds_nothing(tmp_path: Path, holder: subprocess.Popen[str]):
+    holder.kill()
+    holder.wait()
+    assert (tmp_path / ".t.jsonl.lock").exists()
+    assert evaluate(GUESS, ScriptedPolicy(), TASKS, out=tmp_path / "t.jsonl").success == 1.0
+
+
+def test_a_file_in_which_an_episode_ended_twice_is_refused(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    evaluate(GUESS, ScriptedPolicy(), TASKS[:2], out=out)
+    out.write_text(out.read_text() + out.read_text().splitlines()[0] + "\n")
+    with pytest.raises(UsageError, match=r"holds 'guess/test/\d#0' twice"):
+        evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
+
+
+def test_a_malformed_line_is_named_and_nothing_is_run(tmp_path: Path):
+    out, policy = tmp_path / "t.jsonl", Flaky(set())
+    out.write_text("{}\n")
+    with pytest.raises(UsageError, match=r"t\.jsonl:1: "):
+        evaluate(GUESS, policy, TASKS, out=out)
+    assert policy.played == 0
+
+
+def test_half_a_character_at_the_end_of_a_file_does_not_keep_it_from_being_continued(tmp_path: Path):
+    out, policy = tmp_path / "t.jsonl", Flaky(set())
+    evaluate(GUESS, policy, TASKS[:3], out=out)
+    out.write_bytes(out.read_bytes() + '{"schema": 1, "id": "é'.encode()[:-1])
+    assert evaluate(GUESS, policy, TASKS, out=out).success == 1.0
+    assert policy.played == 6
+    assert len(list(read_jsonl(out))) == 6
+
+
 @pytest.mark.parametrize(
     ("tasks", "attempts", "message"),
     [(TASKS, 0, "at least 1"), ([], 1, "no tasks"), (TASKS[:1] * 2, 1, "given twice")],
@@ -249,6 +347,16 @@ def test_a_summary_of_nothing_but_failures_has_no_success_rate():
     summary = summarize([made("a", 0, True, reason=Reason.INFRASTRUCTURE)])
     assert summary.success is None
     assert "no episode came to its end; 1 failed" in printed(summary)
+
+
+def test_the_commonest_errors_are_counted_over_tasks_and_printed():
+    found = [made(task, 0, False, reason=Reason.INFRASTRUCTURE, error=f"OSError: {task} is full") for task in "abc"]
+    found += [made("d", 0, False, reason=Reason.INFRASTRUCTURE, error="TimeoutError")]
+    summary = summarize([*found, made("e", 0, True)])
+    assert summary.errors == {"OSError: <task> is full": 3, "TimeoutError": 1}
+    for text in (printed(summary), printed(summarize(found))):
+        assert "3 × OSError: <task> is full" in text
+        assert "1 × TimeoutError" in text
 
 
 def test_the_table_shows_what_matters():

@@ -3,6 +3,8 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentgym.errors import UsageError
 from agentgym.statistics import (
@@ -107,3 +109,22 @@ def test_a_paired_difference_needs_pairs():
 
 def width(interval: Interval) -> float:
     return interval.high - interval.low
+
+
+def test_every_interval_lies_in_0_to_1_and_holds_the_rate():
+    for trials in range(1, 201):
+        for successes in range(trials + 1):
+            low, high = wilson(successes, trials)
+            assert 0.0 <= low <= successes / trials <= high <= 1.0, (successes, trials)
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=12), st.integers(0, 9))
+def test_an_interval_over_tasks_holds_the_mean_of_their_rates(groups: list[list[bool]], seed: int):
+    low, high = success_interval(groups, seed)
+    assert 0.0 <= low <= mean_of_means(groups) <= high <= 1.0
+
+
+@given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3), min_size=1, max_size=6), st.integers(0, 9))
+def test_a_bootstrap_holds_its_mean(groups: list[list[float]], seed: int):
+    low, high = cluster_bootstrap(groups, seed, draws=40)
+    assert low <= mean_of_means(groups) <= high

@@ -155,7 +155,23 @@ def test_a_manifest_that_was_edited_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "line", ["not json", "[1]", '{"id": "x"}', '{"id": "x", "split": "y", "prompt": "z", "no": 1}']
+    "line",
+    [
+        "not json",
+        "[1]",
+        "null",
+        '{"id": "x"}',
+        '{"id": "x", "split": "y", "prompt": "z", "no": 1}',
+        '{"id": 1, "split": "y", "prompt": "z"}',
+        '{"id": "x", "split": ["y"], "prompt": "z"}',
+        '{"id": "x", "split": "y", "prompt": "z", "difficulty": "hard"}',
+        '{"id": "x", "split": "y", "prompt": "z", "gold": []}',
+        '{"id": "x", "split": "y", "prompt": "z", "tags": 3}',
+        '{"id": "x", "split": "y", "prompt": "z", "hash": 3}',
+        '{"id": "x", "split": "y", "prompt": "\\udcff"}',
+        '{"id": "x", "split": "y", "prompt": "z", "data": {"a": NaN}}',
+        '{"id": "x", "split": "y", "pro',
+    ],
 )
 def test_a_line_that_is_no_task_is_named(tmp_path: Path, line: str):
     path = tmp_path / "suite.jsonl"

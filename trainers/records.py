@@ -12,6 +12,9 @@ from typing import Any
 from accelerate import PartialState
 from transformers import TrainerCallback
 
+from agentgym.errors import UsageError
+from agentgym.json_lines import json_lines
+
 COMPLETE = "complete"
 """A file in every checkpoint folder that was written to its end."""
 
@@ -42,14 +45,17 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a metrics file; a last line cut off by a crash is passed over."""
+    """Yield the lines of a metrics file; a last line cut off by a crash is left out.
+
+    Raises:
+        UsageError: Another line is no line of metrics; the message names file and line.
+    """
     if not path.is_file():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            return
+    for where, line in json_lines(path, "a line of metrics", allow_torn=True):
+        if type(line.get("step")) is not int:
+            raise UsageError(f"{where}: not a line of metrics: it has no step")
+        yield line
 
 
 class MarkComplete(TrainerCallback):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,16 @@ from rich.console import Console
 from transformers import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
+from agentgym.endings import Ending
 from agentgym.errors import UsageError, require
 from agentgym.evaluation import Summary, evaluate
+from agentgym.foreign import describe
+from agentgym.outputs import check_folder, held
 from agentgym.policy import Policy
+from agentgym.rewards import Scheme
 from agentgym.rollout import EnvFactory
 from agentgym.show import print_trajectory
+from agentgym.summary import print_errors
 from agentgym.task import TaskSource, check_split, iterate
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
@@ -75,11 +81,21 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
     factory = env_factory(config)
     source, scheme = probe(factory)
     check_split(source, config.eval_split)
-    folder = config.folder
+    _checkpoint(config)  # nothing is made where there is nothing to resume
+    if place.is_main_process:
+        check_folder(config.folder)
+    with held(config.folder) if place.is_main_process else nullcontext():
+        return _train(config, console, factory, source, scheme, watch)
+
+
+def _train(
+    config: TrainConfig, console: Console, factory: EnvFactory, source: TaskSource, scheme: Scheme, watch: Stopwatch
+) -> TrainResult:
+    """Run a training run in a folder that this run alone writes to."""
+    place, folder = PartialState(), config.folder
     checkpoint = _checkpoint(config)
     place.wait_for_everyone()
     if place.is_main_process:
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False), encoding="utf-8")
     with RunProgress(console) as progress:
         spread = f" in {place.num_processes} processes" if place.num_processes > 1 else ""
@@ -245,16 +261,32 @@ def _report(config: TrainConfig, result: TrainResult, console: Console) -> None:
     folder, before, after = result.folder, result.before, result.after
     summary = {"before": before.to_dict(), "after": after.to_dict(), "minutes": result.minutes}
     (folder / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
-    lines = list(read_metrics(folder / "metrics.jsonl"))
-    title = f"{config.env}, {config.model}, credit: {config.credit.value}"
-    draw_curve(folder / "curve.png", {title: lines}, {title: (before.overall, after.overall)}, title)
     samples = list(read_jsonl(folder / "eval-after.jsonl"))
-    chosen = [*[t for t in samples if t.success][:2], *[t for t in samples if not t.success][:1]]
+    known = [t for t in samples if t.ending is not Ending.FAILED]
+    chosen = [*[t for t in known if t.success][:2], *[t for t in known if not t.success][:1]]
     write_jsonl(folder / "samples.jsonl", chosen)
     for trajectory in chosen:
         print_trajectory(trajectory, console)
     console.print(f"held-out success before {_rate(before)}, after {_rate(after)}; {result.minutes:.1f} minutes")
-    console.print(f"curve: {folder / 'curve.png'}   metrics: {folder / 'metrics.jsonl'}   model: {folder / 'model'}")
+    for when, found in (("before", before), ("after", after)):
+        if found.failed:
+            console.print(f"[bold yellow]{found.failed} episode(s) {when} training failed[/] and are not counted:")
+            print_errors(found, console)
+    curve = _draw(config, result, console)
+    console.print(f"{curve}metrics: {folder / 'metrics.jsonl'}   model: {folder / 'model'}")
+
+
+def _draw(config: TrainConfig, result: TrainResult, console: Console) -> str:
+    """Draw the learning curve and return where it is. A plot that fails takes nothing from a run that has ended."""
+    path, held_out = result.folder / "curve.png", (result.before.overall, result.after.overall)
+    title = f"{config.env}, {config.model}, credit: {config.credit.value}"
+    try:
+        lines = list(read_metrics(result.folder / "metrics.jsonl"))
+        draw_curve(path, {title: lines}, {title: held_out}, title)
+    except Exception as error:
+        console.print(f"[yellow]The curve could not be drawn[/] ({describe(error)}); all results are written.")
+        return ""
+    return f"curve: {path}   "
 
 
 def _rate(summary: Summary) -> str:

@@ -58,3 +58,17 @@ class FlatEnv(LettersEnv):
     def respond(self, text: str) -> str:
         super().respond("a")
         return "Again."
+
+
+class NeverSolvedEnv(LettersEnv):
+    """Cannot be solved."""
+
+    def grade(self) -> dict[str, float]:
+        return {OUTCOME: 0.0}
+
+
+class AlwaysSolvedEnv(LettersEnv):
+    """Is solved whatever is said."""
+
+    def grade(self) -> dict[str, float]:
+        return {OUTCOME: 1.0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from transformers import AutoModelForCausalLM
 
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.outputs import held
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.records import last_checkpoint, read_metrics
@@ -187,6 +189,45 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(small: An
     (Path("run") / "metrics.jsonl").write_text('{"step": 1}\n')
     go(small(output_dir="run", steps=2, resume=True))
     assert [line["step"] for line in lines(Path("run"))] == [1, 2]
+
+
+def test_held_out_success_of_nothing_and_of_everything_ends_a_run_like_any_other(small: Any):
+    # 0 and 10 of 10: where Wilson's bounds used to miss the rate by a rounding, so that the plot failed.
+    for env in ("letters_env:NeverSolvedEnv", "letters_env:AlwaysSolvedEnv"):
+        folder = env.partition(":")[2]
+        go(small(output_dir=folder, env=env, steps=1, eval_tasks=10, eval_attempts=1))
+        assert (Path(folder) / "curve.png").is_file()
+        go(small(output_dir=folder, env=env, steps=1, eval_tasks=10, eval_attempts=1, resume=True))
+
+
+def test_a_plot_that_fails_loses_nothing_of_a_run(small: Any):
+    (Path("run") / "curve.png").mkdir(parents=True)  # cannot be written to
+    said = go(small(output_dir="run", steps=1))
+    assert "The curve could not be drawn" in said
+    assert "held-out success before" in said
+    assert json.loads((Path("run") / "summary.json").read_text())["after"]["failed"] == 0
+    assert (Path("run") / "samples.jsonl").is_file()
+    assert (Path("run") / "model" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_two_runs_do_not_write_into_one_folder(small: Any, resume: bool):
+    go(small(output_dir="run", steps=1))
+    folder = Path("run" if resume else "other")
+    folder.mkdir(exist_ok=True)
+    before = sorted(path.name for path in folder.iterdir())
+    with held(folder), pytest.raises(UsageError, match=rf"'{folder}' is being written by process {os.getpid()} on "):
+        go(small(output_dir=str(folder), steps=2, resume=resume))
+    assert sorted(path.name for path in folder.iterdir()) == before
+    go(small(output_dir=str(folder), steps=2, resume=resume))
+    assert [line["step"] for line in lines(folder)] == [1, 2]
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_anything_else(small: Any, letters: Any):
+    Path("file").touch()
+    with pytest.raises(UsageError, match="cannot write to the folder 'file/run'"):
+        go(small(output_dir="file/run"))
+    assert letters.started == []
 
 
 # What it says when something is wrong.
