@@ -164,7 +164,9 @@ class Trajectory:
     def to_dict(self) -> dict[str, Any]:
         """Return the trajectory as JSON data."""
         data = {"schema": SCHEMA_VERSION, **{f.name: getattr(self, f.name) for f in fields(self)}}
-        data["turns"] = [vars(turn) for turn in self.turns]
+        data["turns"] = [{**vars(turn), "span": None if turn.span is None else list(turn.span)} for turn in self.turns]
+        data["tags"] = list(self.tags)
+        data["reason"] = None if self.reason is None else self.reason.value
         data["tokens"] = None if self.tokens is None else asdict(self.tokens)
         return data
 

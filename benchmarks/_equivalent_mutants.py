@@ -14,4 +14,48 @@ class Equivalent(NamedTuple):
     why: str
 
 
-EQUIVALENT: tuple[Equivalent, ...] = ()
+_GRADING = "envs/sql/grading.py"
+_BOUND_ON_WORK = "a bound on how long is searched, far beyond any real result; one more or less changes no grade"
+
+EQUIVALENT = (
+    Equivalent(_GRADING, "tries = 0", "tries = 1", _BOUND_ON_WORK),
+    Equivalent(_GRADING, "tries = 0", "tries = -1", _BOUND_ON_WORK),
+    Equivalent(_GRADING, "_MAX_TRIES = 2_000", "_MAX_TRIES = 2001", _BOUND_ON_WORK),
+    Equivalent(_GRADING, "_MAX_TRIES = 2_000", "_MAX_TRIES = 1999", _BOUND_ON_WORK),
+    Equivalent(
+        _GRADING,
+        "if i in chosen or mine.columns[i] in seen or tries >= _MAX_TRIES:",
+        "if i in chosen or mine.columns[i] in seen or tries > _MAX_TRIES:",
+        _BOUND_ON_WORK,
+    ),
+    Equivalent(
+        _GRADING,
+        "if ordered or len(chosen) == 1:",
+        "if ordered or len(chosen) == 0:",
+        "a short cut: one chosen column has been compared already, and comparing it again finds the same",
+    ),
+    Equivalent(
+        "agentgym/rewards.py",
+        "return 0.0, 0.0",
+        "return 1.0, 0.0",
+        "of a failed episode only the greatest pay is used, which is the second number",
+    ),
+    Equivalent(
+        "agentgym/rewards.py",
+        "return 0.0, 0.0",
+        "return -1.0, 0.0",
+        "of a failed episode only the greatest pay is used, which is the second number",
+    ),
+    Equivalent(
+        "agentgym/history.py",
+        'if index < old_until and message.get("role") in ("user", "tool")',
+        'if index <= old_until and message.get("role") in ("user", "tool")',
+        "the message at that place is the policy's own",
+    ),
+    Equivalent(
+        "agentgym/history.py",
+        "_shortened(message, index < task_until, max_chars)",
+        "_shortened(message, index <= task_until, max_chars)",
+        "the message at that place is the policy's own",
+    ),
+)

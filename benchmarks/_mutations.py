@@ -121,7 +121,12 @@ def _mutant(file: str, source: str, operator: str, occurrence: int) -> Mutant | 
         return None
     before, after = source.splitlines(), spoiled.splitlines()
     number = next(i for i, (old, new) in enumerate(zip(before, after, strict=False)) if old != new)
-    return Mutant(file, operator, occurrence, number + 1, before[number].strip(), after[number].strip(), spoiled)
+    return Mutant(file, operator, occurrence, number + 1, _line(before[number]), _line(after[number]), spoiled)
+
+
+def _line(text: str) -> str:
+    """Return a line with single spaces: Cosmic Ray puts one before what it has replaced."""
+    return " ".join(text.replace("( ", "(").replace("[ ", "[").split())
 
 
 def _sense(source: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agentgym.builtin import BUILTIN
 from agentgym.checks import Report, Status, check_names, run_checks
 from agentgym.registry import list_environments
 from tests.browsers import why_no_browser
@@ -58,3 +59,20 @@ def test_every_environment_keeps_every_promise(env_id: str, kwargs: dict[str, An
 def test_hardly_any_check_is_skipped(env_id: str, kwargs: dict[str, Any]):
     skipped = [f"{row.name}: {row.message}" for row in report(env_id, kwargs).rows if row.status is Status.SKIP]
     assert len(skipped) <= 3, skipped
+
+
+def test_no_environment_is_forgotten():
+    """Every class of the package is among the cases, and every id that does not share its class with a chosen one."""
+    chosen = {env_id for env_id, _ in CHOSEN}
+    classes = {BUILTIN[env_id][0] for env_id in chosen}
+    assert classes == {where for where, _ in BUILTIN.values()}
+    left_out = set(BUILTIN) - chosen
+    assert left_out == {env_id for env_id in BUILTIN if env_id.startswith(MINIWOB)} - chosen
+    assert chosen <= set(list_environments())
+
+
+def test_every_check_is_kept_by_some_environment_that_needs_no_browser():
+    """One that none of them can be put to would hold of nothing."""
+    reports = [report(env_id, kwargs) for env_id, kwargs in CHOSEN if not env_id.startswith(ELSEWHERE)]
+    kept = {row.name for found in reports for row in found.rows if row.status is Status.PASS}
+    assert kept == set(check_names())

@@ -93,3 +93,10 @@ def test_differences_need_the_same_tasks_on_both_sides(before: list[float], afte
 def test_a_difference_is_what_came_after_less_what_was_before():
     mean, interval = paired_difference([0.0, 0.0], [1.0, 1.0], seed=0)
     assert (mean, interval) == (1.0, Interval(1.0, 1.0))
+
+
+def test_no_interval_leaves_the_range_of_proportions_or_misses_what_was_found():
+    for trials in range(1, 300):
+        for successes in {0, 1, trials // 3, trials - 1, trials}:
+            low, high = wilson(successes, trials)
+            assert 0.0 <= low <= successes / trials <= high <= 1.0, (successes, trials)

@@ -301,3 +301,10 @@ def test_a_failed_episode_is_never_a_success():
     failed = record(turns=solved, reason=Reason.INFRASTRUCTURE)
     assert failed.ending is Ending.FAILED
     assert not failed.success
+
+
+@given(trajectories)
+def test_what_a_trajectory_becomes_is_json_data_and_becomes_the_trajectory_again(trajectory: Trajectory):
+    data = trajectory.to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert Trajectory.from_dict(data) == trajectory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 import statistics
 
@@ -59,7 +60,7 @@ def replay_equal(subject: Subject) -> Finding:
     episodes = subject.probed
     with subject.env() as env:
         for episode in episodes:
-            again = Trajectory.from_dict(_trajectory(subject, episode).to_dict())
+            again = Trajectory.from_dict(json.loads(json.dumps(_trajectory(subject, episode).to_dict())))
             if (found := replay(again, env)) is not None:
                 was, now = canonical(found.recorded), canonical(found.replayed)
                 raise CheckFailed(
