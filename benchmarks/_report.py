@@ -70,7 +70,7 @@ def write(
         "benchmark": name,
         "command": " ".join(["python -m", f"benchmarks.{name}", *map(_without_path, sys.argv[1:])]),
         "versions": {"python": platform.python_version(), **versions, **(more_versions or {})},
-        "hardware": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system()},
+        "hardware": {"cpu": _cpu(), "cores": len(os.sched_getaffinity(0)), "system": platform.system()},
         "rows": list(rows),
         "claims": [asdict(claim) for claim in claims],
     }
