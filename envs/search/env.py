@@ -62,8 +62,9 @@ class SearchEnv(Env):
         `decide(way)`.
     Observation: numbered hits with snippets or whole passages; the text of pages, part by part.
     Reward: `outcome` 1 for a right answer (exact match after SQuAD's normalisation), or for saying that there is none
-        where there is none. Smaller parts for overlap, evidence seen and citations are paid only to episodes that
-        answer; repeated and many searches cost. `scheme` takes `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"`.
+        where there is none. Episodes that answer are also paid for the evidence that they have seen, and then for an
+        answer that is half right; those that are solved, for citations and readable actions, less what repeated and
+        many searches cost. `scheme` takes `"search-r1"`, `"reseek"`, `"adasearch"`, `"outcome"` (see `schemes`).
     Episode end: an answer is given, or 30 turns are over.
     Version history: v0, first version.
 
