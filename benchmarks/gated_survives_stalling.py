@@ -4,7 +4,7 @@ Both schemes pay the same channels with the same weights from the same starting 
 episodes only, `d_ra` adds everything up (Gated Reward Accumulation, arXiv 2508.10548). For each seed the two runs share
 all settings (the recipe `errand`).
 
-    python -m benchmarks.gated_survives_stalling [--seeds 3]
+    python -m benchmarks.gated_survives_stalling [--seeds 3] [--jobs 3]
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -31,14 +34,12 @@ PANELS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="seeds that are trained at the same time")
     parser.add_argument("--folder", type=Path, default=Path("runs/gated_survives_stalling"))
     parser.add_argument("--plots", type=Path, default=Path("docs"), help="where the plot is drawn")
     options = parser.parse_args()
-    rows = [
-        {"scheme": scheme, **run("gated", seed, options.folder, "errand", scheme), **ends(options.folder, scheme, seed)}
-        for seed in range(options.seeds)
-        for scheme in SCHEMES
-    ]
+    with ThreadPoolExecutor(options.jobs) as jobs:
+        rows = list(chain.from_iterable(jobs.map(partial(train, options.folder), range(options.seeds))))
     draw(options.plots / "gating.png", rows, options.folder)
     success = {scheme: [row["after"]["success"] for row in rows if row["scheme"] == scheme] for scheme in SCHEMES}
     gaps = [gated - direct for gated, direct in zip(success["g_ra"], success["d_ra"], strict=True)]
@@ -47,6 +48,14 @@ def main() -> None:
         Claim("gated_survives_stalling_worst_seed", round(min(gaps), 3), ">=", 0.5),
     ]
     write("gated_survives_stalling", rows, claims, packages=PACKAGES)
+
+
+def train(folder: Path, seed: int) -> list[dict[str, Any]]:
+    """Train with every scheme from one starting model, and return what the runs achieved."""
+    return [
+        {"scheme": scheme, **run("gated", seed, folder, "errand", scheme), **ends(folder, scheme, seed)}
+        for scheme in SCHEMES
+    ]
 
 
 def ends(folder: Path, scheme: str, seed: int) -> dict[str, Any]:

@@ -98,13 +98,9 @@ def test_fetching_the_right_parcel_is_paid_once():
 
 
 def test_the_chatty_solution_chats_first():
-    calls = [
-        [
-            call.name
-            for call in ErrandEnv(solution_style="chatty").solution(ErrandEnv.default_tasks().get("train", index))
-        ]
-        for index in range(50)
-    ]
+    env, tasks = ErrandEnv(solution_style="chatty"), ErrandEnv.default_tasks()
+    moves = [list(env.solution(tasks.get("train", index))) for index in range(50)]
+    calls = [[move.name for move in episode if isinstance(move, ToolCall)] for episode in moves]
     assert {tuple(names[-2:]) for names in calls} == {("fetch", "deliver")}
     assert {names.count("chat") for names in calls} == set(range(6))
     assert {len(names) for names in calls} == set(range(2, 8))
