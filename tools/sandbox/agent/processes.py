@@ -43,6 +43,8 @@ class Processes:
         self._alone = alone
         self.statuses: dict[int, tuple[int, float, int]] = {}
         """Of children that were reaped by the way: wait status, seconds of processor time, peak memory in KiB."""
+        self._only_leaders = False
+        """Whether sessions had no other processes when they were last stopped."""
 
     def reap(self) -> None:
         """Collect every child that has ended."""
@@ -75,25 +77,31 @@ class Processes:
 
     def end_others(self, keep: Set[int] = frozenset(), *, stop: bool = True) -> None:
         """Kill every process but the sessions `keep` (leaders) and what belongs to them; stop those, if wanted."""
-        if keep and stop:
-            self._stop(keep)
-        for round_ in range(0 if _is_childless() else _ROUNDS):
+        stopped = keep if stop else frozenset[int]()
+        for leader in stopped:  # which starts no process any more from now on
+            _signal(leader, signal.SIGSTOP)
+        self._only_leaders = True
+        for round_ in range(0 if not keep and _is_childless() else _ROUNDS):
             if self._alone and (not keep or round_ > _ROUNDS // 2):
                 _kill(-1)
             self.reap()
-            strangers = [pid for pid in children(os.getpid()) if not _belongs(pid, keep)]
+            found = children(os.getpid())
+            if stopped and not round_ and (len(found) > len(keep) or any(children(leader) for leader in keep)):
+                self._stop_all(keep)
+            strangers = [pid for pid in found if not _belongs(pid, keep)]
             if not strangers:
                 break
             for pid in strangers:
                 _kill(pid)
-            if keep and stop:  # the kernel wakes up a stopped group when it loses the parent of one of its processes
-                self._stop(keep)
+            if stopped:  # strangers can send signals; and the kernel wakes up a group when the parent of one of it goes
+                self._stop_all(keep)
             if round_:
                 time.sleep(0.0005)
         self.statuses = {pid: status for pid, status in self.statuses.items() if pid in keep}
 
-    def _stop(self, leaders: Set[int]) -> None:
+    def _stop_all(self, leaders: Set[int]) -> None:
         """Stop everything in the sandbox, or, where one signal does not reach just that, all of these sessions."""
+        self._only_leaders = False
         if self._alone:
             _signal(-1, signal.SIGSTOP)
             return
@@ -106,12 +114,9 @@ class Processes:
                 _signal(pid, signal.SIGSTOP)
             stopped.update(running)
 
-    def resume(self, leader: int, leaders: Set[int]) -> None:
-        """Let a session go on that `end_others` has stopped; `leaders` are all there are."""
-        if self._alone and len(leaders) == 1:
-            _signal(-1, signal.SIGCONT)
-            return
-        for pid in members(leader):
+    def resume(self, leader: int) -> None:
+        """Let a session go on that `end_others` has stopped."""
+        for pid in (leader,) if self._only_leaders else members(leader):
             _signal(pid, signal.SIGCONT)
 
     def end_tree(self, leader: int) -> None:

@@ -18,12 +18,12 @@ _MOST_DISTURBANCES = 5
 _BASH_LOOP = r"""
 __agentgym_last() { return "$1"; }
 __agentgym_status=0
-while IFS= builtin read -r -d '' -u 4 __agentgym_command; do
+while IFS= read -r -d '' -u 4 __agentgym_command; do
   __agentgym_last "$__agentgym_status"
-  builtin eval "$__agentgym_command" 4<&-
+  eval "$__agentgym_command" 4<&-
   __agentgym_status=$?
-  IFS= builtin read -r -d '' -u 4 __agentgym_secret
-  builtin printf '%s %s\0' "$__agentgym_secret" "$__agentgym_status" >&4
+  IFS= read -r -d '' -u 4 __agentgym_secret
+  printf '%s %s\0' "$__agentgym_secret" "$__agentgym_status" >&4
 done
 """
 
@@ -82,8 +82,9 @@ class Session:
         for stream in self._streams:
             stream.drain()
         message = {"ended": "exited", "exit_code": self._cell.exit_code, "signal": None}
-        cpu_s, peak_kb = processes.cpu_seconds(self.pid) - used, processes.peak_kb(self.pid)
-        return (*runs.report(message, self._streams, duration, max(0.0, cpu_s), peak_kb), True)
+        cpu_s = max(0.0, processes.cpu_seconds(self.pid) - used)
+        peak_kb = processes.peak_kb(self.pid) if self.kind == "python" else 0  # a shell's is not that of its programs
+        return (*runs.report(message, self._streams, duration, cpu_s, peak_kb), True)
 
     def close(self) -> None:
         """End the session and all that belongs to it."""
@@ -194,7 +195,7 @@ class Sessions:
         if session.kind == "bash" and b"\0" in code:
             raise FileError("invalid", "a NUL character cannot be given to bash")
         self._begin_anew()
-        self._place.processes.resume(session.pid, self.leaders)
+        self._place.processes.resume(session.pid)
         answer, blobs, alive = session.run(code, limits)
         if not alive:
             del self._live[number]
