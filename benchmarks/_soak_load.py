@@ -26,6 +26,13 @@ LARGE_MB = 32
 _TOKENS = 254
 
 
+def begin(work: Callable[..., None], url: str, token: str, stop: Any, how: Any, ready: Any) -> None:
+    """Do some work as one of several processes, all of which begin together."""
+    ready.wait(120)
+    with contextlib.suppress(httpx.ConnectError):  # the server has ended already
+        work(url, token, stop, how)
+
+
 def heavy_searches(url: str, token: str, stop: Any, clients: int) -> None:
     """Send the largest requests that the server's limits allow, without a pause, from several clients."""
     random = Random(1)
@@ -71,11 +78,12 @@ def half_open(url: str, token: str, stop: Any, connections: int) -> None:
                     connection = _connected(url)
                     selector.register(connection, selectors.EVENT_READ)
                     connection.sendall(parts[number % len(parts)])
-                if not number % 50:
-                    break
-            for key, _ in selector.select(0.05):
+                if not number % 10:
+                    break  # to look after the others: so there are 200 new ones each second at most
+            for key, _ in selector.select(0):
                 selector.unregister(key.fileobj)
                 key.fileobj.close()  # pyright: ignore[reportAttributeAccessIssue]
+            stop.wait(0.05)
         for key in list(selector.get_map().values()):
             key.fileobj.close()  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -67,12 +67,13 @@ def corpus() -> Iterator[Document]:
 def talking(soaked: Soaked, url: str, token: str) -> Iterator[tuple[Any, Any]]:
     """Have all the load and the honest client; gives how to stop them, and where the honest client says how it went."""
     context = multiprocessing.get_context("spawn")
-    stop, asked = context.Event(), context.SimpleQueue()
-    people = [context.Process(target=each, args=(url, token, stop, count)) for each, count in soaked.loads]
-    people.append(context.Process(target=soaked.honest, args=(url, token, stop, asked)))
+    stop, asked, ready = context.Event(), context.SimpleQueue(), context.Barrier(len(soaked.loads) + 2)
+    wanted = [*soaked.loads, (soaked.honest, asked)]
+    people = [context.Process(target=load.begin, args=(each, url, token, stop, how, ready)) for each, how in wanted]
     for each in people:
         each.start()
     try:
+        ready.wait(120)
         yield stop, asked
     finally:
         stop.set()

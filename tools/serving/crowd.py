@@ -101,11 +101,9 @@ class Crowd:
                 return
 
     def _first_to_give_way(self) -> Member | None:
-        waited_for = Counter(each.peer for each in self._waited_for)
-        if not waited_for:
-            return None
-        peer = max(waited_for, key=lambda each: self._peers[each])
-        return next(each for each in self._waited_for if each.peer == peer)
+        peer = max(self._peers, key=self._peers.__getitem__, default="")
+        longest = next(iter(self._waited_for), None)
+        return next((each for each in self._waited_for if each.peer == peer), longest)
 
     def _end(self, member: Member) -> None:
         self.leave(member)
