@@ -25,7 +25,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, T
 from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.caches import cache_folder
-from agentgym.errors import UsageError
+from agentgym.endings import Ending
+from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import text_of
 from agentgym.policy import Policy, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
@@ -202,19 +203,23 @@ class _Until(TrainerCallback):
         self._limits = Limits(max_new_tokens=goal.max_new_tokens)
         self._factory = EnvFactory(settings.env, settings.env_kwargs)
         self._jobs = list(_training_jobs(self._factory, _TRIED, settings.seed, skip=settings.tasks))
-        self._enough = goal.share * _TRIED
+        self._share = goal.share
         self._every = max(1, settings.steps // _TRIES)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.global_step % self._every:
             return
-        solved = self._solved(kwargs["model"], kwargs["processing_class"])
-        self._progress("solved after the warm start", solved, _TRIED)
-        control.should_training_stop |= solved >= self._enough
+        solved, played = self._solved(kwargs["model"], kwargs["processing_class"])
+        self._progress("solved after the warm start", solved, played)
+        control.should_training_stop |= solved >= self._share * played
 
-    def _solved(self, model: Any, tokenizer: Any) -> int:
+    def _solved(self, model: Any, tokenizer: Any) -> tuple[int, int]:
+        """Return how many episodes solved their task, of how many that did not fail."""
         model.eval()
         with torch.inference_mode():
             tried = asyncio.run(collect(self._jobs, self._make_policy(model, tokenizer), self._factory, self._limits))
         model.train()
-        return sum(bool(t.success) for t in tried)
+        played = [t for t in tried if t.ending is not Ending.FAILED]
+        if not played:
+            raise InfrastructureError(f"all {len(tried)} episodes that try the warm start failed; {tried[0].error}")
+        return sum(t.success for t in played), len(played)

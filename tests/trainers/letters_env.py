@@ -17,7 +17,8 @@ class LettersEnv(Env):
     """Begin each of two messages with a letter from a to z."""
 
     channels = {OUTCOME: Channel("1 if the last message did"), "letter": Channel("1 if this one did", per_turn=True)}
-    scheme = Scheme({OUTCOME: 1.0, "letter": 0.3}, averaged=frozenset({"letter"}))
+    # The mean pays a shorter episode more, but all of these have two turns; a capped sum would pay one letter only.
+    scheme = Scheme({OUTCOME: 1.0, "letter": 0.3}, averaged=frozenset({"letter"}), allow_unsound=True)
     max_turns = 3
 
     started: list[str] = []
