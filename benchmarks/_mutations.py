@@ -149,6 +149,8 @@ class _Sense(ast.NodeTransformer):
         # The bare `*` between parameters is taken for a multiplication.
         node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
         node.posonlyargs, node.kwonlyargs = [], []
+        node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default is not None)]
+        node.kw_defaults = []
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:

@@ -16,6 +16,10 @@ class Bounds:
     rows: int = 10
 
 
+def test_a_choice_is_returned_as_it_was_given():
+    assert one_of("site", "mail", iter(("shop", "mail"))) == "mail"
+
+
 def test_one_or_several_are_chosen_each_once_and_all_by_default():
     assert some_of("level", None, (1, 2)) == (1, 2)
     assert some_of("level", 2, (1, 2)) == (2,)
