@@ -23,6 +23,8 @@ FRESH_PROCESS = {"vector-async", "deterministic-across-processes", "spawns", "no
 
 IN_PROCESS = [name for name in check_names() if name not in FRESH_PROCESS]
 
+PAY = {"useful-work-pays", "junk-scores-low"}
+
 NOT_DETERMINISTIC = {
     "gymnasium",
     "vector-sync",
@@ -53,7 +55,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("SeedsGlobalRng", "global-rng-untouched", "the module 'numpy.random', which belongs to everyone", set()),
     ("CrashesOnLongNames", "hostile-arguments", "OSError: ‹file name too long›; raise ToolError", set()),
     ("CrashesOnBraces", "hostile-text", "raised ValueError", set()),
-    ("CrashesOnSecondLook", "plays", "stubborn player: task 'boxes/train/0', turn 2", {"seed-isolated"}),
+    ("CrashesOnSecondLook", "plays", "stubborn player: task 'boxes/train/0', turn 2", {"seed-isolated", *PAY}),
     ("EchoesWithoutBound", "hostile-arguments", "402000 characters; cut it to 65536", set()),
     ("ShowsTooMuch", "observations", "turn 1: a message of 100", set()),
     ("PaysOutOfRange", "reward-channels", "channel 'effort' is 5, declared 0 to 1", set()),
