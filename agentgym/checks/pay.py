@@ -15,6 +15,9 @@ from agentgym.rewards import Scheme
 
 _ROUNDING = 1e-9
 
+_FEWEST_TASKS = 4
+"""Fewer say nothing about how often junk solves one: the right answer may happen to be 0."""
+
 
 def paid_schemes(env: Env) -> dict[str, Scheme]:
     """Return the schemes that must keep the guarantee: the one in use and the named ones, without the controls."""
@@ -50,8 +53,11 @@ def useful_work_pays(subject: Subject) -> Finding:
 @check("junk-scores-low", "junk handed in at once rarely solves a task")
 def junk_scores_low(subject: Subject) -> Finding:
     """No kind of junk solves more than half of the tasks."""
+    contests = _contests(subject)
+    if len(contests) < _FEWEST_TASKS:
+        raise CheckSkipped(f"{len(contests)} tasks were played in the time there is, too few to tell luck from a hole")
     solved: dict[str, list[bool]] = {}
-    for name, episode in _junk_episodes(_contests(subject)):
+    for name, episode in _junk_episodes(contests):
         solved.setdefault(name, []).append(is_solved(episode))
     for name, results in solved.items():
         if sum(results) > RANDOM_LIMIT * len(results):

@@ -21,7 +21,8 @@ from agentgym.registry import register
 from agentgym.steps import Solution
 from agentgym.task import Task
 from agentgym.trainers import warm_start
-from agentgym.trainers.policies import make_policy
+from agentgym.trainers.config import load_config
+from agentgym.trainers.policies import make_policy, warm_start_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.warm_start import Goal, WarmStart, solutions
 
@@ -75,6 +76,16 @@ def weights(made: tuple[Any, Any]) -> dict[str, torch.Tensor]:
 
 def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_runs_that_differ_in_their_scheme_start_from_one_model():
+    keys = {
+        warm_start_of(load_config("errand", {"env_kwargs": {"difficulty": 1, **more}})).key
+        for more in ({}, {"scheme": "d_ra"}, {"scheme": "outcome"})
+    }
+    assert len(keys) == 1
+    other = load_config("errand", {"env_kwargs": {"difficulty": 2}})
+    assert warm_start_of(other).key not in keys
 
 
 def test_a_second_run_takes_the_model_from_the_cache():
