@@ -279,8 +279,8 @@ def test_changed_expectations_go_up_and_down_and_stay_of_their_kind():
 
 def test_other_right_results_than_the_golds_pass_a_check_that_takes_several(grade: Callable[..., dict[str, Any]]):
     check = TOGETHER.replace("is not None", "in (Box, 'a box')")
-    of = task({"check": check}, DOUBLE.replace("else x", "else type(x)"), examples=False)
-    assert grade(of, DOUBLE.replace("else x", "else 'a box'"))["is_success"]
+    of = task({"check": check}, DOUBLE.replace("else x", "else 'a box'"), examples=False)
+    assert grade(of, DOUBLE.replace("else x", "else type(x)"))["is_success"]
     assert not grade(of, DOUBLE.replace("else x", "else 'a crate'"))["is_success"]
 
 

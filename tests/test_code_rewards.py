@@ -31,18 +31,23 @@ TASKS = {
     "mostly one": function({number: max(number, 7) for number in range(10)}, {3: 7, 9: 9}),
     "unchanged": function({number: abs(number - 2) + 2 for number in range(10)}, {20: 20, 0: 4}),
 }
-JUNK = ["0", "1", "None", "True", "False", "''", "[]", "7", "x", "-x", "f(x)", "1 / 0"]
+JUNK = ["0", "None", "False", "''", "7", "x", "1 / 0"]
+
+
+def turns(env: CodeEnv, task: Task, calls: list[ToolCall]) -> list[dict[str, float]]:
+    """Play an episode; return what every channel was in every turn."""
+    env.reset(options={"task": task})
+    found = []
+    for call in calls:
+        step = env.step(assistant("", [call]))
+        found.append(step.info["rewards"])
+        if step.terminated or step.truncated:
+            break
+    return found
 
 
 def total(env: CodeEnv, task: Task, calls: list[ToolCall]) -> float:
-    env.reset(options={"task": task})
-    pay = 0.0
-    for call in calls:
-        step = env.step(assistant("", [call]))
-        pay += step.reward
-        if step.terminated or step.truncated:
-            break
-    return pay
+    return env.scheme.total(turns(env, task, calls))
 
 
 def submit(source: str) -> ToolCall:
@@ -58,31 +63,41 @@ def junk(task: Task) -> Iterator[list[ToolCall]]:
     yield [python("print(1)")] * 20
     yield [ToolCall("test", {"code": "def f(x):\n    return 0\n"})] * 20
     yield [submit("x =")] * 20
-    table = {case["args"]: case["expect"] for case in task.data["examples"]}
-    shown = "".join(f"    if (x,) == {args}: return {value}\n" for args, value in table.items())
-    for source in [f"def f(x):\n{shown}    return {value}\n" for value in JUNK[:3]]:
-        yield [submit(source)]
+    yield [submit(pasted(task))]
+    yield [python("print(1)"), submit(pasted(task))]
     for value in JUNK:
-        source = f"def f(x, *more):\n    return {value}\n"
-        yield [submit(source)]
-        yield [python("print(1)"), submit(source)]
+        yield [submit(f"def f(x, *more):\n    return {value}\n")]
+    yield [python("print(1)"), submit("def f(x):\n    return 0\n")]
+
+
+def pasted(task: Task) -> str:
+    """A function that knows the examples by heart and nothing else."""
+    shown = "{" + ", ".join(f"{case['args']}: {case['expect']}" for case in task.data["examples"]) + "}"
+    return f"def f(x):\n    return {shown}.get((x,), 'wrong')\n"
 
 
 def honest(task: Task) -> list[ToolCall]:
-    """An attempt that tries its code and passes every example, but no other test that a constant does not pass."""
-    shown = "{" + ", ".join(f"{c['args']}: {c['expect']}" for c in task.data["examples"]) + "}"
-    code = f"def f(x):\n    return {shown}.get((x,), 'wrong')\n"
-    return [python(f"{code}print(f(20))"), ToolCall("test", {}), submit(code)]
+    """An attempt that tries its code and passes every example, but no hidden test."""
+    return [python(f"{pasted(task)}print(f(20))"), ToolCall("test", {}), submit(pasted(task))]
 
 
-@pytest.mark.parametrize("name", SOUND)
 @pytest.mark.parametrize("kind", TASKS)
-def test_junk_never_earns_more_than_an_honest_attempt_that_fails(name: str, kind: str):
+def test_junk_never_earns_more_than_an_honest_attempt_that_fails(kind: str):
     task = TASKS[kind]
-    env = CodeEnv(tasks=TaskList([task]), scheme=name)
-    paid = total(env, task, honest(task))
-    for calls in junk(task):
-        assert total(env, task, calls) <= paid, calls
+    env = CodeEnv(tasks=TaskList([task]))
+    worked, rivals = turns(env, task, honest(task)), [turns(env, task, calls) for calls in junk(task)]
+    env.close()
+    for name in SOUND:
+        scheme = CodeEnv.schemes[name]
+        assert max(map(scheme.total, rivals)) <= scheme.total(worked)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_copied_examples_and_constants_earn_nothing(kind: str):
+    task = TASKS[kind]
+    env = CodeEnv(tasks=TaskList([task]))
+    for source in (pasted(task), "def f(x):\n    return True\n", "def f(x):\n    return 7\n"):
+        assert total(env, task, [submit(source)]) == 0.0
     env.close()
 
 
