@@ -1,5 +1,7 @@
 """Run every gold query of a Spider- or BIRD-style folder through the environment: all must earn full marks.
 
+Empty and constant answers are submitted to the same questions: none may pass.
+
 python -m benchmarks.sql_gold --folder PATH
 """
 
@@ -18,12 +20,19 @@ from agentgym.task import Task, iterate
 from agentgym.tasks.sql_files import SpiderTasks
 from benchmarks._report import Claim, write
 
+CONSTANTS = ("SELECT 1 WHERE 0", "SELECT 0", "SELECT 1", "SELECT NULL", "0", "1", "NULL")
+
 
 def grade(env: SQLEnv, task: Task) -> str:
     """Return `right`, or what came instead. The comment makes it another statement, which is run for itself."""
+    return submit(env, task, f"{task.gold['sql']} -- again")
+
+
+def submit(env: SQLEnv, task: Task, answer: str) -> str:
+    """Return `right`, or what came instead, for one answer."""
     env.reset(options={"task": task})
     try:
-        step = env.step(assistant("", [ToolCall("submit", {"answer": f"{task.gold['sql']} -- again"})]))
+        step = env.step(assistant("", [ToolCall("submit", {"answer": answer})]))
     except AgentGymError as error:
         return f"{type(error).__name__}: {error}"
     return "right" if step.info.get("is_success") else text_of(step.observation[-1])
@@ -44,11 +53,18 @@ def main() -> None:
             {"split": split, "verdict": verdict[:200], "questions": count, "split_s": round(elapsed, 2)}
             for verdict, count in verdicts.most_common()
         ]
+    tasks = [task for split in source.splits for task in iterate(source, split)]
+    passed = {answer: sum(submit(env, task, answer) == "right" for task in tasks) for answer in CONSTANTS}
     env.close()
     total = sum(row["questions"] for row in rows)
     right = sum(row["questions"] for row in rows if row["verdict"] == "right")
-    claims = [Claim("sql_gold_right", right / total, ">=", 1.0), Claim("sql_gold_questions", total, ">=", 1)]
-    write("sql_gold", rows, claims)
+    claims = [
+        Claim("sql_gold_right", right / total, ">=", 1.0),
+        Claim("sql_gold_questions", total, ">=", 1),
+        Claim("sql_gold_constants_right", sum(passed.values()), "<=", 0),
+    ]
+    rows += [{"answer": answer, "questions_passed": count} for answer, count in passed.items()]
+    write("sql_gold", [*rows, {"left_out": source.left_out}], claims)
 
 
 if __name__ == "__main__":
