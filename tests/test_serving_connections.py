@@ -265,6 +265,7 @@ MALFORMED = {
     "an unknown coding": (POST + b"transfer-encoding: gzip\r\n\r\n", 501),
     "many headers": (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 200 + b"\r\n", 431),
     "headers in one piece": (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 100_000 + b"\r\n", 431),
+    "one large header": (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"b" * 60_000 + b"\r\n\r\n", 431),
     "a header without an end": (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"b" * 300_000, 431),
     "a path without an end": (b"GET /" + b"a" * 300_000, 431),
 }

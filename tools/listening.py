@@ -30,6 +30,8 @@ _GRACE_S = 0.7
 """Seconds that requests under way have to end, after a signal."""
 _END_S = 1.6
 """Seconds after a signal when the process ends, even if a thread of it is still at work."""
+_KILL_S = 1.9
+"""Seconds after a signal when the system kills the process, if it could not even end itself."""
 _OTHER_FILES = 256
 """Files that a server has open besides connections, with room to spare."""
 
@@ -89,6 +91,9 @@ class _Server(uvicorn.Server):
         """End; a further signal changes nothing, as the end comes in any case."""
         if not self.should_exit:
             threading.Thread(target=_end_soon, name="agentgym-end", daemon=True).start()
+            # That thread may not get to run where many others compete for the processor. The system needs no turn.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, _KILL_S)
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
