@@ -10,7 +10,8 @@ class Equivalent(NamedTuple):
 
     file: str
     line: str
-    becomes: str
+    becomes: str | None
+    """`None` where nothing that the line may say instead can be noticed."""
     why: str
 
 
@@ -33,6 +34,12 @@ EQUIVALENT = (
         "if ordered or len(chosen) == 1:",
         "if ordered or len(chosen) == 0:",
         "a short cut: one chosen column has been compared already, and comparing it again finds the same",
+    ),
+    Equivalent(
+        "agentgym/rollout.py",
+        "await asyncio.sleep(min(0.05 * 2 ** (attempt - 1), 1.0))",
+        None,
+        "how long is waited between two tries is a courtesy to what broke; it changes no result",
     ),
     Equivalent(
         "agentgym/rewards.py",

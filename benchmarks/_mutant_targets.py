@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-_ROLLOUT = ("tests/test_rollout.py", "tests/test_rollout_tokens.py", "tests/test_rollout_foreign.py")
+_ROLLOUT = (
+    "tests/test_rollout_bounds.py",
+    "tests/test_rollout.py",
+    "tests/test_rollout_tokens.py",
+    "tests/test_rollout_foreign.py",
+)
 _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
-_ENV = ("tests/test_env.py", "tests/test_env_async.py")
+_ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py")
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
 _CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks.py")
 _SEARCH = ("tests/test_search_grading.py",)
