@@ -36,6 +36,30 @@ EQUIVALENT = (
         "a short cut: one chosen column has been compared already, and comparing it again finds the same",
     ),
     Equivalent(
+        "trainers/credit.py",
+        "if count and len(earned) > count:",
+        "if count or len(earned) > count:",
+        "where only one of the two holds, nothing is added to any turn that is returned",
+    ),
+    Equivalent(
+        "trainers/credit.py",
+        "if count and len(earned) > count:",
+        "if count and len(earned) >= count:",
+        "the sum of no turns is added",
+    ),
+    Equivalent(
+        "trainers/batches.py",
+        '"env_seed": draw.getrandbits(31),',
+        None,
+        "a bit more or less leaves seeds as unlikely to meet",
+    ),
+    Equivalent(
+        "agentgym/statistics.py",
+        "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent <= attempts]",
+        "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent < attempts]",
+        "the number of attempts itself is added in any case",
+    ),
+    Equivalent(
         "agentgym/rollout.py",
         "await asyncio.sleep(min(0.05 * 2 ** (attempt - 1), 1.0))",
         None,
