@@ -10,7 +10,8 @@ class Equivalent(NamedTuple):
 
     file: str
     line: str
-    becomes: str
+    becomes: str | None
+    """`None` where nothing that the line may say instead can be noticed."""
     why: str
 
 
@@ -33,6 +34,36 @@ EQUIVALENT = (
         "if ordered or len(chosen) == 1:",
         "if ordered or len(chosen) == 0:",
         "a short cut: one chosen column has been compared already, and comparing it again finds the same",
+    ),
+    Equivalent(
+        "trainers/credit.py",
+        "if count and len(earned) > count:",
+        "if count or len(earned) > count:",
+        "where only one of the two holds, nothing is added to any turn that is returned",
+    ),
+    Equivalent(
+        "trainers/credit.py",
+        "if count and len(earned) > count:",
+        "if count and len(earned) >= count:",
+        "the sum of no turns is added",
+    ),
+    Equivalent(
+        "trainers/batches.py",
+        '"env_seed": draw.getrandbits(31),',
+        None,
+        "a bit more or less leaves seeds as unlikely to meet",
+    ),
+    Equivalent(
+        "agentgym/statistics.py",
+        "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent <= attempts]",
+        "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent < attempts]",
+        "the number of attempts itself is added in any case",
+    ),
+    Equivalent(
+        "agentgym/rollout.py",
+        "await asyncio.sleep(min(0.05 * 2 ** (attempt - 1), 1.0))",
+        None,
+        "how long is waited between two tries is a courtesy to what broke; it changes no result",
     ),
     Equivalent(
         "agentgym/rewards.py",

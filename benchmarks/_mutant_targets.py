@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-_ROLLOUT = ("tests/test_rollout.py", "tests/test_rollout_tokens.py", "tests/test_rollout_foreign.py")
+_ROLLOUT = (
+    "tests/test_rollout_bounds.py",
+    "tests/test_rollout.py",
+    "tests/test_rollout_tokens.py",
+    "tests/test_rollout_foreign.py",
+)
 _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
-_ENV = ("tests/test_env.py", "tests/test_env_async.py")
+_ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py")
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
+_CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks.py")
+_SEARCH = ("tests/test_search_grading.py",)
+_RECORDS = ("tests/test_trajectory_numbers.py", "tests/test_trajectory.py")
 
 TARGETS: dict[str, tuple[str, ...]] = {
+    **{
+        f"agentgym/checks/{name}.py": _CHECKS
+        for name in (
+            "contract",
+            "gold",
+            "grading",
+            "hostile",
+            "lifecycle",
+            "play",
+            "runner",
+            "seeding",
+            "tasks",
+            "tools",
+        )
+    },
     "agentgym/dialects/compact.py": _DIALECTS,
     "agentgym/dialects/fenced.py": _DIALECTS,
     "agentgym/dialects/hermes.py": _DIALECTS,
@@ -17,8 +40,10 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/env.py": _ENV,
     "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
     "agentgym/history.py": ("tests/test_history.py",),
+    "agentgym/json_lines.py": _RECORDS,
     "agentgym/messages.py": ("tests/test_messages_shapes.py", "tests/test_messages.py", "tests/test_pictures.py"),
     "agentgym/procedural.py": ("tests/test_task_edges.py",),
+    "agentgym/record_fields.py": _RECORDS,
     "agentgym/rewards.py": ("tests/test_rewards_bounds.py", "tests/test_rewards.py"),
     "agentgym/rollout.py": _ROLLOUT,
     "agentgym/statistics.py": ("tests/test_statistics_edges.py", "tests/test_statistics.py"),
@@ -26,12 +51,16 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/summary.py": ("tests/test_summary.py", "tests/test_evaluation.py"),
     "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),
     "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
-    "agentgym/trajectory.py": ("tests/test_trajectory_numbers.py", "tests/test_trajectory.py"),
+    "agentgym/trajectory.py": _RECORDS,
     "envs/code/matching.py": ("tests/test_code_matching_bounds.py", "tests/test_code_matching.py"),
     "envs/code/verdict.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
-    "envs/search/answers.py": ("tests/test_search_grading.py",),
+    "envs/search/answers.py": _SEARCH,
+    "envs/search/deciding.py": _SEARCH,
+    "envs/search/judging.py": _SEARCH,
+    "envs/search/ledger.py": _SEARCH,
     "envs/sql/cells.py": _SQL,
     "envs/sql/grading.py": _SQL,
+    "envs/sql/linking.py": ("tests/test_sql_grading_partial.py",),
     "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),

@@ -58,8 +58,8 @@ OPERATORS = (
     "ExceptionReplacer",
 )
 
-ASIDE = {"strict", "stacklevel", "padding", "width", "min_width", "max_width", "indent", "expand", "no_wrap"}
-"""Arguments that say how something looks, or assert what holds by construction (`zip(..., strict=True)`)."""
+ASIDE = {"frozen", "strict", "stacklevel", "padding", "width", "min_width", "max_width", "indent", "expand", "no_wrap"}
+"""Arguments that say how something looks, or guard against slips of programmers (`zip(..., strict=True)`)."""
 
 
 @dataclass(frozen=True)

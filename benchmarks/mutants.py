@@ -97,7 +97,8 @@ def try_all(mutants: Sequence[Mutant], jobs: int, log: Log, until: float) -> lis
 
 
 def _why(mutant: Mutant) -> str | None:
-    return _WHY.get((mutant.file, mutant.line, mutant.becomes))
+    place = (mutant.file, mutant.line)
+    return _WHY.get((*place, mutant.becomes)) or _WHY.get((*place, None))
 
 
 def _row(mutant: Mutant, outcome: str, **more: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class WrongSpace(SoundEnv):
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
-        self.observation_space = gymnasium.spaces.Discrete(2)
+        self.observation_space = gymnasium.spaces.Discrete(2)  # type: ignore[assignment]
 
 
 class FourValues(SoundEnv):

@@ -1,0 +1,156 @@
+"""Bounds of rollouts, met exactly: the last token that fits, the last try, the defaults; and the task of a seed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agentgym import make
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import UsageError
+from agentgym.messages import Message
+from agentgym.policy import Generation, ScriptedPolicy
+from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
+from agentgym.trajectory import Trajectory
+
+GUESS = EnvFactory("agentgym/guess-v0", {})
+TASK = GuessEnv.default_tasks().get("train", 0)
+
+
+class Codec:
+    """Everything that is read is three tokens."""
+
+    def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
+        return [1, 1, 1]
+
+    def extend(self, observation: Sequence[Message], last_id: int) -> list[int]:
+        assert last_id == 9, "the token that ended the turn"
+        return [1, 1, 1]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "hm"
+
+
+class Talker:
+    """Says as many tokens as it may, up to a number, and remembers how many it might have said."""
+
+    name = "talker"
+
+    def __init__(self, says: int, context: int = 1_000):
+        self.codec, self.context, self.says, self.rooms = Codec(), context, says, list[int]()
+
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+        self.rooms.append(max_new_tokens)
+        count = min(self.says, max_new_tokens)
+        return Generation([*range(2, count + 1), 9], [-1.0] * count, "stop")
+
+    def release(self, session: str) -> None: ...
+
+
+def play(policy: Any, **limits: Any) -> Trajectory:
+    [found] = asyncio.run(collect([Job(TASK, 0)], policy, GUESS, Limits(**limits)))
+    return found
+
+
+def test_a_turn_of_one_token_is_taken_if_the_context_has_room_for_it():
+    # 3 tokens of prompt, then 4 said and 3 read in each turn.
+    exact, short = Talker(4, context=11), Talker(4, context=10)
+    assert play(exact).reason is Reason.CONTEXT
+    assert exact.rooms == [8, 1]
+    assert play(short).reason is Reason.CONTEXT
+    assert short.rooms == [7]
+
+
+def test_the_tokens_of_an_episode_add_up_to_its_budget_and_no_more():
+    talker = Talker(4)
+    found = play(talker, max_tokens=5, max_new_tokens=6)
+    assert talker.rooms == [5, 1]
+    assert found.reason is Reason.TOKEN_BUDGET
+    assert found.tokens is not None
+    assert found.tokens.sampled == 5
+
+
+def test_without_settings_an_episode_has_these_bounds():
+    assert Limits() == Limits(512, None, 300.0, 2, 256)
+
+
+@pytest.mark.parametrize("at_once", [0, -1])
+def test_nothing_in_flight_is_refused(at_once: int):
+    with pytest.raises(UsageError, match="max_in_flight must be at least 1"):
+        Limits(max_in_flight=at_once)
+    assert Limits(max_in_flight=1).max_in_flight == 1
+
+
+class Down:
+    """A policy that is never there; counts how often it was asked."""
+
+    name = "down"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def player(self, env: Env, seed: int) -> Any:
+        return self
+
+    async def act(self, observation: list[Message]) -> str:
+        self.asked += 1
+        raise OSError("nobody answers")
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_what_breaks_is_tried_again_as_often_as_asked(retries: int):
+    policy, began = Down(), time.perf_counter()
+    found = play(policy, retries=retries)
+    assert policy.asked == retries + 1
+    assert found.reason is Reason.INFRASTRUCTURE
+    assert 0.0 < found.seconds <= time.perf_counter() - began
+
+
+class Narrow(GuessEnv):
+    """Two of it at a time."""
+
+    max_concurrent = 2
+
+
+def test_as_many_episodes_run_as_both_bounds_allow():
+    assert [EnvPool(Narrow).at_once(wanted) for wanted in (1, 2, 3)] == [1, 2, 2]
+    assert EnvPool(GuessEnv).at_once(7) == 7
+    with pytest.raises(UsageError, match="max_concurrent must be at least 1, not 0"):
+        EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1)
+
+
+def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_pool():
+    pool = EnvPool(GuessEnv)
+    first = pool.take()
+    pool.give_back(first)
+    assert pool.take() is first
+    assert pool.take() is not first
+    pool.give_back(first)
+    pool.close()
+    assert pool.take() is not first
+
+
+def test_attempts_at_a_task_differ_in_their_names_and_share_their_start():
+    jobs = [Job(TASK, 5, attempt) for attempt in range(3)]
+    found = asyncio.run(collect(jobs, ScriptedPolicy(), GUESS))
+    assert [t.id for t in found] == [f"{TASK.id}#{attempt}" for attempt in range(3)]
+    assert len({str(t.opening) for t in found}) == 1
+
+
+def test_a_seed_stands_for_the_same_task_for_ever():
+    env = make("guess")
+    drawn = []
+    for seed in (0, 1, 2, 7, 2**31 - 1):
+        env.reset(seed=seed)
+        drawn.append(env.task.id.rpartition("/")[2])
+    assert drawn == ["112002857", "259508754", "131826142", "923241373", "2079680194"]
+
+
+def test_an_environment_that_says_nothing_of_its_bounds_has_these():
+    assert (Env.max_turns, Env.max_calls_per_turn, Env.max_format_errors, Env.max_concurrent) == (10, 1, 3, None)
