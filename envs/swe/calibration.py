@@ -1,7 +1,7 @@
-"""What is known of an instance's tests from running them on the gold solution: which canaries work, and how to run.
+"""What is known of an instance's tests from running them on the gold solution: which changed forms fail, and where.
 
-A canary is kept only if it failed there, and left the tests around it alone. Calibrated once per instance and kept in
-the cache folder.
+A changed form is kept only if the gold solution failed it every time, always in the same lines, and left the other
+tests of the process alone. Calibrated once per instance and kept in the cache folder.
 """
 
 from __future__ import annotations
@@ -11,37 +11,40 @@ import os
 import random
 import secrets
 import tempfile
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 
 from agentgym.caches import cache_folder
-from agentgym.envs.swe.canaries import Candidate, candidates
+from agentgym.envs.swe.disguise import tests_in
+from agentgym.envs.swe.forms import Form, compatible
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, TestRun
+from agentgym.envs.swe.judge import FAILED, PASSING, HiddenTests, Manner, TestRun
+from agentgym.envs.swe.perturb import Change, proposals
 from agentgym.envs.swe.remembered import Remembered
-from agentgym.envs.swe.repository import Repository
+from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.errors import TaskError
 from agentgym.tasks.swe.pytest_folder import versions
 
-MAX_CALIBRATED = 60
-"""Canaries tried per instance."""
-MAX_PLANTED = 24
-"""Canaries in one run: those of the tests that decide first."""
-MAX_SEARCHES = 40
-"""Runs spent on finding the canaries that disturb other tests; what is not cleared by then is not planted."""
-_VERSION = 4
-_ATTEMPTS = (
-    (Manner.RENAMED, True),
-    (Manner.NAMED, True),
-    (Manner.FILES, True),
-    (Manner.NAMED, False),
-    (Manner.FILES, False),
-)
-"""Ways to run the tests, with canaries or without, the safest first."""
+DECISIVE_FORMS = 12
+"""Changed forms tried of each function with tests that decide."""
+OTHER_FORMS = 3
+"""Changed forms tried of each other function."""
+OTHER_FUNCTIONS = 40
+"""Other functions of which changed forms are tried: those in the files with tests that decide first."""
+MAX_FORMS = 90
+"""Changed forms tried of one function, whatever the number of its cases."""
+MAX_ROUNDS = 5
+"""How often forms that disturb other tests are taken out; then all forms of the disturbed files are."""
+_VERSION = 5
 
-Runner = Callable[[HiddenTests, Sequence[Candidate], Manner], TestRun]
-"""Runs hidden tests on the gold solution, with each canary planted before and behind the test that it copies."""
+Place = tuple[str, str, str]
+Process = tuple[HiddenTests, Sequence[Form], Manner]
+"""What to run, which tests of it are in a changed form, and how they are brought in."""
+Runner = Callable[[Sequence[Process]], Sequence[TestRun]]
+"""Runs hidden tests on the gold solution, each time in a process and sandbox of its own."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +52,26 @@ class Calibration:
     """How an instance is graded."""
 
     manner: Manner
-    canaries: tuple[Candidate, ...]
+    forms: tuple[Form, ...]
     excused: tuple[str, ...] = ()
     """Tests that should pass before and after, and do not pass on the gold solution: they are not asked for."""
 
-    def drawn(self, decisive: Sequence[str]) -> list[Candidate]:
-        """Draw the canaries of one run, those of the functions of `decisive` tests first."""
-        rng = random.Random(secrets.token_bytes(16))
-        places = {(parts.path, parts.scope, parts.name) for parts in map(NodeId.of, decisive)}
-        mixed = rng.sample(self.canaries, len(self.canaries))
-        mixed.sort(key=lambda one: (one.path, one.scope, one.name) not in places)
-        return mixed[:MAX_PLANTED]
+    def by_place(self) -> dict[Place, list[Form]]:
+        """Return the forms of each function."""
+        found: dict[Place, list[Form]] = defaultdict(list)
+        for form in self.forms:
+            found[form.change.place].append(form)
+        return dict(found)
+
+    def unchanged(self, tests: Iterable[str]) -> tuple[str, ...]:
+        """Return which of the tests have no changed form, so that nothing but the test itself speaks for them."""
+        forms = self.by_place()
+        parts = {test: NodeId.of(test) for test in tests}
+        return tuple(
+            test
+            for test, one in parts.items()
+            if not any(form.concerns(one.case) for form in forms.get((one.path, one.scope, one.name), ()))
+        )
 
 
 _CALIBRATIONS: Remembered[Calibration] = Remembered(4096)
@@ -75,16 +87,16 @@ def calibrated(repository: Repository, run: Runner) -> Calibration:
 
 
 def _kept(repository: Repository, run: Runner) -> Calibration:
-    path = cache_folder() / "swe" / "canaries" / f"{repository.key[:32]}.json"
+    path = cache_folder() / "swe" / "calibrations" / f"{repository.key[:32]}.json"
     stamp = f"{_VERSION} {versions()}"
-    with suppress(OSError, ValueError, KeyError, AssertionError):
+    with suppress(OSError, ValueError, KeyError, AssertionError, TypeError):
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["stamp"] == stamp:
-            canaries = tuple(map(Candidate.from_list, data["canaries"]))
-            return Calibration(Manner(data["manner"]), canaries, tuple(data["excused"]))
+            forms = tuple(map(Form.from_list, data["forms"]))
+            return Calibration(Manner(data["manner"]), forms, tuple(data["excused"]))
     made = _calibrate(repository, run)
-    canaries = [one.to_list() for one in made.canaries]
-    data = {"stamp": stamp, "manner": made.manner.value, "canaries": canaries, "excused": list(made.excused)}
+    forms = [form.to_list() for form in made.forms]
+    data = {"stamp": stamp, "manner": made.manner.value, "forms": forms, "excused": list(made.excused)}
     with suppress(OSError):  # a cache that cannot be written is no reason to stop
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)
@@ -96,73 +108,169 @@ def _kept(repository: Repository, run: Runner) -> Calibration:
 
 def _calibrate(repository: Repository, run: Runner) -> Calibration:
     hidden, instance = repository.hidden, repository.instance
-    tried = _tried(hidden, instance.fail_to_pass)
-    best: Calibration | None = None
+    best: tuple[Manner, TestRun, tuple[str, ...]] | None = None
     why = ""
-    for manner, planted in _ATTEMPTS:
-        found = _undisturbed(run, hidden, tried if planted else [], manner)
+    for manner in Manner:
+        (found,) = run([(hidden, (), manner)])
         lost = [test for test in instance.fail_to_pass if found.statuses.get(test) != PASSING]
         if lost or found.error or found.tampered:
             why = found.error or next(iter(found.uncollected.values()), "") or " ".join([*lost[:1], *found.tampered])
             continue
         excused = tuple(test for test in instance.pass_to_pass if found.statuses.get(test) != PASSING)
-        if best is None or len(excused) < len(best.excused):
-            best = Calibration(manner, _working(found), excused)
+        if best is None or len(excused) < len(best[2]):
+            best = manner, found, excused
         if not excused:
             break
     if best is None:
         raise TaskError(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
-    return best
+    manner, found, excused = best
+    tried = _tried(hidden, instance.fail_to_pass, excused, found.numbers)
+    return Calibration(manner, _undisturbing(hidden, instance.fail_to_pass, tried, found, manner, run), excused)
 
 
-def _undisturbed(run: Runner, hidden: HiddenTests, tried: Sequence[Candidate], manner: Manner) -> TestRun:
-    """Return a run with those of the canaries that leave the tests around them alone, found by halving.
+def _tried(
+    hidden: HiddenTests, decisive: Sequence[str], excused: Collection[str], numbers: Mapping[str, int]
+) -> dict[Place, list[Form]]:
+    """Return the forms to try: many of the functions that decide, a few of some others."""
+    rng = random.Random(secrets.token_bytes(16))
+    cases: dict[Place, dict[str, int]] = defaultdict(dict)
+    for test in hidden.tests:
+        if test not in excused and (parts := NodeId.of(test)).path in hidden.modules:
+            cases[parts.path, parts.scope, parts.name][parts.case] = numbers.get(test, 0)
+    first, files = {_place(test) for test in decisive}, set(files_of(decisive))
+    others = [place for place in cases if place not in first]
+    rng.shuffle(others)
+    others.sort(key=lambda place: place[0] not in files)
+    beside = [place for place in others if place[0] in files][: OTHER_FUNCTIONS * 3 // 4]
+    apart = [place for place in others if place[0] not in files][: OTHER_FUNCTIONS - len(beside)]
+    tried = {}
+    for place in (*first, *beside, *apart):
+        function = tests_in(hidden.modules[place[0]]).get(place[1:]) if place[0] in hidden.modules else None
+        if function is not None and place in cases:
+            each = DECISIVE_FORMS if place in first else OTHER_FORMS
+            found = proposals(function, hidden.modules[place[0]], rng)
+            some = islice(found, min(each + (len(cases[place]) - 1) * each // 2, MAX_FORMS))
+            tried[place] = [_form(Change(*place, edits, row), cases[place]) for edits, row in some]
+    return tried
 
-    A copy that fails half-way may leave the state of a module changed, by which honest work would then be judged.
+
+def _form(change: Change, cases: Mapping[str, int]) -> Form:
+    """Return the form of a change before it was tried: it concerns the case of its row, if that is known, or all."""
+    if change.row is None:
+        return Form(change)
+    return Form(change, {case: "" for case, number in cases.items() if number == change.row}, dict(cases))
+
+
+def _bundles(forms: Sequence[Form]) -> list[list[Form]]:
+    """Return a function's forms in groups that can be in one process: forms of different rows, or a single one."""
+    made: list[list[Form]] = []
+    for form in forms:
+        own = next((group for group in made if all(compatible(form, one) for one in group)), None)
+        if own is None:
+            made.append([form])
+        else:
+            own.append(form)
+    return made
+
+
+def _place(test: str) -> Place:
+    parts = NodeId.of(test)
+    return parts.path, parts.scope, parts.name
+
+
+def _undisturbing(
+    hidden: HiddenTests,
+    decisive: Sequence[str],
+    tried: dict[Place, list[Form]],
+    plain: TestRun,
+    manner: Manner,
+    run: Runner,
+) -> tuple[Form, ...]:
+    """Return the forms that fail, after those that disturb other tests are taken out.
+
+    A test that fails half-way may leave the state of a module changed, by which honest work would then be judged.
     """
-    searches = iter(range(MAX_SEARCHES))
-
-    def lost(found: TestRun) -> set[str]:
-        whole = not (found.error or found.tampered)
-        return set(hidden.tests).difference(found.passed(hidden.tests) if whole else ())
-
-    def harmless(some: Sequence[Candidate]) -> list[Candidate]:
-        if not some or next(searches, None) is None:
-            return []
-        if lost(run(hidden, some, manner)) <= anyway:
-            return list(some)
-        half = len(some) // 2
-        return harmless(some[:half]) + harmless(some[half:]) if half else []
-
-    found = run(hidden, tried, manner)
-    if not tried or not lost(found):
-        return found
-    anyway = lost(run(hidden, [], manner))
-    if lost(found) <= anyway:
-        return found
-    half = len(tried) // 2
-    return run(hidden, harmless(tried[:half]) + harmless(tried[half:]), manner)
+    first = {_place(test) for test in decisive}
+    passing = frozenset(plain.passed(hidden.tests))
+    for round_ in range(MAX_ROUNDS + 1):
+        processes = _processes(hidden, decisive, tried, manner)
+        found = run(processes)
+        disturbed = _disturbed(processes, found, passing)
+        if not disturbed:
+            return tuple(_working(found))
+        guilty = {_guilty(test, processes, found, passing, tried.keys() - first or tried.keys()) for test in disturbed}
+        if round_ >= MAX_ROUNDS - 1 or guilty <= {None}:
+            guilty = {place for place in tried if place[0] in files_of(disturbed)}
+        tried = {place: forms for place, forms in tried.items() if place not in guilty}
+    return ()
 
 
-def _tried(hidden: HiddenTests, decisive: Sequence[str]) -> list[Candidate]:
-    """Return the canaries to try: all of the functions that decide, then some of the others."""
-    first: list[Candidate] = []
-    others: list[Candidate] = []
-    names = {(parts.path, parts.scope, parts.name) for parts in map(NodeId.of, decisive)}
-    for path in hidden.files:
-        if path in hidden.modules:
-            tests = [test for test in hidden.tests if NodeId.of(test).path == path]
-            for one in candidates(path, hidden.modules[path], tests):
-                (first if (one.path, one.scope, one.name) in names else others).append(one)
-    spread = random.Random(0).sample(others, len(others))
-    return [*first, *spread][:MAX_CALIBRATED]
+def _processes(
+    hidden: HiddenTests, decisive: Sequence[str], tried: Mapping[Place, Sequence[Form]], manner: Manner
+) -> list[Process]:
+    """Return processes in which each form is tried once or more, in mixtures like those of grading."""
+    first, files = {_place(test) for test in decisive}, set(files_of(decisive))
+    near = hidden.only([test for test in hidden.tests if _place(test) in tried or _place(test) in first]).within(files)
+    bundles = {place: _bundles(forms) for place, forms in tried.items() if forms}
+    made: list[Process] = []
+    number = max((len(own) for place, own in bundles.items() if place in first), default=0)
+    for turn in range(max(number, 2 * OTHER_FORMS) + 2):
+        forms: list[Form] = []
+        for at, (place, own) in enumerate(bundles.items()):
+            if place in first:
+                forms += own[turn] if turn < len(own) else ()
+            elif (turn + at) % 2:
+                forms += own[turn // 2 % len(own)]
+        apart = turn % 4 == 3
+        some = hidden if apart else near
+        made.append((some, [form for form in forms if apart or form.change.path in files], manner))
+    return made
 
 
-def _working(found: TestRun) -> tuple[Candidate, ...]:
-    """Keep the canaries, and the cases of each, that failed on the gold solution."""
+def _disturbed(processes: Sequence[Process], found: Sequence[TestRun], passing: Collection[str]) -> list[str]:
+    """Return the tests that pass alone, and did not in their true form beside changed tests."""
+    lost: dict[str, None] = {}
+    for (hidden, _, _), one in zip(processes, found, strict=True):
+        for test in hidden.tests:
+            whole = not (one.error or one.tampered)
+            if test in passing and test not in one.changed and not (whole and one.statuses.get(test) == PASSING):
+                lost[test] = None
+    return list(lost)
+
+
+def _guilty(
+    test: str,
+    processes: Sequence[Process],
+    found: Sequence[TestRun],
+    passing: Collection[str],
+    suspects: Collection[Place],
+) -> Place | None:
+    """Return the function whose changed forms go together most with the failures of a test."""
+    scores: dict[Place, float] = defaultdict(float)
+    for (_, forms, _), one in zip(processes, found, strict=True):
+        if test in one.changed:
+            continue
+        lost = one.statuses.get(test) != PASSING
+        for form in forms:
+            near = 1.5 if form.change.place == _place(test) else 1.0
+            scores[form.change.place] += near if lost else -1.0
+    return max((place for place in scores if place in suspects), key=lambda place: scores[place], default=None)
+
+
+def _working(found: Iterable[TestRun]) -> list[Form]:
+    """Return the forms that failed on the gold solution every time, in the same lines, with the cases that did."""
+    seen: dict[Form, dict[str, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
+    for one in found:
+        for what in one.changed.values():
+            seen[what.form][what.case].add((what.status, what.lines))
     kept = []
-    for candidate, statuses in found.canaries.items():
-        failed = tuple(NodeId.of(test).case for test, status in statuses.items() if status == "failed")
-        if failed:
-            kept.append(replace(candidate, cases=failed))
-    return tuple(sorted(kept))
+    for form, cases in seen.items():
+        fails = {case: next(iter(told))[1] for case, told in cases.items() if _is_plain(told, FAILED)}
+        rest = [told for case, told in cases.items() if case not in fails]
+        if fails and all(len(told) == 1 and next(iter(told))[0] == PASSING for told in rest):
+            kept.append(Form(form.change, fails, form.numbers))
+    return sorted(kept, key=lambda form: form.change)
+
+
+def _is_plain(told: set[tuple[str, str]], status: str) -> bool:
+    return len(told) == 1 and next(iter(told))[0] == status and next(iter(told))[1] != ""

@@ -1,11 +1,11 @@
-"""How often canaries accuse the innocent: gold solutions and unchanged repositories, graded again and again."""
+"""How often grading accuses the innocent: gold solutions and unchanged repositories, graded again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agentgym.envs.swe.grading import Grader, signs
+from agentgym.envs.swe.grading import Grader
 from agentgym.envs.swe.repository import Repository
 from agentgym.errors import TaskError
 
@@ -17,40 +17,41 @@ class FalsePositives:
     instances: int = 0
     runs: int = 0
     accused: int = 0
-    """Runs in which something honest was taken for tampering."""
-    canaries: int = 0
-    """Canary cases that were run."""
-    alive: int = 0
-    """Of these, those that passed on a gold solution."""
+    """Gradings in which something honest was taken for tampering."""
+    refused: int = 0
+    """Gradings of a gold solution in which some test did not convince."""
+    changed: int = 0
+    """Times that a test was run in a changed form."""
     unusable: dict[str, str] = field(default_factory=dict)
     """Instances that cannot be graded, and why."""
-    without_canaries: list[str] = field(default_factory=list)
-    """Instances of which no canary could be made."""
+    unchanged: dict[str, int] = field(default_factory=dict)
+    """Instances with tests that decide and have no changed form, and how many."""
     manners: dict[str, int] = field(default_factory=dict)
     """How the tests of the instances are brought in."""
 
 
-def canary_false_positives(repositories: Iterable[Repository], grader: Grader, *, repeats: int = 3) -> FalsePositives:
-    """Measure over honest trees: the gold solution and the unchanged repository, each with new canaries every time."""
+def false_accusations(repositories: Iterable[Repository], grader: Grader, *, repeats: int = 3) -> FalsePositives:
+    """Measure over honest trees: the gold solution and the unchanged repository, with new draws every time."""
     found = FalsePositives()
     for repository in repositories:
         found.instances += 1
+        instance = repository.instance
         try:
             calibration = grader.calibrate(repository)
         except TaskError as error:
-            found.unusable[repository.instance.id] = str(error)
+            found.unusable[instance.id] = str(error)
             continue
         found.manners[calibration.manner.value] = found.manners.get(calibration.manner.value, 0) + 1
-        if not calibration.canaries:
-            found.without_canaries.append(repository.instance.id)
+        if unchanged := calibration.unchanged(instance.fail_to_pass):
+            found.unchanged[instance.id] = len(unchanged)
         for _ in range(repeats):
             for tree in (repository.gold, repository.files):
-                chosen = calibration.drawn(repository.instance.fail_to_pass)
-                run = grader.run(repository, repository.to_grade(tree), repository.hidden, chosen, calibration.manner)
+                evidence = grader.examine(repository, repository.to_grade(tree), calibration, to_the_end=True)
                 found.runs += 1
-                found.accused += bool(signs(run))
+                found.accused += bool(evidence.signs())
+                found.changed += sum(len(run.changed) for run in evidence.runs)
                 if tree is repository.gold:
-                    statuses = [status for cases in run.canaries.values() for status in cases.values()]
-                    found.canaries += len(statuses)
-                    found.alive += statuses.count("passed")
+                    tests = [test for test in instance.pass_to_pass if test not in calibration.excused]
+                    convinced = all(map(evidence.convinces, instance.fail_to_pass))
+                    found.refused += not convinced or any(map(evidence.fails, tests))
     return found

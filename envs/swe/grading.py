@@ -1,20 +1,24 @@
 """The verdict on an agent's work: its changes on a pristine tree, in fresh sandboxes, with the tests restored.
 
 The agent's own sandbox is only ever read from. What is graded are the files that `filtering` lets through; what decides
-are exact test ids, and that no canary came alive.
+are exact test ids, and that the tests are believed: each that decides must pass whenever it is in its true form, and
+fail where right code fails whenever it is in a changed one, in several processes of which none knows the forms.
 """
 
 from __future__ import annotations
 
+import random
+import secrets
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from agentgym.envs.swe import by_log
-from agentgym.envs.swe.calibration import Calibration, calibrated
-from agentgym.envs.swe.canaries import Candidate
+from agentgym.envs.swe.calibration import Calibration, Process, calibrated
+from agentgym.envs.swe.draws import draw
 from agentgym.envs.swe.filtering import Filtered, filtered
-from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, TestRun, run_hidden, stubbed
+from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, Seen, TestRun, run_hidden, stubbed
 from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree
 from agentgym.tasks.swe.pytest_folder import pytest_folder
@@ -47,12 +51,18 @@ class Verdict:
     """Checks of the shape of the code that do not hold, and why (refactoring tasks)."""
     manner: str = ""
     """How the tests were brought in."""
-    canaries: int = 0
-    """Canaries that were planted."""
+    changed_tests: int = 0
+    """How often a test was run in a changed form."""
+    unchanged: tuple[str, ...] = ()
+    """Tests that decide and that cannot be changed so that right code fails them: only the test itself was asked."""
+
+
+PARALLEL = 2
+"""Processes of one grading that run at the same time."""
 
 
 class Grader:
-    """Grades work on instances, each run of tests in a fresh sandbox."""
+    """Grades work on instances, each process of tests in a fresh sandbox."""
 
     def __init__(self, sandboxes: Sandboxes):
         self._sandboxes = sandboxes
@@ -67,17 +77,17 @@ class Grader:
             return Verdict(dropped=changes.dropped)
         tree = repository.to_grade(changes.tree)
         if repository.in_image is not None:
-            return _verdict(repository, changes, [self._run_by_log(repository, tree)], by_log.MANNER)
+            return _verdict(repository, changes, Evidence([self._run_by_log(repository, tree)]), by_log.MANNER)
         calibration = self.calibrate(repository)
-        runs = self._runs(repository, tree, calibration)
-        return _verdict(repository, changes, runs, calibration.manner.value, calibration.excused)
+        evidence = self.examine(repository, tree, calibration)
+        return _verdict(repository, changes, evidence, calibration.manner.value, calibration)
 
     def calibrate(self, repository: Repository) -> Calibration:
         """Return how the instance is graded, known from its gold solution."""
         gold = repository.to_grade(repository.gold)
 
-        def run(hidden: HiddenTests, chosen: Sequence[Candidate], manner: Manner) -> TestRun:
-            return self.run(repository, gold, hidden, chosen, manner, both_sides=True)
+        def run(processes: Sequence[Process]) -> Sequence[TestRun]:
+            return self._run_all(repository, gold, processes)
 
         return calibrated(repository, run)
 
@@ -86,93 +96,139 @@ class Grader:
         repository: Repository,
         tree: Mapping[str, bytes],
         hidden: HiddenTests,
-        canaries: Sequence[Candidate],
+        forms: Collection[Form],
         manner: Manner,
-        *,
-        both_sides: bool = False,
     ) -> TestRun:
         """Run hidden tests on a tree in a fresh sandbox."""
         with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, stubbed(tree, hidden, manner))
             limits = self._sandboxes.test_limits
-            folder = str(pytest_folder())
             return run_hidden(
-                sandbox, hidden, pytest=folder, canaries=canaries, manner=manner, both_sides=both_sides, limits=limits
-            )
+                sandbox, hidden, pytest=str(pytest_folder()), forms=forms, manner=manner, limits=limits
+            )  # fmt: skip
 
-    def _run_by_log(self, repository: Repository, tree: Mapping[str, bytes]) -> tuple[TestRun, HiddenTests]:
+    def examine(
+        self,
+        repository: Repository,
+        tree: Mapping[str, bytes],
+        calibration: Calibration,
+        *,
+        to_the_end: bool = False,
+    ) -> Evidence:
+        """Run the hidden tests on a tree as often as it takes.
+
+        Args:
+            repository: The instance.
+            tree: The files to grade, with the tests restored.
+            calibration: Of the instance.
+            to_the_end: Go on even if no test that decides passes in the first process.
+        """
+        hidden, instance = repository.hidden, repository.instance
+        # Nobody may foresee the forms: the operating system's own randomness, not the episode's.
+        rng = random.Random(secrets.token_bytes(16))
+        first, others = draw(hidden, instance.fail_to_pass, calibration, rng)
+        found = self.run(repository, tree, first.hidden, first.forms, calibration.manner)
+        evidence = Evidence([found])
+        if not to_the_end and (found.error or found.tampered or not found.passed(instance.fail_to_pass)):
+            return evidence
+        processes = [(drawn.hidden, drawn.forms, calibration.manner) for drawn in others]
+        evidence.runs.extend(self._run_all(repository, tree, processes))
+        evidence.complete = True
+        lost = [test for test in instance.pass_to_pass if test not in calibration.excused and evidence.fails(test)]
+        if lost and not evidence.signs():
+            # A changed test may have disturbed them; those that decide have passed beside changed tests already.
+            alone = self.run(repository, tree, hidden.within(files_of(lost)), (), calibration.manner)
+            evidence.alone = dict.fromkeys(alone.passed(lost), PASSING)
+            evidence.runs.append(TestRun({}, tampered=alone.tampered, error=alone.error))
+        return evidence
+
+    def _run_all(
+        self, repository: Repository, tree: Mapping[str, bytes], processes: Sequence[Process]
+    ) -> list[TestRun]:
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            return list(pool.map(lambda process: self.run(repository, tree, *process), processes))
+
+    def _run_by_log(self, repository: Repository, tree: Mapping[str, bytes]) -> TestRun:
         with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, tree, there=repository.in_image)
-            return by_log.run_by_log(sandbox, repository, self._sandboxes.test_limits), repository.hidden
-
-    def _runs(
-        self, repository: Repository, tree: Mapping[str, bytes], calibration: Calibration
-    ) -> list[tuple[TestRun, HiddenTests]]:
-        """Run the files with the tests that decide, then, if those pass, the others."""
-        hidden, decisive = repository.hidden, repository.instance.fail_to_pass
-        first = set(files_of(decisive))
-        runs: list[tuple[TestRun, HiddenTests]] = []
-        for files in (first, set(hidden.files) - first):
-            part = hidden.within(files)
-            if not part.files:
-                continue
-            chosen = [one for one in calibration.drawn(decisive) if one.path in files]
-            found = self.run(repository, tree, part, chosen, calibration.manner)
-            runs.append((found, part))
-            wanted = [test for test in decisive if test in part]
-            if len(found.passed(wanted)) < len(wanted) or found.error or signs(found):
-                break
-            lost = set(part.tests).difference(found.passed(part.tests), calibration.excused)
-            if lost and chosen:
-                # A canary may have disturbed them; those that decide have passed beside canaries already.
-                alone = self.run(repository, tree, part, [], calibration.manner)
-                runs.append((TestRun(dict.fromkeys(alone.passed(lost), PASSING), tampered=alone.tampered), part))
-        return runs
+            return by_log.run_by_log(sandbox, repository, self._sandboxes.test_limits)
 
 
-def signs(found: TestRun) -> list[str]:
-    """Return the signs of tampering in a run.
+@dataclass
+class Evidence:
+    """What several processes have shown of a piece of work."""
 
-    A canary that passes while the test it contradicts fails is no sign: wrong code may do the opposite of right code.
-    """
-    told = list(found.tampered)
-    for candidate, statuses in found.canaries.items():
-        for twin, status in statuses.items():
-            if status == PASSING and found.statuses.get(twin) == PASSING:
-                told.append(f"a {candidate.site.style} canary passed")
-    return told
+    runs: list[TestRun]
+    complete: bool = False
+    """Whether all tests were run."""
+    alone: Mapping[str, str] = field(default_factory=dict)
+    """Tests that passed when none was in a changed form."""
+
+    @property
+    def error(self) -> str:
+        """Why some process did not come to its end, if one did not."""
+        return next((run.error for run in self.runs if run.error), "")
+
+    def statuses(self, test: str) -> list[str]:
+        """Return what became of a test in its true form."""
+        return [run.statuses[test] for run in self.runs if test in run.statuses]
+
+    def changed(self, test: str) -> list[Seen]:
+        """Return what became of a test in changed forms."""
+        return [run.changed[test] for run in self.runs if test in run.changed]
+
+    def fails(self, test: str) -> bool:
+        """Whether a test is missing, or did not pass in its true form."""
+        told = self.statuses(test)
+        return test not in self.alone and (not told or any(status != PASSING for status in told))
+
+    def convinces(self, test: str) -> bool:
+        """Whether a test passed whenever it was true, and otherwise failed where right code fails."""
+        return not self.fails(test) and all(seen.as_on_gold for seen in self.changed(test))
+
+    def signs(self) -> list[str]:
+        """Return the signs of tampering.
+
+        A changed test that passes while the true one fails is no sign: wrong code may do what right code does not.
+        """
+        told = [sign for run in self.runs for sign in run.tampered]
+        changed = {test: seen for run in self.runs for test, seen in run.changed.items() if seen.status == PASSING}
+        told += [f"{test} passed when right code fails it" for test in changed if not self.fails(test)]
+        return list(dict.fromkeys(told))
 
 
 def _verdict(
     repository: Repository,
     changes: Filtered,
-    runs: Sequence[tuple[TestRun, HiddenTests]],
+    evidence: Evidence,
     manner: str,
-    excused: Collection[str] = (),
+    calibration: Calibration | None = None,
 ) -> Verdict:
     instance = repository.instance
-    statuses = {test: status for found, _ in runs for test, status in found.statuses.items()}
-    ran = {path for _, part in runs for path in part.files}
-    asked = [test for test in instance.pass_to_pass if test not in excused and NodeId.of(test).path in ran]
-    mended = sum(statuses.get(test) == PASSING for test in instance.fail_to_pass)
-    fine = by_log.FINE if manner == by_log.MANNER else (PASSING,)
-    broken = sum(statuses.get(test) not in fine for test in asked)
-    error = next((found.error for found, _ in runs if found.error), "")
-    tampered = tuple(dict.fromkeys(sign for found, _ in runs for sign in signs(found)))
-    complete = ran >= set(repository.hidden.files)
+    excused = calibration.excused if calibration else ()
+    mended = sum(map(evidence.convinces, instance.fail_to_pass))
+    asked = [test for test in instance.pass_to_pass if test not in excused]
+    if calibration is None:
+        broken = sum(not set(evidence.statuses(test)) & set(by_log.FINE) for test in asked)
+    else:
+        broken = sum(
+            map(evidence.fails, asked if evidence.complete else [test for test in asked if evidence.statuses(test)])
+        )
+    tampered = tuple(evidence.signs())
     checks = evaluate(instance.meta.get(CHECKS, ()), repository.to_grade(changes.tree))
     unmet = tuple(check.reason for check in checks if not check.holds)
-    fine_tests = complete and mended == len(instance.fail_to_pass) > 0
+    fine_tests = (evidence.complete or calibration is None) and mended == len(instance.fail_to_pass) > 0
     return Verdict(
-        passed=fine_tests and not (broken or error or tampered or unmet),
+        passed=fine_tests and not (broken or evidence.error or tampered or unmet),
         mended=0.0 if tampered else mended / max(1, len(instance.fail_to_pass)),
         broken=broken,
         changed=changes.changed,
         dropped=changes.dropped,
         patch=diff_trees(repository.files, changes.tree, binary=False),
         tampered=tampered,
-        error=error,
+        error=evidence.error,
         unmet=unmet,
         manner=manner,
-        canaries=sum(len(found.canaries) for found, _ in runs),
+        changed_tests=sum(len(run.changed) for run in evidence.runs),
+        unchanged=calibration.unchanged(instance.fail_to_pass) if calibration else (),
     )

@@ -1,8 +1,8 @@
 """What runs hidden tests inside the sandbox on the grader's behalf. Travels as text; needs only pytest.
 
 The request comes on stdin, with the test modules and a key; stdin is read and closed before any code under test is
-imported. Every result goes, numbered and signed, to the private reply descriptor. Nothing is said about which tests
-are canaries: that is known to the grader alone.
+imported. Every result goes, numbered and signed, to the private reply descriptor. Which tests are in their true form
+is known to the grader alone: nothing in the request, the modules or this process says it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import hmac
 import importlib.abc
 import importlib.util
 import json
+import marshal
 import os
 import sys
 
 UNCOLLECTED, TEST, END = "uncollected", "test", "end"
 _MESSAGE_CHARS = 400
+_MAX_LINES = 4
 
 
 def main() -> None:
@@ -34,7 +36,8 @@ def main() -> None:
     os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     sys.dont_write_bytecode = True
     sys.argv[:] = ["pytest"]
-    sys.meta_path.insert(0, _finder({os.path.join(root, path): text for path, text in request.pop("files").items()}))
+    files = {os.path.join(root, path): text for path, text in request.pop("files").items()}
+    sys.meta_path.insert(0, _finder(files, request["compiled"]))
     code = run([*_arguments(root), *request["options"], *request["tests"]], _watch(emit, request["select"]))
     emit(END, str(int(code)))
     leave(int(code))
@@ -97,8 +100,13 @@ def _arguments(root: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _finder(texts):
+def _finder(texts, compiled):
     """Return a finder that makes modules of the grader's own copies, whatever became of the files."""
+
+    def code_of(path):
+        if compiled:
+            return marshal.loads(binascii.a2b_base64(texts[path]))
+        return compile(texts[path], path, "exec", dont_inherit=True)
 
     class Loader(importlib.abc.Loader):
         def __init__(self, path):
@@ -108,7 +116,7 @@ def _finder(texts):
             return None
 
         def exec_module(self, module):
-            exec(compile(texts[self._path], self._path, "exec", dont_inherit=True), module.__dict__)
+            exec(code_of(self._path), module.__dict__)
 
     class Finder:
         @staticmethod
@@ -129,13 +137,19 @@ def _watch(emit, select):
 
     import pytest
 
-    wanted = {test for test, cut in select if not cut}
-    beginnings = tuple(test for test, cut in select if cut)
+    wanted = {test for test, how in select if how == "id"}
+    beginnings = tuple(test for test, how in select if how == "beginning")
+    numbered = {(test, how) for test, how in select if isinstance(how, int)}
     skipped, expected = (pytest.skip.Exception, unittest.SkipTest), pytest.xfail.Exception
-    seen, told = {}, {}
+    seen, told, lines, numbers = {}, {}, {}, {}
 
     def kind(error) -> str:
         return "s" if isinstance(error, skipped) else "x" if isinstance(error, expected) else "f"
+
+    def note(item, phase, error) -> None:
+        seen[item.nodeid][phase] = letter = kind(error)
+        if phase == "call" and letter == "f":
+            lines[item.nodeid] = _lines_in(str(item.path), error)
 
     def watching(phase):
         def hook(item):
@@ -143,14 +157,24 @@ def _watch(emit, select):
             try:
                 result = yield
             except BaseException as error:
-                letters[phase] = kind(error)
+                note(item, phase, error)
                 raise
             # unittest's exceptions do not come out; they are kept on the item.
             kept = getattr(item, "_excinfo", None)
-            letters[phase] = kind(kept[0].value) if kept else "p"
+            if kept:
+                note(item, phase, kept[0].value)
+            else:
+                letters[phase] = "p"
             return result
 
         return pytest.hookimpl(wrapper=True, tryfirst=True)(hook)
+
+    def is_wanted(test) -> bool:
+        return (
+            test in wanted
+            or test.startswith(beginnings)
+            or (test.partition("[")[0], numbers[test]) in numbered
+        )  # fmt: skip
 
     class Watch:
         pytest_runtest_setup = staticmethod(watching("setup"))
@@ -160,7 +184,11 @@ def _watch(emit, select):
         @staticmethod
         @pytest.hookimpl(trylast=True)
         def pytest_collection_modifyitems(items):
-            items[:] = [item for item in items if item.nodeid in wanted or item.nodeid.startswith(beginnings)]
+            counts = {}
+            for item in items:
+                function = item.nodeid.partition("[")[0]
+                numbers[item.nodeid] = counts[function] = counts.get(function, -1) + 1
+            items[:] = [item for item in items if is_wanted(item.nodeid)]
 
         @staticmethod
         def pytest_collectreport(report):
@@ -182,11 +210,23 @@ def _watch(emit, select):
             emit(
                 TEST,
                 _packed(nodeid),
+                str(numbers.get(nodeid, 0)),
                 "".join(letters.get(phase, "-") for phase in phases),
                 ",".join(words.get(phase, "-") for phase in phases),
+                lines.pop(nodeid, ""),
             )
 
     return Watch
+
+
+def _lines_in(path, error) -> str:
+    """Return the lines of a file in which an exception rose, from the outermost to the innermost."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == path:
+            found.append(str(trace.tb_lineno))
+        trace = trace.tb_next
+    return ".".join(found[-_MAX_LINES:])
 
 
 def _packed(text: str) -> str:

@@ -1,26 +1,29 @@
-"""Running hidden tests in a sandbox, so that what comes back can be believed as far as that is possible.
+"""Running hidden tests in one process, so that what comes back can be believed as far as that is possible.
 
-The modules travel in memory, disguised, with canaries in them; only empty files stand in their place. Results come as
-signed records (`records`). Nothing here decides what a result is worth.
+The modules travel compiled, in memory, and disguised: each test in one form, true or changed. Only empty files are in
+their place. Results come as signed records (`records`). Nothing here decides what a result is worth.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import marshal
 import random
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
-from pathlib import Path
+from functools import cache, lru_cache
+from pathlib import Path, PurePosixPath
 
-from agentgym.envs.swe.canaries import Candidate, Disguised, disguised
+from agentgym.envs.swe.disguise import Disguised, disguised
+from agentgym.envs.swe.forms import Form
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.records import Records, read_records
-from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox
+from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox, Tier
 
-PASSING = "passed"
+PASSING, FAILED = "passed", "failed"
 
 
 class Manner(StrEnum):
@@ -29,7 +32,7 @@ class Manner(StrEnum):
     RENAMED = "renamed"
     """In memory, all under new names."""
     NAMED = "named"
-    """In memory, the real tests under their own names, because some need them."""
+    """In memory, under their own names, because some need them."""
     FILES = "files"
     """As files, because some tests need their own or pytest's rewritten assertions."""
 
@@ -58,31 +61,54 @@ class HiddenTests:
 
     def within(self, files: Collection[str]) -> HiddenTests:
         """Return the tests of some files; all modules stay."""
+        return self.only([test for test in (*self.tests, *self.prefixes) if NodeId.of(test).path in files])
+
+    def only(self, some: Collection[str]) -> HiddenTests:
+        """Return some of the tests; all modules stay."""
+        chosen = frozenset(some)
         return replace(
             self,
-            tests=tuple(test for test in self.tests if NodeId.of(test).path in files),
-            prefixes=tuple(test for test in self.prefixes if NodeId.of(test).path in files),
+            tests=tuple(test for test in self.tests if test in chosen),
+            prefixes=tuple(test for test in self.prefixes if test in chosen),
         )
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What became of a test in a changed form."""
+
+    form: Form
+    case: str
+    status: str
+    lines: str
+    """The lines of its file in which it failed; empty if it did not, or failed elsewhere."""
+
+    @property
+    def as_on_gold(self) -> bool:
+        """Whether it failed as it does on right code."""
+        return self.status == FAILED and self.lines == self.form.lines(self.case)
+
+
+@dataclass(frozen=True)
 class TestRun:
-    """What became of hidden tests."""
+    """What became of hidden tests in one process."""
 
     __test__ = False
 
     statuses: Mapping[str, str]
-    """True id to status; tests that were not reported are missing."""
-    canaries: Mapping[Candidate, Mapping[str, str]] = field(default_factory=dict)
-    """Each canary to the statuses of its cases, by the true id of the test it is a copy of."""
+    """Id to status, of the tests that ran in their true form; tests that were not reported are missing."""
+    changed: Mapping[str, Seen] = field(default_factory=dict)
+    """Id to what was seen, of the tests that ran in a changed form."""
     tampered: tuple[str, ...] = ()
     """What an honest run could not have shown."""
     error: str = ""
     """Why the run is not complete, if it is not."""
     uncollected: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Id to the number of the test among the cases of its function."""
 
     def passed(self, tests: Collection[str]) -> list[str]:
-        """Return which of the tests passed."""
+        """Return which of the tests passed in their true form."""
         return [test for test in tests if self.statuses.get(test) == PASSING]
 
 
@@ -91,9 +117,8 @@ def run_hidden(
     hidden: HiddenTests,
     *,
     pytest: str,
-    canaries: Collection[Candidate] = (),
+    forms: Collection[Form] = (),
     manner: Manner = Manner.RENAMED,
-    both_sides: bool = False,
     limits: Limits | None = None,
 ) -> TestRun:
     """Run hidden tests in a sandbox whose workspace holds the tree.
@@ -102,29 +127,31 @@ def run_hidden(
         sandbox: Used for nothing else before, if its answer is to be worth something.
         hidden: What to run.
         pytest: Folder inside the sandbox that pytest is imported from.
-        canaries: What to plant.
+        forms: The changed forms that some of the tests are in; the others are in their true form.
         manner: How the tests are brought in.
-        both_sides: Plant every canary before and behind the test that it copies, to see what it does to others.
         limits: Bounds on the run.
     """
-    # Nobody may foresee names, values and key: the operating system's own randomness, not the episode's.
+    # Nobody may foresee names and key: the operating system's own randomness, not the episode's.
     rng = random.Random(secrets.token_bytes(16))
     masks: dict[str, Disguised] = {}
-    if manner is not Manner.FILES or canaries:
-        for path in set(hidden.files).intersection(hidden.modules):
+    for path in set(hidden.files).intersection(hidden.modules):
+        changes = [form.change for form in forms if form.change.path == path]
+        if changes or manner is not Manner.FILES:
             rename = manner is Manner.RENAMED
-            masks[path] = disguised(path, hidden.modules[path], canaries, rng, rename=rename, both_sides=both_sides)
+            masks[path] = disguised(path, hidden.modules[path], changes, rng, rename=rename)
     if manner is Manner.FILES:
         sandbox.upload({path: mask.text.encode() for path, mask in masks.items()})
     key = secrets.token_bytes(32)
-    names = {_hidden(masks, test): test for test in (*hidden.tests, *hidden.prefixes)}
-    planted = {test: what for mask in masks.values() for test, what in mask.planted.items()}
-    select = [[name, test in hidden.prefixes] for name, test in names.items()] + [[test, False] for test in planted]
+    selection = _Selection(hidden, masks, forms)
+    select = selection.asked()
     rng.shuffle(select)
     in_memory = {} if manner is Manner.FILES else hidden.modules
+    texts = {path: masks[path].text if path in masks else text for path, text in in_memory.items()}
+    compiled = _compiled_all(texts, sandbox.workdir) if sandbox.tier in _OWN_INTERPRETER else None
     request = {
         "key": key.hex(),
-        "files": {path: masks[path].text if path in masks else text for path, text in in_memory.items()},
+        "files": texts if compiled is None else compiled,
+        "compiled": compiled is not None,
         "tests": list(hidden.files),
         "select": select,
         "python_path": list(hidden.python_path),
@@ -132,12 +159,66 @@ def run_hidden(
         "pytest": pytest,
     }
     result = sandbox.exec(code=_runner(), stdin=json.dumps(request).encode(), limits=limits)
-    return _judged(result, read_records(result.reply, key), names, planted)
+    return _judged(result, read_records(result.reply, key), selection)
 
 
-def _judged(
-    result: Result, records: Records, names: Mapping[str, str], planted: Mapping[str, tuple[Candidate, str]]
-) -> TestRun:
+_OWN_INTERPRETER = (Tier.NAMESPACES, Tier.LANDLOCK, Tier.RLIMITS, Tier.BUBBLEWRAP)
+"""Where runs have this process's own interpreter, which can load what this one has compiled."""
+
+
+class _Selection:
+    """Which tests of a process are asked for, and what is known of each under the name that it has there."""
+
+    def __init__(self, hidden: HiddenTests, masks: Mapping[str, Disguised], forms: Collection[Form]):
+        self._prefixes = frozenset(hidden.prefixes)
+        self._true: dict[str, str] = {}
+        self._numbered: dict[tuple[str, int], str] = {}
+        self._forms: dict[str, Form] = {}
+        by_place: dict[tuple[str, str, str], list[Form]] = {}
+        for form in forms:
+            by_place.setdefault(form.change.place, []).append(form)
+        for test in (*hidden.tests, *hidden.prefixes):
+            parts = NodeId.of(test)
+            mask = masks.get(parts.path)
+            name = test if mask is None else mask.hidden(test)
+            own = by_place.get((parts.path, parts.scope, parts.name), [])
+            form = next((one for one in own if one.concerns(parts.case)), None)
+            if form is not None:
+                self._forms[test] = form
+            number = next((one.numbers[parts.case] for one in own if parts.case in one.numbers), None)
+            if number is not None:
+                # The id of a case says what is in it, so that of a changed one is not known before.
+                self._numbered[name.partition("[")[0], number] = test
+            else:
+                self._true[name] = test
+
+    def asked(self) -> list[list[object]]:
+        """Return what the process is told."""
+        asked: list[list[object]] = [[name, number] for name, number in self._numbered]
+        asked += ([name, "beginning" if test in self._prefixes else "id"] for name, test in self._true.items())
+        return asked
+
+    def sort(self, records: Records) -> tuple[dict[str, str], dict[str, Seen], dict[str, int]]:
+        """Return what became of the tests in their true forms and in changed ones, and their numbers."""
+        statuses: dict[str, str] = {}
+        seen: dict[str, Seen] = {}
+        numbers: dict[str, int] = {}
+        for name, status in records.statuses.items():
+            test = self._true.get(name) or self._numbered.get((name.partition("[")[0], records.numbers[name]))
+            test = test or next((full for cut, full in self._true.items() if name.startswith(cut)), None)
+            if test is None:
+                continue
+            if test in self._forms:
+                seen[test] = Seen(self._forms[test], NodeId.of(test).case, status, records.lines[name])
+            else:
+                statuses[test] = status
+            numbers[test] = records.numbers[name]
+        for test in self._forms.keys() - seen.keys():
+            seen[test] = Seen(self._forms[test], NodeId.of(test).case, "missing", "")
+        return statuses, seen, numbers
+
+
+def _judged(result: Result, records: Records, selection: _Selection) -> TestRun:
     tampered = list(records.tampered)
     error = "" if records.exit_code is not None else _unfinished(result)
     if not error:
@@ -145,17 +226,8 @@ def _judged(
             tampered.append(f"the process ended with {result.exit_code}, the run said {records.exit_code}")
         elif records.exit_code not in _expected_codes(records):
             tampered.append(f"pytest ended with {records.exit_code}, which is not what the tests say")
-    statuses = {}
-    for test, status in records.statuses.items():
-        true = names.get(test) or next((full for cut, full in names.items() if test.startswith(cut)), None)
-        if true is not None:
-            statuses[true] = status
-    canaries: dict[Candidate, dict[str, str]] = {}
-    for test, (candidate, twin) in planted.items():
-        cases = canaries.setdefault(candidate, {})
-        if cases.get(twin) != PASSING:
-            cases[twin] = records.statuses.get(test, "missing")
-    return TestRun(statuses, canaries, tuple(tampered), error, records.uncollected)
+    statuses, seen, numbers = selection.sort(records)
+    return TestRun(statuses, seen, tuple(tampered), error, records.uncollected, numbers)
 
 
 def _expected_codes(records: Records) -> tuple[int, ...]:
@@ -174,9 +246,17 @@ def _unfinished(result: Result) -> str:
     return f"the tests ran into a limit: {result.ended.value}"
 
 
-def _hidden(masks: Mapping[str, Disguised], test: str) -> str:
-    mask = masks.get(NodeId.of(test).path)
-    return test if mask is None else mask.hidden(test)
+def _compiled_all(texts: Mapping[str, str], folder: str) -> dict[str, str] | None:
+    """Return modules compiled, or nothing if one cannot be: then the process has to say so itself."""
+    try:
+        return {path: _compiled(text, str(PurePosixPath(folder, path))) for path, text in texts.items()}
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+@lru_cache(256)
+def _compiled(text: str, path: str) -> str:
+    return base64.b64encode(marshal.dumps(compile(text, path, "exec", dont_inherit=True))).decode()
 
 
 @cache

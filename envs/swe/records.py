@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentgym.envs.swe.inside import END, TEST, UNCOLLECTED
@@ -25,6 +24,10 @@ class Records:
 
     statuses: dict[str, str] = field(default_factory=dict)
     """Id of each test, as the sandbox knows it, to its status."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """Id to the place of the test among the cases of its function."""
+    lines: dict[str, str] = field(default_factory=dict)
+    """Id of a test that failed to the lines of its file in which it did."""
     uncollected: dict[str, str] = field(default_factory=dict)
     """Files that could not be collected, and why."""
     tampered: list[str] = field(default_factory=list)
@@ -69,9 +72,10 @@ def _take(records: Records, kind: str, parts: list[str]) -> None:
     elif kind == UNCOLLECTED:
         records.uncollected[_unpacked(parts[0])] = _unpacked(parts[1])
     elif kind == TEST:
-        test, letters, words = _unpacked(parts[0]), parts[1], parts[2].split(",")
+        test, letters, words = _unpacked(parts[0]), parts[2], parts[3].split(",")
         if test in records.statuses:
             records.tampered.append("a test was reported twice")
+        records.numbers[test], records.lines[test] = int(parts[1]), parts[4]
         records.statuses[test] = status_of(letters, words, records.tampered)
     else:
         raise ValueError(kind)
@@ -99,11 +103,6 @@ def status_of(letters: str, words: list[str], tampered: list[str]) -> str:
     if "s" in letters or "skipped" in words or "x" in letters:
         return SKIPPED
     return PASSED if letters == "ppp" and words == ["passed"] * 3 else ERROR
-
-
-def translated(statuses: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
-    """Return statuses under true ids, given the true id of each disguised one."""
-    return {names[test]: status for test, status in statuses.items() if test in names}
 
 
 def _unpacked(text: str) -> str:

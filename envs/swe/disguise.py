@@ -1,0 +1,94 @@
+"""A test module as it goes into one process: every test in one form only, true or changed, under a name of the moment.
+
+No process holds a test and a copy of it, and no name, docstring, comment or line says which form a test is in.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from agentgym.envs.swe.ids import Function, NodeId, TestFunction, test_functions
+from agentgym.envs.swe.perturb import Change, changed
+
+
+@dataclass(frozen=True)
+class Disguised:
+    """A test module as one process sees it, and the key to it, which stays with the grader."""
+
+    text: str
+    names: Mapping[str, str]
+    """New names of the functions that have one."""
+
+    def hidden(self, test: str) -> str:
+        """Return the id that a test has in the sandbox."""
+        parts = NodeId.of(test)
+        return str(NodeId(parts.path, parts.scope, self.names.get(parts.name, parts.name), parts.case))
+
+
+def disguised(
+    path: str, source: str, changes: Collection[Change], rng: random.Random, *, rename: bool = True
+) -> Disguised:
+    """Return a module with some of its tests changed, and all of them renamed.
+
+    Args:
+        path: The module's path, which its ids begin with.
+        source: Its text.
+        changes: What to change; changes of other modules are left out.
+        rng: Chooses names; must be new and unforeseeable for every process.
+        rename: Give the tests new names.
+    """
+    module = ast.parse(source)
+    functions = list(test_functions(module))
+    by_place = {(path, function.scope, function.node.name): function for function in functions}
+    for place in {change.place for change in changes} & by_place.keys():
+        edits = [edit for change in changes if change.place == place for edit in change.edits]
+        _replace(by_place[place], changed(by_place[place].node, edits))
+    functions = list(test_functions(module))
+    for function in functions:
+        _drop_docstring(function.node)
+    names = _new_names(module, functions, rng) if rename else {}
+    for function in functions:
+        function.node.name = names.get(function.node.name, function.node.name)
+    return Disguised(ast.unparse(ast.fix_missing_locations(module)), names)
+
+
+@lru_cache(64)
+def tests_in(source: str) -> Mapping[tuple[str, str], Function]:
+    """Return the test functions by scope and name; of several definitions the last counts, as in Python."""
+    return {(function.scope, function.node.name): function.node for function in test_functions(ast.parse(source))}
+
+
+def _replace(function: TestFunction, new: Function) -> None:
+    function.siblings[function.siblings.index(function.node)] = new
+
+
+def _drop_docstring(node: Function) -> None:
+    first = node.body[0]
+    if len(node.body) > 1 and isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        del node.body[0]
+
+
+def _new_names(module: ast.Module, functions: Sequence[TestFunction], rng: random.Random) -> dict[str, str]:
+    """Return new names for all tests that nothing in the module calls by name."""
+    spoken = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
+    spoken |= {node.attr for node in ast.walk(module) if isinstance(node, ast.Attribute)}
+    constants = (node.value for node in ast.walk(module) if isinstance(node, ast.Constant))
+    spoken |= {value for value in constants if isinstance(value, str)}
+    # unittest runs tests in the order of their names, which must stay as it was.
+    ordered = sorted({function.node.name for function in functions})
+    ranks = {function.node.name: ordered.index(function.node.name) for function in functions if function.inherits}
+    taken = set(ordered)
+    return {name: _random_name(ranks.get(name), taken, rng) for name in ordered if name not in spoken}
+
+
+def _random_name(rank: int | None, taken: set[str], rng: random.Random) -> str:
+    order = "" if rank is None else f"{rank:04d}_"
+    while True:
+        name = f"test_{order}{rng.randrange(16**8):08x}"
+        if name not in taken:
+            taken.add(name)
+            return name

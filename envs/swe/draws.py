@@ -1,0 +1,119 @@
+"""What each process of a grading runs, and in which forms: drawn anew every time from the system's own randomness.
+
+Every process has each test in one form. The tests that decide are in every process, true in some and changed in others,
+each function by draws of its own; other tests are beside them, true or changed, so that a test that fails is no sign of
+one that decides. Code that cannot tell the forms of a test apart has to guess right in all processes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from agentgym.envs.swe.calibration import Calibration, Place
+from agentgym.envs.swe.forms import Form, compatible
+from agentgym.envs.swe.ids import NodeId
+from agentgym.envs.swe.judge import HiddenTests
+from agentgym.envs.swe.repository import files_of
+
+PROCESSES = 8
+MIN_TRUE, MIN_CHANGED = 2, 4
+"""How often a function that decides is in each form, at least."""
+BESIDE = 40
+"""Other tests in a process, but for the one that runs all."""
+APART = 8
+"""Functions in files without tests that decide that are changed in a grading."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What one process runs."""
+
+    hidden: HiddenTests
+    forms: tuple[Form, ...]
+
+
+def draw(
+    hidden: HiddenTests, decisive: Sequence[str], calibration: Calibration, rng: random.Random
+) -> tuple[Drawn, list[Drawn]]:
+    """Return the process to begin with, which has all tests that decide in their true form, and the others.
+
+    One of the others runs all tests. What it has changed runs in its true form in another.
+    """
+    forms = calibration.by_place()
+    tests: dict[Place, list[str]] = defaultdict(list)
+    for test in (*hidden.tests, *hidden.prefixes):
+        parts = NodeId.of(test)
+        tests[parts.path, parts.scope, parts.name].append(test)
+    files = set(files_of(decisive))
+    first = {place for place, own in tests.items() if not set(own).isdisjoint(decisive)}
+    near = [place for place in tests if place[0] in files and place not in first]
+    apart = [place for place in tests if place[0] not in files]
+    schedules = {place: _schedule(forms.get(place, []), rng) for place in first}
+
+    def process(turn: int, places: Collection[Place], true: Collection[Place], changeable: Collection[Place]) -> Drawn:
+        chosen: list[Form] = []
+        for place in first:
+            chosen += schedules[place][turn]
+        for place in changeable:
+            if place not in true and rng.random() < 0.5:
+                chosen += _some(forms.get(place, []), rng)
+        wanted = [test for place in (*first, *places) for test in tests[place]]
+        return Drawn(hidden.only(wanted), tuple(chosen))
+
+    varied = rng.sample(
+        [place for place in apart if place in forms], min(APART, sum(place in forms for place in apart))
+    )
+    beside = [_sampled(near, tests, rng) for _ in range(PROCESSES)]
+    every = process(1, [*near, *apart], (), [*beside[1], *varied])
+    changed = {form.change.place for form in every.forms} - first
+    # What was changed there is true here, beside others of the same files that were not.
+    mixed = [place for place in apart if place[0] in {one[0] for one in changed} and place in forms][:APART]
+    again = process(2, {*beside[2], *changed, *mixed}, changed, {*beside[2], *mixed})
+    others = [every, again, *(process(turn, beside[turn], (), beside[turn]) for turn in range(3, PROCESSES))]
+    rng.shuffle(others)
+    return process(0, beside[0], (), beside[0]), others
+
+
+def _sampled(places: Sequence[Place], tests: Mapping[Place, Sequence[str]], rng: random.Random) -> list[Place]:
+    """Return as many functions as have about `BESIDE` tests."""
+    chosen, number = [], 0
+    for place in rng.sample(places, len(places)):
+        if number + len(tests[place]) <= BESIDE or not chosen:
+            chosen.append(place)
+            number += len(tests[place])
+    return chosen
+
+
+def _schedule(forms: Sequence[Form], rng: random.Random) -> list[list[Form]]:
+    """Return the forms of a function that decides for each process: true in the first, then a mixture."""
+    number = rng.randint(MIN_CHANGED, PROCESSES - MIN_TRUE) if forms else 0
+    turns = set(rng.sample(range(1, PROCESSES), number))
+    left: list[Form] = []
+    schedule: list[list[Form]] = []
+    for turn in range(PROCESSES):
+        if turn not in turns:
+            schedule.append([])
+            continue
+        if len(left) < 2:  # each form has its turn before one comes again
+            left += rng.sample(forms, len(forms))
+        schedule.append(_compatible(left))
+    return schedule
+
+
+def _some(forms: Sequence[Form], rng: random.Random) -> list[Form]:
+    return _compatible(rng.sample(forms, len(forms)))
+
+
+def _compatible(left: list[Form]) -> list[Form]:
+    """Take the first form, and the others that can be in a process with it."""
+    if not left:
+        return []
+    chosen = [left.pop(0)]
+    for form in list(left):
+        if all(compatible(form, one) for one in chosen):
+            chosen.append(form)
+            left.remove(form)
+    return chosen
