@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agentgym.envs.swe.ids import Function, NodeId, TestFunction, test_functions
-from agentgym.envs.swe.perturb import Change, changed
+from agentgym.envs.swe.perturb import Change, change
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,8 @@ def disguised(
     module = ast.parse(source)
     functions = list(test_functions(module))
     by_place = {(path, function.scope, function.node.name): function for function in functions}
-    for place in {change.place for change in changes} & by_place.keys():
-        edits = [edit for change in changes if change.place == place for edit in change.edits]
-        _replace(by_place[place], changed(by_place[place].node, edits))
-    functions = list(test_functions(module))
+    for place in {one.place for one in changes} & by_place.keys():
+        change(by_place[place].node, [edit for one in changes if one.place == place for edit in one.edits])
     for function in functions:
         _drop_docstring(function.node)
     names = _new_names(module, functions, rng) if rename else {}
@@ -62,10 +60,6 @@ def tests_in(source: str) -> Mapping[tuple[str, str], Function]:
     return {(function.scope, function.node.name): function.node for function in test_functions(ast.parse(source))}
 
 
-def _replace(function: TestFunction, new: Function) -> None:
-    function.siblings[function.siblings.index(function.node)] = new
-
-
 def _drop_docstring(node: Function) -> None:
     first = node.body[0]
     if len(node.body) > 1 and isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
@@ -74,15 +68,21 @@ def _drop_docstring(node: Function) -> None:
 
 def _new_names(module: ast.Module, functions: Sequence[TestFunction], rng: random.Random) -> dict[str, str]:
     """Return new names for all tests that nothing in the module calls by name."""
-    spoken = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
-    spoken |= {node.attr for node in ast.walk(module) if isinstance(node, ast.Attribute)}
-    constants = (node.value for node in ast.walk(module) if isinstance(node, ast.Constant))
-    spoken |= {value for value in constants if isinstance(value, str)}
+    spoken = set(map(_spoken, ast.walk(module)))
     # unittest runs tests in the order of their names, which must stay as it was.
     ordered = sorted({function.node.name for function in functions})
     ranks = {function.node.name: ordered.index(function.node.name) for function in functions if function.inherits}
     taken = set(ordered)
     return {name: _random_name(ranks.get(name), taken, rng) for name in ordered if name not in spoken}
+
+
+def _spoken(node: ast.AST) -> str:
+    """Return the name that a node uses, or the text that may be one."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _random_name(rank: int | None, taken: set[str], rng: random.Random) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -121,7 +121,8 @@ class Grader:
             repository: The instance.
             tree: The files to grade, with the tests restored.
             calibration: Of the instance.
-            to_the_end: Go on even if no test that decides passes in the first process.
+            to_the_end: Go on even if the verdict is known: no test that decides passes in the first process, or
+                something was tampered with.
         """
         hidden, instance = repository.hidden, repository.instance
         # Nobody may foresee the forms: the operating system's own randomness, not the episode's.
@@ -132,7 +133,10 @@ class Grader:
         if not to_the_end and (found.error or found.tampered or not found.passed(instance.fail_to_pass)):
             return evidence
         processes = [(drawn.hidden, drawn.forms, calibration.manner) for drawn in others]
-        evidence.runs.extend(self._run_all(repository, tree, processes))
+        for some in _batches(processes, PARALLEL):
+            evidence.runs += self._run_all(repository, tree, some)
+            if not to_the_end and evidence.signs():
+                return evidence
         evidence.complete = True
         lost = [test for test in instance.pass_to_pass if test not in calibration.excused and evidence.fails(test)]
         if lost and not evidence.signs():
@@ -152,6 +156,12 @@ class Grader:
         with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, tree, there=repository.in_image)
             return by_log.run_by_log(sandbox, repository, self._sandboxes.test_limits)
+
+
+def _batches(processes: Sequence[Process], size: int) -> Iterator[Sequence[Process]]:
+    """Yield processes a few at a time."""
+    for start in range(0, len(processes), size):
+        yield processes[start : start + size]
 
 
 @dataclass
@@ -217,10 +227,12 @@ def _verdict(
     tampered = tuple(evidence.signs())
     checks = evaluate(instance.meta.get(CHECKS, ()), repository.to_grade(changes.tree))
     unmet = tuple(check.reason for check in checks if not check.holds)
-    fine_tests = (evidence.complete or calibration is None) and mended == len(instance.fail_to_pass) > 0
+    # What only a process or two have said, or processes that left early, may be what the code under test had them say.
+    trusted = calibration is None or (evidence.complete and not evidence.error)
+    fine_tests = trusted and mended == len(instance.fail_to_pass) > 0
     return Verdict(
         passed=fine_tests and not (broken or evidence.error or tampered or unmet),
-        mended=0.0 if tampered else mended / max(1, len(instance.fail_to_pass)),
+        mended=0.0 if tampered or not trusted else mended / max(1, len(instance.fail_to_pass)),
         broken=broken,
         changed=changes.changed,
         dropped=changes.dropped,

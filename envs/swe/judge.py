@@ -23,7 +23,7 @@ from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.records import Records, read_records
 from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox, Tier
 
-PASSING, FAILED = "passed", "failed"
+PASSING, FAILED, MISSING = "passed", "failed", "missing"
 
 
 class Manner(StrEnum):
@@ -96,7 +96,7 @@ class TestRun:
     __test__ = False
 
     statuses: Mapping[str, str]
-    """Id to status, of the tests that ran in their true form; tests that were not reported are missing."""
+    """Id to status, of the tests that were asked for in their true form; `MISSING` if nothing was reported."""
     changed: Mapping[str, Seen] = field(default_factory=dict)
     """Id to what was seen, of the tests that ran in a changed form."""
     tampered: tuple[str, ...] = ()
@@ -195,7 +195,8 @@ class _Selection:
     def asked(self) -> list[list[object]]:
         """Return what the process is told."""
         asked: list[list[object]] = [[name, number] for name, number in self._numbered]
-        asked += ([name, "beginning" if test in self._prefixes else "id"] for name, test in self._true.items())
+        for name, test in self._true.items():
+            asked.append([name, "beginning" if test in self._prefixes else "id"])
         return asked
 
     def sort(self, records: Records) -> tuple[dict[str, str], dict[str, Seen], dict[str, int]]:
@@ -213,8 +214,11 @@ class _Selection:
             else:
                 statuses[test] = status
             numbers[test] = records.numbers[name]
-        for test in self._forms.keys() - seen.keys():
-            seen[test] = Seen(self._forms[test], NodeId.of(test).case, "missing", "")
+        for test in (*self._true.values(), *self._numbered.values()):
+            if test in self._forms:
+                seen.setdefault(test, Seen(self._forms[test], NodeId.of(test).case, MISSING, ""))
+            else:
+                statuses.setdefault(test, MISSING)
         return statuses, seen, numbers
 
 

@@ -7,11 +7,11 @@ opposites; a changed test has the same statements in the same lines. Works on sy
 from __future__ import annotations
 
 import ast
-import copy
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from agentgym.envs.swe.expectations import Rank, constants, opposite_of, parametrised, ranked, set_opposite
 from agentgym.envs.swe.ids import Function
@@ -67,10 +67,9 @@ class Change:
         return cls(str(path), str(scope), str(name), made, row)
 
 
-def changed(function: Function, edits: Sequence[Edit]) -> Function:
-    """Return a copy of the function with these edits."""
-    made = copy.deepcopy(function)
-    nodes = list(ast.walk(made))
+def change(function: Function, edits: Sequence[Edit]) -> None:
+    """Make these edits in a function."""
+    nodes = list(ast.walk(function))
     for edit in edits:
         node = nodes[edit.number]
         if edit.kind == "constant":
@@ -81,7 +80,6 @@ def changed(function: Function, edits: Sequence[Edit]) -> Function:
             node.args[0] = ast.parse(edit.text, mode="eval").body
         else:
             set_opposite(node)
-    return made
 
 
 def proposals(function: Function, source: str, rng: random.Random) -> Iterator[tuple[tuple[Edit, ...], int | None]]:
@@ -107,7 +105,7 @@ def proposals(function: Function, source: str, rng: random.Random) -> Iterator[t
         if place.partners:
             places[place.rank].append(_exchanged(place.number, place.partners, nodes, rng))
     for rank in sorted(places):
-        turns = [iter(_first(found)) for found in places[rank]]
+        turns = [islice(found, _PER_PLACE) for found in places[rank]]
         rng.shuffle(turns)
         while turns:
             for turn in list(turns):
@@ -128,11 +126,6 @@ def rows_of(function: Function) -> dict[int, int]:
         for number, row in enumerate(rows)
         for node in ast.walk(row)
     }
-
-
-def _first(found: Iterator[tuple[Edit, ...]]) -> Iterator[tuple[Edit, ...]]:
-    for _, edits in zip(range(_PER_PLACE), found, strict=False):
-        yield edits
 
 
 def _other_constants(number: int, value: object, pools: Pools, rng: random.Random) -> Iterator[tuple[Edit, ...]]:

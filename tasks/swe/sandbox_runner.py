@@ -19,6 +19,8 @@ PRELOADED = (
     "pytest",
     *(f"_pytest.{name}" for name in ("capture", "doctest", "fixtures", "junitxml", "logging", "python", "recwarn")),
     *(f"_pytest.{name}" for name in ("skipping", "stepwise", "terminal", "tmpdir", "unittest", "warnings")),
+    *(f"_pytest.{name}" for name in ("faulthandler", "helpconfig", "pastebin", "setuponly", "setupplan")),
+    *("_pytest.threadexception", "_pytest.unraisableexception", "pdb"),
 )
 """What a run of tests would import anyway, and every run anew."""
 _PATIENCE = 4
