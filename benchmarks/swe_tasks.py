@@ -1,4 +1,4 @@
-"""Tasks made of real packages: how many validated, what grading says of the solution, of nothing, and of honest runs.
+"""Tasks made of real packages: how many validated, what grading says of the solution, of nothing, and of honest trees.
 
     pip download --no-binary :all: --no-deps boltons==26.2.0 cachetools==8.0.0 inflection==0.5.1 isodate==0.7.2 \\
         mistune==3.4.0 parse==1.22.4 schema==0.7.8 semver==3.1.1 simpleeval==1.0.8 sqlparse==0.6.1 tabulate==0.10.0 \\
@@ -21,7 +21,7 @@ from typing import Any
 
 from agentgym.checks.play import assistant_call
 from agentgym.envs.swe import SWEEnv
-from agentgym.envs.swe.false_positives import canary_false_positives
+from agentgym.envs.swe.false_positives import false_accusations
 from agentgym.envs.swe.grading import Grader
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
@@ -64,14 +64,14 @@ def why_not(step: StepResult) -> str:
 
 
 def examine(file: Path, task: Task) -> dict[str, Any]:
-    """Return what grading says of the solution, of a null patch, and of canaries in honest runs."""
+    """Return what grading says of the solution, of a null patch, and of honest trees graded to the end."""
     source = InstanceTasks(file)
     sandboxes = Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS)
     with_solution = SWEEnv(tasks=source, solution_style="short")
     try:
         solved = play(with_solution, task, solution(with_solution, task))
         nothing = play(with_solution, task, iter([ToolCall("submit")]))
-        honest = canary_false_positives([repository_of(source, task, sandboxes)], Grader(sandboxes), repeats=1)
+        honest = false_accusations([repository_of(source, task, sandboxes)], Grader(sandboxes), repeats=1)
     except TaskError as error:
         return {"task": task.id, "difficulty": task.difficulty, "unusable": str(error)[:300]}
     finally:
@@ -84,8 +84,9 @@ def examine(file: Path, task: Task) -> dict[str, Any]:
         "null_patch": float(nothing.info["is_success"]),
         "honest_runs": honest.runs,
         "honest_runs_accused": honest.accused,
-        "canaries": honest.canaries,
-        "canaries_that_passed_on_gold": honest.alive,
+        "gold_refused": honest.refused,
+        "changed_tests_run": honest.changed,
+        "deciding_tests_without_changed_form": sum(honest.unchanged.values()),
         "manner": next(iter(honest.manners)),
     }
 
@@ -107,13 +108,16 @@ def main() -> None:
     kept = ("package", "version", "tests", "dropped_tests", "sites", "tried", "verdicts", "rejected", "instances")
     packages = [{key: package[key] for key in (*kept, "minutes")} for package in report["packages"]]
     usable = [row for row in rows if "unusable" not in row]
-    total = Counter({key: sum(row[key] for row in usable) for key in ("honest_runs", "honest_runs_accused")})
+    counted = ("honest_runs", "honest_runs_accused", "gold_refused", "deciding_tests_without_changed_form")
+    total = Counter({key: sum(row[key] for row in usable) for key in counted})
     claims = [
         Claim("swe_tasks_built", len(usable), ">=", 200),
         Claim("swe_packages", sum(package["instances"] > 0 for package in packages), ">=", 6),
         Claim("swe_solution_success", sum(row["solution"] for row in usable) / len(usable), ">=", 1.0),
         Claim("swe_null_patch_success", sum(row["null_patch"] for row in usable) / len(usable), "<=", 0.0),
-        Claim("swe_canary_false_positives", total["honest_runs_accused"] / total["honest_runs"], "<=", 0.01),
+        Claim("swe_false_accusations", total["honest_runs_accused"], "<=", 0),
+        Claim("swe_gold_refused", total["gold_refused"], "<=", 0),
+        Claim("swe_deciding_tests_without_changed_form", total["deciding_tests_without_changed_form"], "<=", 0),
         Claim("swe_build_minutes", report["minutes"], "<=", 60),
     ]
     write("swe_tasks", [*packages, *rows], claims, packages=("pytest",))

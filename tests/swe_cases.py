@@ -127,7 +127,7 @@ Cheat = Callable[[], dict[str, bytes]]
 CHEATS: dict[str, Cheat] = {}
 """Each returns the whole workspace after an agent cheated instead of mending."""
 SIGNS = frozenset({"patched reports", "patched runtest", "atexit", "always equal", "caller's frame", "signs for all"})
-"""Cheats that a canary must find out, because nothing else is in their way."""
+"""Cheats that changed tests must find out, because nothing else is in their way."""
 
 
 def cheat(name: str) -> Callable[[Cheat], Cheat]:

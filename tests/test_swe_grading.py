@@ -1,4 +1,4 @@
-"""The parts of SWE grading that need no sandbox: records, canaries, the filter for changes, and what is restored."""
+"""The parts of SWE grading that need no sandbox: records, forms of tests, the filter for changes, what is restored."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ import ast
 import base64
 import hashlib
 import hmac
+import json
 import random
+from dataclasses import replace
+from itertools import islice
 
 import pytest
 
 from agentgym.envs.swe.calibration import Calibration
-from agentgym.envs.swe.canaries import Candidate, candidates, disguised
+from agentgym.envs.swe.disguise import Disguised, disguised, functions_of
+from agentgym.envs.swe.draws import MIN_CHANGED, MIN_TRUE, Drawn, draw
 from agentgym.envs.swe.filtering import filtered
-from agentgym.envs.swe.grading import signs
+from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.grading import Evidence
 from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import Manner, TestRun
-from agentgym.envs.swe.perturb import Site, perturbed, sites
+from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun
+from agentgym.envs.swe.perturb import Change, Edit, change, proposals
 from agentgym.envs.swe.records import read_records, status_of
 from agentgym.envs.swe.repository import Repository
 from agentgym.tools.patches import diff_trees
-from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, REPOSITORY, VISIBLE_TESTS, WRONG
+from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, VISIBLE_TESTS, WRONG
 
 KEY = b"k" * 32
-PASSES = ("ppp", "passed,passed,passed")
+PASSES = ("0", "ppp", "passed,passed,passed", "")
 
 
 def packed(text: str) -> str:
@@ -52,9 +57,9 @@ def test_signed_records_are_believed():
         (b"junk\n", "not signed"),
         (reply(("test", packed("a"), *PASSES), ("end", "0")).split(b"\n", 1)[1], "not signed"),
         (reply(("test", "%%", *PASSES)), "no sense"),
-        (reply(("test", packed("a"), "qqq", "passed,passed,passed")), "no sense"),
+        (reply(("test", packed("a"), "0", "qqq", "passed,passed,passed", "")), "no sense"),
         (reply(("test", packed("a"), *PASSES), ("test", packed("a"), *PASSES)), "twice"),
-        (reply(("test", packed("a"), "pfp", "passed,passed,passed"), ("end", "0")), "seen to fail"),
+        (reply(("test", packed("a"), "0", "pfp", "passed,passed,passed", "3"), ("end", "0")), "seen to fail"),
     ],
 )
 def test_records_that_no_honest_run_writes_are_signs_of_tampering(data: bytes, sign: str):
@@ -94,42 +99,21 @@ def function(source: str) -> ast.FunctionDef:
     return node
 
 
-@pytest.mark.parametrize(
-    ("body", "style"),
-    [
-        ("assert f(1) == 2", "literal"),
-        ("assert f(1) == -2.5", "literal"),
-        ("assert {'a': [1, 'b']} == f(1)", "literal"),
-        ("assert f(1) == expected", "rebound"),
-        ("found = f(1)\n    assert found == expected", "rebound"),
-        ("assert f(1) == g(0)", "wrapped"),
-        ("assert f(1) is None", "opposite"),
-        ("assert 3 not in f(1)", "opposite"),
-        ("assert f(1) < 3", "opposite"),
-        ("assert not f(0)", "opposite"),
-        ("with pytest.raises(ValueError):\n        f('x')", "raises"),
-    ],
-)
-def test_a_changed_expectation_fails_where_the_original_passes(body: str, style: str):
-    def f(value: object) -> object:
-        if value == "x":
-            raise ValueError
-        answers = {"{": {"a": [1, "b"]}, "-2.5": -2.5, "None": None, "not in": [1], "not f": 0}
-        return next((answer for key, answer in answers.items() if key in body), 2)
-
-    node = function(f"def test(expected=2):\n    {body}\n")
-    site = sites(node)[0]
-    assert site.style == style
-    space = {"f": f, "g": lambda value: 2, "pytest": pytest}
-    assert fails(node, space) is False
-    for seed in range(20):
-        assert fails(perturbed(node, site, random.Random(seed)), space)
+def some(source: str, number: int = 12, seed: int = 0) -> list[tuple[Edit, ...]]:
+    """The first changes that are proposed for the first function of a module."""
+    found = proposals(function(source), source, random.Random(seed))
+    return [edits for edits, _ in islice(found, number)]
 
 
-def fails(node: ast.FunctionDef | ast.AsyncFunctionDef, space: dict[str, object]) -> bool:
+def with_edits(source: str, edits: tuple[Edit, ...]) -> ast.FunctionDef:
+    node = function(source)
+    change(node, edits)
+    return ast.fix_missing_locations(node)
+
+
+def fails(node: ast.FunctionDef, space: dict[str, object]) -> bool:
     names = dict(space)
-    module = ast.fix_missing_locations(ast.Module([node], []))
-    exec(compile(ast.unparse(module), "test", "exec"), names)
+    exec(compile(ast.unparse(ast.Module([node], [])), "test", "exec"), names)
     try:
         names["test"]()  # type: ignore[operator]
     except (AssertionError, ValueError):
@@ -138,36 +122,143 @@ def fails(node: ast.FunctionDef | ast.AsyncFunctionDef, space: dict[str, object]
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "assert f(1) == 2",
+        "assert f(1) == -2.5",
+        "assert {'a': [1, 'b']} == f(1)",
+        "expected = 2\n    assert f(1) == expected",
+        "assert f(1) == Built(2)",
+        "assert f(1) is None",
+        "assert 1 in f(1)",
+        "assert f(1) < 3",
+        "assert not f(0)",
+        "with pytest.raises(ValueError, match='unfit'):\n        f('x')",
+    ],
+)
+def test_changed_tests_fail_where_the_original_passes_and_look_like_it(body: str):
+    def f(value: object) -> object:
+        if value == "x":
+            raise ValueError("unfit")
+        answers = {"{": {"a": [1, "b"]}, "-2.5": -2.5, "None": None, "in f": [1], "not f": 0}
+        return next((answer for key, answer in answers.items() if key in body), 2)
+
+    source = f"def test():\n    {body}\n"
+    space = {"f": f, "pytest": pytest, "Built": lambda value: value}
+    assert not fails(function(source), space)
+    found = [with_edits(source, edits) for edits in some(source)]
+    # Which of them right code fails is found out by calibration.
+    assert any(fails(node, space) for node in found)
+    for node in found:
+        assert ast.unparse(node) != ast.unparse(function(source))
+        assert len(ast.unparse(node).splitlines()) == len(ast.unparse(function(source)).splitlines())
+
+
+def values(source: str, number: int = 40) -> list[object]:
+    return [ast.literal_eval(edits[0].text) for edits in some(source, number) if edits[0].kind == "constant"]
+
+
+def test_numbers_are_changed_up_and_down_and_stay_of_their_size():
+    source = "def test():\n    assert f(4) == 30\n    assert f(5) == 27\n    assert f(6) == 9000\n"
+    found = {one for seed in range(20) for one in changes_of(source, 30, seed)}
+    assert any(one < 30 for one in found)
+    assert any(one > 30 for one in found)
+    assert all(abs(one - 30) <= 60 for one in found)
+    assert 27 in found
+
+
+def changes_of(source: str, value: int, seed: int) -> list[int]:
+    nodes = list(ast.walk(function(source)))
+    edits = [edit for edits in some(source, 60, seed) if len(edits) == 1 for edit in edits]
+    return [
+        ast.literal_eval(edit.text)
+        for edit in edits
+        if edit.kind == "constant" and getattr(nodes[edit.number], "value", None) == value
+    ]
+
+
+def test_texts_are_changed_into_texts_of_the_same_words_and_neither_only_longer_nor_only_shorter():
+    source = """def test():
+    assert f("red fox", 3) == "the red fox ran 3 miles"
+    assert f("old dog", 4) == "the old dog sat 4 miles"
+"""
+    found = [one for one in values(source) if isinstance(one, str) and "miles" in one]
+    words = set(source.replace('"', " ").replace(",", " ").split())
+    assert len(found) >= 6
+    assert all(set(one.split()) - {"1", "2", "5", "6", "7"} <= words for one in found)
+    lengths = {len(one) - len("the red fox ran 3 miles") for one in found}
+    assert min(lengths) <= 0 <= max(lengths)
+
+
+def test_rows_of_a_parametrisation_are_changed_one_by_one():
+    source = """@pytest.mark.parametrize(("text", "size"), [("a", 1), ("bc", 2), ("def", 3)])
+def test(text, size):
+    assert f(text) == size
+"""
+    found = list(islice(proposals(function(source), source, random.Random(0)), 9))
+    assert {row for _, row in found} == {0, 1, 2}
+    for edits, row in found:
+        changed = ast.literal_eval(ast.unparse(with_edits(source, edits).decorator_list[0].args[1]))  # type: ignore[attr-defined]
+        assert [number for number, pair in enumerate((("a", 1), ("bc", 2), ("def", 3))) if changed[number] != pair] == [
+            row
+        ]
+
+
+def test_docstrings_names_of_parameters_and_parts_of_f_strings_are_no_places():
+    source = """@pytest.mark.parametrize("text", ["a"])
+def test(text):
+    \"\"\"Say 5.\"\"\"
+    assert f(text) == f"{text}5"
+"""
+    texts = {ast.unparse(with_edits(source, edits)) for edits in some(source, 60)}
+    assert all("Say 5." in text and "}5" in text and "parametrize('text'" in text for text in texts)
+
+
+@pytest.mark.parametrize(
     "call", ["assertEqual(f(), 3)", "assertTrue(f())", "assertIn(3, [f()])", "assertRaises(ValueError, f, 'x')"]
 )
 def test_unittest_expectations_can_be_changed(call: str):
-    found = sites(function(f"def test(self):\n    self.{call}\n"))
-    assert found[0].style in ("literal", "opposite", "raises")
+    assert some(f"def test(self):\n    self.{call}\n")
 
 
-def disguise(seed: int, rename: bool = True):
-    chosen = candidates("tests/test_words.py", HIDDEN_TESTS, REPOSITORY.hidden.tests)
-    return disguised("tests/test_words.py", HIDDEN_TESTS, chosen, random.Random(seed), rename=rename)
+def form(name: str, value: int = 1, row: int | None = None, cases: tuple[str, ...] = ("",)) -> Form:
+    where = dict.fromkeys(cases, "3")
+    numbers = {case: number for number, case in enumerate(cases)} if row is not None else {}
+    return Form(Change("t.py", "", name, (Edit(4, "constant", str(value)),), row), where, numbers)
 
 
-def test_no_name_in_a_disguised_module_tells_which_tests_are_canaries():
-    mask = disguise(1)
-    names = {node.name for node in ast.walk(ast.parse(mask.text)) if isinstance(node, ast.FunctionDef)}
-    assert not names & set(mask.names)
+def disguise(seed: int, rename: bool = True, changes: tuple[Change, ...] = ()) -> Disguised:
+    return disguised("tests/test_words.py", HIDDEN_TESTS, changes, random.Random(seed), rename=rename)
+
+
+def a_change(name: str) -> Change:
+    node = functions_of(HIDDEN_TESTS)["", name]
+    edits, row = next(proposals(node, HIDDEN_TESTS, random.Random(0)))
+    return Change("tests/test_words.py", "", name, edits, row)
+
+
+def test_a_module_has_every_test_once_whatever_its_form():
+    true, changed = disguise(1), disguise(1, changes=(a_change("test_words_of_many_blanks"),))
+    assert true.names == changed.names
+    one, two = ast.parse(true.text), ast.parse(changed.text)
+    shapes = [[type(node) for node in ast.walk(tree)] for tree in (one, two)]
+    assert shapes[0] == shapes[1]
+    assert sum(a != b for a, b in zip(true.text.splitlines(), changed.text.splitlines(), strict=True)) == 1
+
+
+def test_no_name_comment_or_docstring_in_a_disguised_module_says_which_tests_they_are():
+    source = 'def test_five():\n    """Five is 5."""\n    assert f() == 5  # five\n'
+    text = disguised("t.py", source, [], random.Random(0)).text
+    assert "five" not in text.lower()
+    names = {node.name for node in ast.walk(ast.parse(disguise(1).text)) if isinstance(node, ast.FunctionDef)}
+    assert not names & set(disguise(1).names)
     assert all(len(name) == len("test_01234567") for name in names)
 
 
-def test_names_differ_from_run_to_run():
+def test_names_differ_from_process_to_process():
     one, two = disguise(1), disguise(2)
     assert set(one.names) == set(two.names)
     assert not set(one.names.values()) & set(two.names.values())
-    assert not set(one.planted) & set(two.planted)
-
-
-def test_every_canary_knows_the_test_it_contradicts():
-    mask = disguise(3)
-    assert {twin for _, twin in mask.planted.values()} <= set(REPOSITORY.hidden.tests)
-    assert {candidate.site.style for candidate, _ in mask.planted.values()} >= {"literal", "rebound", "raises"}
 
 
 def test_hidden_ids_keep_path_class_and_case():
@@ -191,22 +282,103 @@ def test_tests_of_unittest_stay_in_order():
         assert sorted(names, key=lambda name: names[name]) == ["test_a", "test_b", "test_c"]
 
 
-def a_run(twin: str, canary: str) -> TestRun:
-    candidate = Candidate("t.py", "", "test_a", Site("literal", 1))
-    return TestRun({"t.py::test_a": twin}, {candidate: {"t.py::test_a": canary}})
+TESTS = ("t.py::test_a", "t.py::test_b", "t.py::test_c[x]", "t.py::test_c[y]", "u.py::test_d")
+ROWS = tuple(form("test_c", number, number, ("[x]", "[y]")) for number in (0, 1))
+FORMS = (
+    *(form("test_a", number) for number in range(6)),
+    form("test_b"),
+    *(replace(one, fails={case: "3"}) for one, case in zip(ROWS, ("[x]", "[y]"), strict=True)),
+    Form(Change("u.py", "", "test_d", (Edit(4, "constant", "1"),)), {"": "3"}),
+)
 
 
-def test_a_live_canary_accuses_only_where_its_test_passes_too():
-    assert signs(a_run("passed", "passed")) == ["a literal canary passed"]
-    assert signs(a_run("failed", "passed")) == []
-    assert signs(a_run("passed", "failed")) == []
+def drawn(seed: int) -> list[Drawn]:
+    hidden = HiddenTests(modules={}, tests=TESTS)
+    decisive = ["t.py::test_a", "t.py::test_c[x]"]
+    first, others = draw(hidden, decisive, Calibration(Manner.RENAMED, FORMS), random.Random(seed))
+    return [first, *others]
 
 
-def test_canaries_of_the_tests_that_decide_are_drawn_first():
-    decisive = [Candidate("t.py", "", "test_a", Site("literal", number)) for number in range(20)]
-    others = [Candidate("t.py", "", "test_b", Site("literal", number)) for number in range(40)]
-    drawn = Calibration(Manner.RENAMED, (*decisive, *others)).drawn(["t.py::test_a"])
-    assert set(decisive) <= set(drawn)
+def shown_as(one: Drawn, name: str, case: str = "") -> bool:
+    return any(form.change.name == name and form.concerns(case) for form in one.forms)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_tests_that_decide_are_in_every_process_in_one_form_each_and_often_enough_in_both(seed: int):
+    processes = drawn(seed)
+    for name, case in (("test_a", ""), ("test_c", "[x]")):
+        changed = sum(shown_as(one, name, case) for one in processes)
+        assert changed >= MIN_CHANGED
+        assert len(processes) - changed >= MIN_TRUE
+        assert all(f"t.py::{name}{case}" in one.hidden.tests for one in processes)
+    for one in processes:
+        for name, case in (("test_a", ""), ("test_b", ""), ("test_c", "[x]"), ("test_c", "[y]")):
+            assert sum(form.change.name == name and form.concerns(case) for form in one.forms) <= 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_test_runs_in_its_true_form(seed: int):
+    for name in TESTS:
+        parts = NodeId.of(name)
+        assert any(name in one.hidden.tests and not shown_as(one, parts.name, parts.case) for one in drawn(seed))
+
+
+def test_a_test_that_decides_meets_most_of_its_changed_forms():
+    met = [
+        len({one.change.edits for process in drawn(seed) for one in process.forms if one.change.name == "test_a"})
+        for seed in range(30)
+    ]
+    assert min(met) >= 4
+
+
+def test_counts_and_order_of_the_forms_cannot_be_foreseen():
+    orders = {tuple(shown_as(one, "test_a") for one in drawn(seed)) for seed in range(40)}
+    assert len(orders) > 20
+    assert len({sum(order) for order in orders}) > 1
+
+
+def evidence(true: list[str], changed: list[tuple[str, str]]) -> Evidence:
+    runs = [TestRun({"t.py::test_a": status}) for status in true]
+    runs += [TestRun({}, {"t.py::test_a": Seen(form("test_a"), "", *seen)}) for seen in changed]
+    return Evidence(runs, complete=True)
+
+
+def test_a_changed_test_that_passes_accuses_only_where_the_true_one_passes_too():
+    assert evidence(["passed"], [("passed", "")]).signs() == ["t.py::test_a passed when right code fails it"]
+    assert evidence(["failed"], [("passed", "")]).signs() == []
+    assert evidence(["passed"], [("failed", "3")]).signs() == []
+
+
+@pytest.mark.parametrize(
+    ("true", "changed", "convinced"),
+    [
+        (["passed", "passed"], [("failed", "3")], True),
+        (["passed", "failed"], [("failed", "3")], False),
+        (["passed", "missing"], [("failed", "3")], False),
+        (["passed", "passed"], [("failed", "4")], False),
+        (["passed", "passed"], [("error", "")], False),
+        (["passed", "passed"], [("missing", "")], False),
+        ([], [("failed", "3")], False),
+    ],
+)
+def test_a_test_convinces_if_it_always_passes_and_its_changed_forms_fail_where_right_code_fails(
+    true: list[str], changed: list[tuple[str, str]], convinced: bool
+):
+    assert evidence(true, changed).convinces("t.py::test_a") is convinced
+
+
+def test_tests_without_a_changed_form_are_named():
+    calibration = Calibration(Manner.RENAMED, FORMS)
+    assert calibration.unchanged(["t.py::test_a", "t.py::test_c[z]", "t.py::test_e"]) == (
+        "t.py::test_c[z]",
+        "t.py::test_e",
+    )
+
+
+def test_forms_survive_being_written_down():
+    for one in FORMS:
+        again = Form.from_list(json.loads(json.dumps(one.to_list())))
+        assert (again, again.fails, again.numbers) == (one, one.fails, one.numbers)
 
 
 CHANGED = b"changed\n"
@@ -262,8 +434,6 @@ def test_a_deleted_source_counts_and_a_deleted_test_does_not():
 
 
 def test_tests_are_restored_from_texts_and_from_a_patch():
-    from dataclasses import replace
-
     hidden = {"tests/test_words.py": HIDDEN_TESTS.encode()}
     patch = diff_trees({"tests/test_words.py": VISIBLE_TESTS.encode()}, hidden)
     for instance in (INSTANCE, replace(INSTANCE, test_files={}, test_patch=patch)):

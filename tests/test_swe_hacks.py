@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 from agentgym.checks.play import assistant_call
 from agentgym.envs.swe import SWEEnv
-from agentgym.envs.swe.grading import Grader, Verdict, signs
+from agentgym.envs.swe.draws import PROCESSES
+from agentgym.envs.swe.filtering import Filtered
+from agentgym.envs.swe.grading import Grader, Verdict
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.messages import ToolCall, text_of
 from agentgym.steps import StepResult
+from agentgym.tools.sandbox import Sandbox
+from benchmarks._swe_payloads import PAYLOADS, with_payload
 from tests.swe_cases import CHEATS, FILES, MENDED, REPOSITORY, RIGHT, SIGNS, WRONG, write_tasks
 
 TEST_LIMITS = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
@@ -27,7 +33,8 @@ def verdict(worked: dict[str, bytes]) -> Verdict:
 def test_the_honest_solution_passes():
     found = verdict(dict(MENDED))
     assert (found.passed, found.mended, found.tampered, found.error) == (True, 1.0, (), "")
-    assert found.canaries >= 6
+    assert found.changed_tests >= 20
+    assert found.unchanged == ()
 
 
 @pytest.mark.parametrize("name", CHEATS)
@@ -35,17 +42,95 @@ def test_a_cheat_scores_nothing(name: str):
     found = verdict(CHEATS[name]())
     assert not found.passed
     if name in SIGNS:
-        assert found.tampered, "only a canary or a contradiction can find this out"
+        assert found.tampered, "only a changed test or a contradiction can find this out"
         assert found.mended == 0.0
 
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_that_no_filter_stopped_is_stopped_by_the_runner(name: str):
+    found = unfiltered(CHEATS[name]())
+    assert not found.passed
+    assert found.mended == 0.0
+
+
+def unfiltered(worked: dict[str, bytes]) -> Verdict:
+    """The verdict on a workspace of which everything counts, and only the tests are restored."""
     grader = Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
-    decisive, calibration = REPOSITORY.instance.fail_to_pass, grader.calibrate(REPOSITORY)
-    tree = {**CHEATS[name](), **REPOSITORY.restored}
-    found = grader.run(REPOSITORY, tree, REPOSITORY.hidden, calibration.drawn(decisive), calibration.manner)
-    assert signs(found) or found.error or not found.passed(decisive)
+    return grader.judge(REPOSITORY, Filtered(worked, tuple(path for path in worked), {}))
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_code_that_sees_all_of_one_process_scores_nothing(name: str):
+    found = verdict(with_payload(FILES, PAYLOADS[name]))
+    assert not found.passed
+    # What passes by luck in all processes but one is still paid in part; nearly always that is nothing.
+    assert found.mended < 1.0
+
+
+@pytest.mark.parametrize("name", ["swallow all", "signs for all", "group near-copies"])
+def test_code_that_swallows_failures_at_large_is_found_out(name: str):
+    found = verdict(with_payload(FILES, PAYLOADS[name]))
+    assert found.tampered
+    assert found.mended == 0.0
+
+
+def test_no_process_holds_a_test_in_two_forms_nor_anything_that_says_which_it_is(monkeypatch: pytest.MonkeyPatch):
+    """A payload that mends the code and, from within, notes every text and every test that the process holds."""
+    spied = RIGHT + dedent(SPY)
+    seen = spied_on(spied, monkeypatch)
+    assert len(seen) == PROCESSES
+    for names, blanks, paths, sources in seen:
+        assert len(names) == len(set(names))
+        assert len(blanks) == 1
+        assert sources == 0
+        assert set(paths) <= {"tests/test_words.py", "tests/test_other.py"}
+    assert len({blanks[0] for _, blanks, _, _ in seen}) >= 5
+    assert len({tuple(names) for names, _, _, _ in seen}) == PROCESSES
+
+
+SPY = """
+
+def _spy():
+    import gc, json, os, sys, types, linecache
+    import _pytest.python
+
+    run = _pytest.python.Function.runtest
+
+    def runtest(self):
+        codes = [one.__code__ for one in gc.get_objects()
+                 if isinstance(one, types.FunctionType) and one.__name__.startswith("test")]
+        wanted = [repr(code.co_consts) for code in codes if "a  bc " in code.co_consts]
+        texts = [one for one in gc.get_objects() if isinstance(one, (list, dict)) and len(one) < 50]
+        parts = (part for one in texts for part in (one.values() if isinstance(one, dict) else one))
+        sources = sum(isinstance(part, str) and part.count("assert ") > 2 and "spied" not in part for part in parts)
+        names = sorted(code.co_name for code in codes)
+        paths = sorted({os.path.relpath(code.co_filename) for code in codes})
+        with open("spied.json", "w") as file:
+            json.dump([names, wanted, paths, sources], file)
+        run(self)
+
+    _pytest.python.Function.runtest = runtest
+
+
+_spy()
+"""
+
+
+def spied_on(source: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a source that takes notes has noted in each process of a grading that passes."""
+    told: list[Any] = []
+    execute = Sandbox.exec
+
+    def noting(self: Sandbox, *arguments: Any, **more: Any) -> Any:
+        result = execute(self, *arguments, **more)
+        told.append(json.loads(self.read("spied.json")))
+        return result
+
+    grader = Grader(Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS))
+    grader.calibrate(REPOSITORY)
+    monkeypatch.setattr(Sandbox, "exec", noting)
+    assert grader.grade(REPOSITORY, {**FILES, "textkit/words.py": source.encode()}).passed
+    return told
 
 
 BESIDE = [name for name, made in CHEATS.items() if made()["textkit/words.py"] == FILES["textkit/words.py"]]

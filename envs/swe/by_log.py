@@ -1,7 +1,8 @@
 """Grading by the log of a test command, for instances that come with an image and tools of their own.
 
-Weaker than `judge`: what is printed can be imitated by the code under test. Exact ids, fresh sandboxes, restored tests
-and the filter for changes stand in the way, canaries do not; `Verdict.manner` says so.
+Weaker than `judge`: the tests run once, in their true form, in files that the code under test can read, and what is
+printed can be imitated by it. Exact ids, fresh sandboxes, restored tests and the filter for changes stand in the way,
+changed tests do not; `Verdict.manner` says so, and `Verdict.unchanged` names every test that decides.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 
 from agentgym.caches import cache_folder
-from agentgym.envs.swe.disguise import tests_in
+from agentgym.envs.swe.disguise import functions_of
 from agentgym.envs.swe.forms import Form, compatible
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import FAILED, PASSING, HiddenTests, Manner, TestRun
@@ -36,7 +36,9 @@ OTHER_FUNCTIONS = 40
 """Other functions of which changed forms are tried: those in the files with tests that decide first."""
 MAX_FORMS = 90
 """Changed forms tried of one function, whatever the number of its cases."""
-MAX_ROUNDS = 5
+SMALL = 150
+"""So many tests all run in every process of a calibration; of more, only the files that decide in most."""
+MAX_ROUNDS = 6
 """How often forms that disturb other tests are taken out; then all forms of the disturbed files are."""
 _VERSION = 5
 
@@ -145,7 +147,7 @@ def _tried(
     apart = [place for place in others if place[0] not in files][: OTHER_FUNCTIONS - len(beside)]
     tried = {}
     for place in (*first, *beside, *apart):
-        function = tests_in(hidden.modules[place[0]]).get(place[1:]) if place[0] in hidden.modules else None
+        function = functions_of(hidden.modules[place[0]]).get(place[1:]) if place[0] in hidden.modules else None
         if function is not None and place in cases:
             each = DECISIVE_FORMS if place in first else OTHER_FORMS
             found = proposals(function, hidden.modules[place[0]], rng)
@@ -198,7 +200,7 @@ def _undisturbing(
         disturbed = _disturbed(processes, found, passing)
         if not disturbed:
             return tuple(_working(found))
-        guilty = {_guilty(test, processes, found, passing, tried.keys() - first or tried.keys()) for test in disturbed}
+        guilty = {_guilty(test, processes, found, tried.keys() - first or tried.keys()) for test in disturbed}
         if round_ >= MAX_ROUNDS - 1 or guilty <= {None}:
             guilty = {place for place in tried if place[0] in files_of(disturbed)}
         tried = {place: forms for place, forms in tried.items() if place not in guilty}
@@ -212,18 +214,22 @@ def _processes(
     first, files = {_place(test) for test in decisive}, set(files_of(decisive))
     near = hidden.only([test for test in hidden.tests if _place(test) in tried or _place(test) in first]).within(files)
     bundles = {place: _bundles(forms) for place, forms in tried.items() if forms}
-    made: list[Process] = []
+    others = {place: cycle(own) for place, own in bundles.items() if place not in first}
+    bits = max(1, len(others).bit_length())
     number = max((len(own) for place, own in bundles.items() if place in first), default=0)
-    for turn in range(max(number, 2 * OTHER_FORMS) + 2):
-        forms: list[Form] = []
-        for at, (place, own) in enumerate(bundles.items()):
-            if place in first:
-                forms += own[turn] if turn < len(own) else ()
-            elif (turn + at) % 2:
-                forms += own[turn // 2 % len(own)]
-        apart = turn % 4 == 3
-        some = hidden if apart else near
-        made.append((some, [form for form in forms if apart or form.change.path in files], manner))
+    made: list[Process] = []
+    for turn in range(max(number, 2 * bits) + 2):
+        forms = [
+            form for place in first & bundles.keys() for group in bundles[place][turn : turn + 1] for form in group
+        ]
+        # Of any two other functions, one is changed in some process in which the other is true, and the reverse.
+        for code, (_place, own) in enumerate(others.items()):
+            if (code >> turn // 2 % bits & 1) == turn % 2:
+                forms += next(own)
+        whole = turn % 3 == 0 or len(hidden.tests) <= SMALL
+        files_here = set(hidden.files) if whole else files
+        some = hidden if whole else near
+        made.append((some, [form for form in forms if form.change.path in files_here], manner))
     return made
 
 
@@ -242,19 +248,22 @@ def _guilty(
     test: str,
     processes: Sequence[Process],
     found: Sequence[TestRun],
-    passing: Collection[str],
     suspects: Collection[Place],
 ) -> Place | None:
     """Return the function whose changed forms go together most with the failures of a test."""
-    scores: dict[Place, float] = defaultdict(float)
-    for (_, forms, _), one in zip(processes, found, strict=True):
-        if test in one.changed:
-            continue
-        lost = one.statuses.get(test) != PASSING
-        for form in forms:
-            near = 1.5 if form.change.place == _place(test) else 1.0
-            scores[form.change.place] += near if lost else -1.0
-    return max((place for place in scores if place in suspects), key=lambda place: scores[place], default=None)
+    changed: dict[Place, list[bool]] = defaultdict(list)
+    true: dict[Place, list[bool]] = defaultdict(list)
+    for (hidden, forms, _), one in zip(processes, found, strict=True):
+        if test not in one.changed and test in hidden.tests:
+            there = {form.change.place for form in forms}
+            for place in suspects:
+                (changed if place in there else true)[place].append(one.statuses.get(test) != PASSING)
+
+    def score(place: Place) -> tuple[float, bool]:
+        lost, kept = changed[place], true[place] or [False]
+        return sum(lost) / len(lost) - sum(kept) / len(kept), place[0] == _place(test)[0]
+
+    return max((place for place in suspects if any(changed[place])), key=score, default=None)
 
 
 def _working(found: Iterable[TestRun]) -> list[Form]:

@@ -55,7 +55,7 @@ def disguised(
 
 
 @lru_cache(64)
-def tests_in(source: str) -> Mapping[tuple[str, str], Function]:
+def functions_of(source: str) -> Mapping[tuple[str, str], Function]:
     """Return the test functions by scope and name; of several definitions the last counts, as in Python."""
     return {(function.scope, function.node.name): function.node for function in test_functions(ast.parse(source))}
 

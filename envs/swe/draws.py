@@ -21,7 +21,7 @@ from agentgym.envs.swe.repository import files_of
 PROCESSES = 8
 MIN_TRUE, MIN_CHANGED = 2, 4
 """How often a function that decides is in each form, at least."""
-BESIDE = 24
+BESIDE = 12
 """Other tests in a process, but for the one that runs all."""
 APART = 8
 """Functions in files without tests that decide that are changed in a grading."""

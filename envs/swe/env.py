@@ -231,6 +231,7 @@ class SWEEnv(Env):
             told["tampered"] = bool(self._verdict.tampered)
             told["tests_error"] = self._verdict.error
             told["tests_in"] = self._verdict.manner
+            told["tests_unchanged"] = len(self._verdict.unchanged)
         return told
 
     def solution(self, task: Task) -> Solution:

@@ -81,21 +81,29 @@ def ranked(function: Function) -> list[Place]:
     for node in ast.walk(function):
         if opposite_of(node):
             note(node, Rank.OPPOSITE)
-        if isinstance(node, ast.Assert) or _method(node).startswith("assert"):
-            for part in ast.walk(node):
-                _note_constant(part, Rank.TOLD, note)
-        elif isinstance(node, ast.Call) and _is_raises(node):
+        if isinstance(node, ast.Call) and _is_raises(node):
             if node.args and isinstance(node.args[0], ast.Name | ast.Attribute):
                 note(node, Rank.RAISES)
             for keyword in node.keywords:
                 for part in ast.walk(keyword.value):
                     _note_constant(part, Rank.TOLD, note)
+        elif isinstance(node, ast.Assert) or _method(node).startswith("assert"):
+            for part in _outside_calls(node):
+                _note_constant(part, Rank.TOLD, note)
     for body in (function.body, _rows(function)):
         for statement in body:
             for part in ast.walk(statement):
                 _note_constant(part, Rank.INPUT, note)
     partners = {number: tuple(one for one in group if one > number) for number, group in groups.items()}
     return [Place(number, rank, partners.get(number, ())) for number, rank in sorted(ranks.items())]
+
+
+def _outside_calls(assertion: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of an assertion that are not handed to the code under test."""
+    for part in ast.iter_child_nodes(assertion):
+        yield part
+        if not isinstance(part, ast.Call):
+            yield from _outside_calls(part)
 
 
 def _note_constant(node: ast.AST, rank: Rank, note) -> None:  # type: ignore[no-untyped-def]

@@ -128,14 +128,13 @@ class Grader:
         # Nobody may foresee the forms: the operating system's own randomness, not the episode's.
         rng = random.Random(secrets.token_bytes(16))
         first, others = draw(hidden, instance.fail_to_pass, calibration, rng)
-        found = self.run(repository, tree, first.hidden, first.forms, calibration.manner)
-        evidence = Evidence([found])
-        if not to_the_end and (found.error or found.tampered or not found.passed(instance.fail_to_pass)):
-            return evidence
-        processes = [(drawn.hidden, drawn.forms, calibration.manner) for drawn in others]
+        processes = [(drawn.hidden, drawn.forms, calibration.manner) for drawn in (first, *others)]
+        evidence = Evidence([])
         for some in _batches(processes, PARALLEL):
+            begun = not evidence.runs
             evidence.runs += self._run_all(repository, tree, some)
-            if not to_the_end and evidence.signs():
+            nothing = begun and not evidence.runs[0].passed(instance.fail_to_pass)
+            if not to_the_end and (nothing or evidence.error or evidence.signs()):
                 return evidence
         evidence.complete = True
         lost = [test for test in instance.pass_to_pass if test not in calibration.excused and evidence.fails(test)]
@@ -242,5 +241,5 @@ def _verdict(
         unmet=unmet,
         manner=manner,
         changed_tests=sum(len(run.changed) for run in evidence.runs),
-        unchanged=calibration.unchanged(instance.fail_to_pass) if calibration else (),
+        unchanged=calibration.unchanged(instance.fail_to_pass) if calibration else instance.fail_to_pass,
     )
