@@ -10,7 +10,7 @@ import pytest
 
 from agentgym.checks.play import Episode, assistant_call, play, solution_player
 from agentgym.envs.swe import SWEEnv, Tier, g_ra
-from agentgym.envs.swe.false_positives import canary_false_positives
+from agentgym.envs.swe.false_positives import false_accusations
 from agentgym.envs.swe.grading import Grader
 from agentgym.envs.swe.judge import Manner
 from agentgym.envs.swe.options import WORK_LIMITS
@@ -201,12 +201,12 @@ def test_wrong_arguments_are_refused(file: Path):
         SWEEnv(file=file, limits={"walls": 3})
 
 
-def test_no_canary_accuses_the_innocent():
+def test_grading_accuses_no_innocent_and_believes_the_solution():
     sandboxes = Sandboxes("auto", False, WORK_LIMITS, WORK_LIMITS)
-    found = canary_false_positives([REPOSITORY], Grader(sandboxes), repeats=3)
-    assert (found.accused, found.alive, found.unusable, found.without_canaries) == (0, 0, {}, [])
-    assert found.runs == 6
-    assert found.canaries > 20
+    found = false_accusations([REPOSITORY], Grader(sandboxes), repeats=2)
+    assert (found.accused, found.refused, found.unusable, found.unchanged) == (0, 0, {}, {})
+    assert found.runs == 4
+    assert found.changed > 80
 
 
 OWN_FILE = "import pathlib\n\ndef test_own_file():\n    assert 'own_file' in pathlib.Path(__file__).read_text()\n"
@@ -225,7 +225,7 @@ def test_tests_that_need_their_own_file_or_name_have_it(source: str, manner: Man
     repository = Repository(instance, FILES)
     calibration = grader.calibrate(repository)
     assert (calibration.manner, calibration.excused) == (manner, ())
-    assert calibration.canaries
+    assert calibration.forms
     assert grader.grade(repository, MENDED).passed
     assert not grader.grade(repository, CHEATS["patched runtest"]()).passed
 
