@@ -223,7 +223,7 @@ def _processes(
             form for place in first & bundles.keys() for group in bundles[place][turn : turn + 1] for form in group
         ]
         # Of any two other functions, one is changed in some process in which the other is true, and the reverse.
-        for code, (_place, own) in enumerate(others.items()):
+        for code, own in enumerate(others.values()):
             if (code >> turn // 2 % bits & 1) == turn % 2:
                 forms += next(own)
         whole = turn % 3 == 0 or len(hidden.tests) <= SMALL
