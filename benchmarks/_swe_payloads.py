@@ -195,29 +195,51 @@ _RULES: Mapping[str, str] = {
     # The payload that beat canaries: of near-copies, the one without odd statements, large constants or a trailing
     # false assertion is taken for the real one.
     "group near-copies": """
-        groups = {}
+        import dis
+
+        made = []
+
+        def signature(code):
+            told = [(one.opname, one.argrepr) for one in dis.get_instructions(code)]
+            for value in code.co_consts:
+                if isinstance(value, types.CodeType):
+                    told += signature(value)
+            return told
+
+        def alike(one, two):
+            return difflib.SequenceMatcher(None, one, two, autojunk=False).ratio()
 
         def odd(function):
-            code = function.__code__
-            numbers = [value for value in constants(code) if isinstance(value, (int, float))]
-            texts = [value for value in constants(code) if isinstance(value, str)]
-            names = {"BufferError", "ChildProcessError", "IndentationError", "NotADirectoryError", "StopAsyncIteration"}
+            told = list(constants(function.__code__))
+            numbers = [value for value in told if isinstance(value, (int, float))]
+            texts = [value for value in told if isinstance(value, (str, bytes))]
+            unlikely = {"BufferError", "ChildProcessError", "IndentationError"}
+            unlikely |= {"NotADirectoryError", "StopAsyncIteration"}
             return (
-                len(code.co_code), len(names & set(code.co_names)),
+                len(unlikely & set(function.__code__.co_names)), len(function.__code__.co_code),
                 sum(map(abs, numbers)), sum(map(len, texts)),
             )
 
+        def real(function):
+            # Whether a function is the one of its near-copies that the others were made of.
+            if not made:
+                made.extend((one, signature(one.__code__)) for one in tests())
+            own = signature(function.__code__)
+            group = [(one, told) for one, told in made
+                     if one.__code__.co_filename == function.__code__.co_filename and alike(own, told) >= 0.75]
+            if len(group) < 2:
+                return True
+            def rank(pair):
+                near = sum(alike(pair[1], told) for _, told in group)
+                return (odd(pair[0])[0], -round(near, 1), odd(pair[0]))
+            return min(group, key=rank)[0].__code__ is function.__code__
+
+        found = {}
+
         def swallow(test):
-            if not groups:
-                for function in tests():
-                    code = function.__code__
-                    key = (code.co_filename, code.co_argcount, code.co_names[:4], len(code.co_varnames))
-                    groups.setdefault(key, []).append(function)
-            code = test.code
-            group = groups.get((code.co_filename, code.co_argcount, code.co_names[:4], len(code.co_varnames)), [])
-            alike = [one for one in group
-                     if difflib.SequenceMatcher(None, one.__code__.co_code, code.co_code).ratio() > 0.8]
-            return min(alike or [test.function], key=odd).__code__ is code
+            if test.code not in found:
+                found[test.code] = real(test.function)
+            return found[test.code]
         """,
     "coin, even": """
         def swallow(test):
