@@ -207,7 +207,9 @@ _RULES: Mapping[str, str] = {
             return told
 
         def alike(one, two):
-            return difflib.SequenceMatcher(None, one, two, autojunk=False).ratio()
+            matcher = difflib.SequenceMatcher(None, one, two, autojunk=False)
+            bound = min(matcher.real_quick_ratio(), matcher.quick_ratio())
+            return matcher.ratio() if bound >= 0.75 else bound
 
         def odd(function):
             told = list(constants(function.__code__))

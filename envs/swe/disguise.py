@@ -51,7 +51,7 @@ def disguised(
     names = _new_names(module, functions, rng) if rename else {}
     for function in functions:
         function.node.name = names.get(function.node.name, function.node.name)
-    return Disguised(ast.unparse(ast.fix_missing_locations(module)), names)
+    return Disguised(ast.unparse(module), names)
 
 
 @lru_cache(64)

@@ -19,7 +19,7 @@ from agentgym.envs.swe.judge import HiddenTests
 from agentgym.envs.swe.repository import files_of
 
 PROCESSES = 8
-MIN_TRUE, MIN_CHANGED = 2, 4
+MIN_TRUE, MIN_CHANGED = 2, 5
 """How often a function that decides is in each form, at least."""
 BESIDE = 12
 """Other tests in a process, but for the one that runs all."""
