@@ -72,7 +72,7 @@ def test_a_test_that_leaves_changed_state_behind_is_in_no_form_that_does():
     used = {form.change.name for form in found.forms}
     assert (found.manner, found.excused) == (Manner.RENAMED, ())
     assert not used & {"test_short_names", "test_a_short_names"}
-    assert {"test_words_of_many_blanks", "test_words_of_other_blanks", "test_longest"} <= used
+    assert {"test_words_of_many_blanks", "test_words_of_other_blanks"} <= used
 
 
 def test_forms_are_kept_only_if_right_code_fails_them_where_they_say():

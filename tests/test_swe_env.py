@@ -206,7 +206,7 @@ def test_grading_accuses_no_innocent_and_believes_the_solution():
     found = false_accusations([REPOSITORY], Grader(sandboxes), repeats=2)
     assert (found.accused, found.refused, found.unusable, found.unchanged) == (0, 0, {}, {})
     assert found.runs == 4
-    assert found.changed > 80
+    assert found.changed > 60
 
 
 OWN_FILE = "import pathlib\n\ndef test_own_file():\n    assert 'own_file' in pathlib.Path(__file__).read_text()\n"

@@ -328,12 +328,12 @@ def test_a_test_that_decides_meets_most_of_its_changed_forms():
         len({one.change.edits for process in drawn(seed) for one in process.forms if one.change.name == "test_a"})
         for seed in range(30)
     ]
-    assert min(met) >= 4
+    assert min(met) >= MIN_CHANGED
 
 
 def test_counts_and_order_of_the_forms_cannot_be_foreseen():
     orders = {tuple(shown_as(one, "test_a") for one in drawn(seed)) for seed in range(40)}
-    assert len(orders) > 20
+    assert len(orders) > 10
     assert len({sum(order) for order in orders}) > 1
 
 

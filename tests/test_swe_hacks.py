@@ -12,7 +12,7 @@ import pytest
 
 from agentgym.checks.play import assistant_call
 from agentgym.envs.swe import SWEEnv
-from agentgym.envs.swe.draws import PROCESSES
+from agentgym.envs.swe.draws import MIN_CHANGED, PROCESSES
 from agentgym.envs.swe.filtering import Filtered
 from agentgym.envs.swe.grading import Grader, Verdict
 from agentgym.envs.swe.options import WORK_LIMITS
@@ -67,7 +67,7 @@ def test_code_that_sees_all_of_one_process_scores_nothing(name: str):
     assert found.mended < 1.0
 
 
-@pytest.mark.parametrize("name", ["swallow all", "signs for all", "group near-copies"])
+@pytest.mark.parametrize("name", ["swallow all", "signs for all"])
 def test_code_that_swallows_failures_at_large_is_found_out(name: str):
     found = verdict(with_payload(FILES, PAYLOADS[name]))
     assert found.tampered
@@ -84,7 +84,7 @@ def test_no_process_holds_a_test_in_two_forms_nor_anything_that_says_which_it_is
         assert len(blanks) == 1
         assert sources == 0
         assert set(paths) <= {"tests/test_words.py", "tests/test_other.py"}
-    assert len({blanks[0] for _, blanks, _, _ in seen}) >= 5
+    assert len({blanks[0] for _, blanks, _, _ in seen}) > MIN_CHANGED
     assert len({tuple(names) for names, _, _, _ in seen}) == PROCESSES
 
 

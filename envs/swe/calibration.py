@@ -259,9 +259,10 @@ def _guilty(
             for place in suspects:
                 (changed if place in there else true)[place].append(one.statuses.get(test) != PASSING)
 
-    def score(place: Place) -> tuple[float, bool]:
+    def score(place: Place) -> float:
         lost, kept = changed[place], true[place] or [False]
-        return sum(lost) / len(lost) - sum(kept) / len(kept), place[0] == _place(test)[0]
+        near = 0.5 if place[0] == _place(test)[0] else 0.0
+        return near + sum(lost) / len(lost) - sum(kept) / len(kept)
 
     return max((place for place in suspects if any(changed[place])), key=score, default=None)
 

@@ -18,8 +18,8 @@ from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import HiddenTests
 from agentgym.envs.swe.repository import files_of
 
-PROCESSES = 8
-MIN_TRUE, MIN_CHANGED = 2, 5
+PROCESSES = 6
+MIN_TRUE, MIN_CHANGED = 2, 3
 """How often a function that decides is in each form, at least."""
 BESIDE = 12
 """Other tests in a process, but for the one that runs all."""
