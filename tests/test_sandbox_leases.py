@@ -165,8 +165,7 @@ def test_after_closing_all_nothing_is_open_and_nothing_can_be_opened():
 
 def test_one_client_may_have_so_many_and_others_still_get_theirs():
     leases = Leases(at_most=4, silent_s=60, per_client=2)
-    for _ in range(2):
-        first, _held = leases.open(Echo, client="a")
+    first, _ = [leases.open(Echo, client="a")[0] for _ in range(2)]
     with pytest.raises(TooManyForClient, match="2 sandboxes"):
         leases.open(lambda: pytest.fail("it must not even be made"), client="a")
     leases.open(Echo, client="b")
