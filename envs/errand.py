@@ -41,7 +41,7 @@ class ErrandEnv(Env):
     Tools: `fetch(name)`, which tells the house; `deliver(house)`; `chat()`.
     Observation: what was said or done.
     Reward: `outcome` 1 for the right parcel in the right house, and 0.2 for having fetched the right parcel. Each chat
-        earns 0.3, in solved episodes only; without that gate (scheme `"d_ra"`) chatting all day pays 2.4.
+        earns 0.8, in solved episodes only; without that gate (scheme `"d_ra"`) chatting all day pays 6.4, more than any errand.
     Episode end: a parcel is delivered, or 8 turns are over.
     Version history: v0, first version.
 
@@ -59,7 +59,7 @@ class ErrandEnv(Env):
         "delivered": Channel("1 if some parcel was delivered", cheap=True),
     }
     scheme = Scheme(
-        weights={OUTCOME: 1.0, "fetched": 0.2, "chatted": 0.3},
+        weights={OUTCOME: 1.0, "fetched": 0.2, "chatted": 0.8},
         gates=(Gate(on=OUTCOME, at_least=1.0, opens=("chatted",)),),
     )
     schemes = {"g_ra": scheme}

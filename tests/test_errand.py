@@ -86,7 +86,7 @@ def test_behind_the_gate_only_the_goal_makes_chats_worth_anything():
 def test_added_up_directly_chatting_all_day_pays_twice_what_the_errand_does():
     env = begun()
     errand = [("fetch", env.task.gold["name"]), ("deliver", env.task.gold["house"])]
-    assert paid(begun("d_ra"), *[("chat", "")] * 8) == pytest.approx(2.4)
+    assert paid(begun("d_ra"), *[("chat", "")] * 8) == pytest.approx(6.4)
     assert paid(begun("d_ra"), *errand) == pytest.approx(1.2)
     assert "'chatted' is cheap" in " ".join(lint(ErrandEnv.schemes["d_ra"], ErrandEnv.channels, ErrandEnv.max_turns))
 
