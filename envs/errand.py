@@ -41,7 +41,8 @@ class ErrandEnv(Env):
     Tools: `fetch(name)`, which tells the house; `deliver(house)`; `chat()`.
     Observation: what was said or done.
     Reward: `outcome` 1 for the right parcel in the right house, and 0.2 for having fetched the right parcel. Each chat
-        earns 0.8, in solved episodes only; without that gate (scheme `"d_ra"`) chatting all day pays 6.4, more than any errand.
+        earns 0.8, in solved episodes only; without that gate (scheme `"d_ra"`) chatting all day pays 6.4, which is more
+        than any errand does.
     Episode end: a parcel is delivered, or 8 turns are over.
     Version history: v0, first version.
 
