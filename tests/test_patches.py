@@ -71,6 +71,11 @@ def test_a_diff_applies_to_what_it_was_made_from_and_its_reverse_undoes_it(befor
     assert apply_patch(after, reverse_patch(text)) == before
 
 
+def test_a_last_line_without_an_end_says_nothing_about_the_ends_of_a_patch():
+    before, after = {"a.py": b"h\r\na"}, {"a.py": b"h\r\n\n"}
+    assert apply_patch(before, diff_trees(before, after, context=0)) == after
+
+
 @given(st.lists(st.sampled_from("abcd"), max_size=60), st.lists(st.sampled_from("abcd"), max_size=60))
 @settings(max_examples=200)
 def test_diffs_of_repetitive_files_apply(old, new):

@@ -263,13 +263,15 @@ def test_leaving_a_rollout_early_ends_the_other_episodes():
 
 
 WAITS = """
-import asyncio, sys
+import asyncio, signal, sys
 from agentgym.evaluation import evaluate
 from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory
 from agentgym.task import iterate
 from tests.counter_env import AsyncCounter
 from agentgym.toolset import tool
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may have it ignored
 
 class Waiting(AsyncCounter):
     @tool

@@ -152,8 +152,9 @@ def _without_ends(lines: tuple[Line, ...], drop: int) -> tuple[int, Sequence[Lin
 
 
 def _as_crlf(hunk: Hunk) -> Hunk:
-    """Return the hunk with CRLF ends if its old lines have none: it was written with the ends lost."""
-    if not hunk.old_lines or any(text.endswith("\r\n") for text in hunk.old_lines):
+    """Return the hunk with CRLF ends if its old lines end otherwise: it was written with the ends lost."""
+    ended = [text for text in hunk.old_lines if text.endswith("\n")]
+    if not ended or any(text.endswith("\r\n") for text in ended):
         return hunk
     lines = tuple(
         Line(line.op, f"{line.text[:-1]}\r\n") if line.text.endswith("\n") and not line.text.endswith("\r\n") else line
