@@ -129,7 +129,9 @@ def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: P
     for trajectory in read_jsonl(out):
         _check_same(out, trajectory, wanted.get(trajectory.id), factory, policy)
         if (before := found.get(trajectory.id)) is not None and before.ending is not Ending.FAILED:
-            raise UsageError(f"{str(out)!r} holds {trajectory.id!r} twice, of which neither failed; remove one of them")
+            raise UsageError(
+                f"{str(out)!r} holds {trajectory.id!r} again after a try that did not fail; remove one of them"
+            )
         if trajectory.id in wanted:
             found[trajectory.id] = trajectory
     return {key: trajectory for key, trajectory in found.items() if trajectory.ending is not Ending.FAILED}

@@ -233,7 +233,7 @@ def test_a_file_in_which_an_episode_ended_twice_is_refused(tmp_path: Path):
     out = tmp_path / "t.jsonl"
     evaluate(GUESS, ScriptedPolicy(), TASKS[:2], out=out)
     out.write_text(out.read_text() + out.read_text().splitlines()[0] + "\n")
-    with pytest.raises(UsageError, match=r"holds 'guess/test/\d#0' twice"):
+    with pytest.raises(UsageError, match=r"holds 'guess/test/\d#0' again"):
         evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
 
 
