@@ -87,7 +87,7 @@ def peer(checkout: Path) -> Iterator[Any]:
     program = f"import runpy; runpy.run_path({str(Path(__file__))!r})['serve']()"
     environment = {**os.environ, "PYTHONPATH": f"{checkout}{os.pathsep}{Path(__file__).parent.parent}"}
     process = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
     try:
         yield process
