@@ -54,7 +54,7 @@ def test_a_failed_try_in_a_file_gives_way_to_a_later_one_and_nothing_else_does(t
     assert evaluate(GUESS, ScriptedPolicy(), TASKS, out=out).failed == 0
     assert len(list(read_jsonl(out))) == 4
     write_jsonl(out, [*whole, first])
-    with pytest.raises(UsageError, match="twice"):
+    with pytest.raises(UsageError, match="again after a try that did not fail"):
         evaluate(GUESS, ScriptedPolicy(), TASKS, out=out)
 
 
