@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from itertools import chain
-from math import isfinite, nan
 from types import CoroutineType, MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -19,16 +17,17 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
+from agentgym.answers import as_text, finite, message_of, without_pictures
 from agentgym.choices import named
 from agentgym.dialects import Dialect, get_dialect
 from agentgym.drive import close_unbegun, run_now, run_on_loop
 from agentgym.endings import Ending, Reason
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign import describe, ends_work, running_task
-from agentgym.messages import Message, Pictured, ToolCall, calls_of, system, text_of, user, with_pictures
+from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user, with_pictures
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
 from agentgym.spaces import Action, ActionSpace, MessagesSpace
-from agentgym.steps import Snapshot, Solution, StepResult, reset_options
+from agentgym.steps import Snapshot, Solution, StepResult, chosen_task, reset_options, training_step_in
 from agentgym.task import Task, TaskSource, check_split
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
 
@@ -81,7 +80,7 @@ class Env(gymnasium.Env[list[Message], Action]):
     """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`."""
     _has_tools: ClassVar[bool] = False
     _is_async: ClassVar[bool] = False
-    _own_schemes: ClassVar[Mapping[str, Scheme]] = {}
+    _declared_schemes: ClassVar[Mapping[str, Scheme]] = {}
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -91,8 +90,11 @@ class Env(gymnasium.Env[list[Message], Action]):
         cls._is_async = any(asyncio.iscoroutinefunction(hook) for hook in hooks)
         if OUTCOME not in cls.channels:
             raise UsageError(f"{cls.__name__}.channels needs an {OUTCOME!r} channel")
-        cls._own_schemes = dict(vars(cls).get("schemes", {}))
-        cls.schemes = _all_schemes(cls)
+        cls._declared_schemes = {**cls._declared_schemes, **vars(cls).get("schemes", {})}
+        if cls._declared_schemes.get("default", cls.scheme) != cls.scheme:
+            raise UsageError(f"{cls.__name__}.schemes['default'] is not {cls.__name__}.scheme; leave it out of schemes")
+        always = {"default": cls.scheme, "outcome": Scheme(), "d_ra": cls.scheme.ungated()}
+        cls.schemes = MappingProxyType({**always, **cls._declared_schemes})
 
     def __init__(
         self,
@@ -202,7 +204,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         """Set the value of a channel for the current turn: a finite number."""
         if channel not in self._zeros:
             raise UsageError(f"unknown reward channel {channel!r}; {type(self).__name__} has {sorted(self.channels)}")
-        self._channels.update(_finite({channel: value}))
+        self._channels.update(finite({channel: value}))
 
     def finish(self, reason: Reason) -> None:
         """End the episode after this turn. Truncating reasons belong to the engine, not to environments."""
@@ -320,7 +322,7 @@ class Env(gymnasium.Env[list[Message], Action]):
             self._reseed(seed)
         self._seed = seed
         self._reason = None
-        self._training_step = _step_in(options)
+        self._training_step = training_step_in(options)
         self._task = task = self._choose(seed, options)
         self._channels = self._zeros.copy()
         self._turns, self._actions, self._transcript = [], [], []
@@ -333,8 +335,8 @@ class Env(gymnasium.Env[list[Message], Action]):
         observation: list[Message] = []
         if prompt := self._instructions():
             observation.append(system(prompt))
-        text, pictures = _apart(task.prompt if opening is None else opening)
-        observation.append(with_pictures(user(_as_message(text)), pictures))
+        text, pictures = without_pictures(task.prompt if opening is None else opening)
+        observation.append(with_pictures(user(as_text(text)), pictures))
         if self.render_mode is not None:
             self._show(observation)
         return observation, {
@@ -355,17 +357,7 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     def _choose(self, seed: int | None, options: Mapping[str, Any] | None) -> Task:
         """Return the task that the options name, or one that the seed or this instance's generator draws."""
-        split, index = self.split, None
-        if options:
-            if unknown := set(options) - {"task", "split", "index", "training_step"}:
-                raise UsageError(f"unknown reset options {sorted(unknown)}; known: index, split, task, training_step")
-            if (wanted := options.get("task")) is not None:
-                return wanted if isinstance(wanted, Task) else self.tasks.find(str(wanted))
-            split, index = check_split(self.tasks, options.get("split", split)), options.get("index")
-        if index is None:
-            size = self.tasks.size(split) or 2**31
-            index = int(self.np_random.integers(size)) if seed is None else _scramble(seed) % size
-        return self.tasks.get(split, index)
+        return chosen_task(self.tasks, self.split, options or {}, seed, lambda size: int(self.np_random.integers(size)))
 
     async def _step(self, action: Action) -> StepResult:
         if self._task is None or self._reason is not None:
@@ -382,12 +374,12 @@ class Env(gymnasium.Env[list[Message], Action]):
                 answer = self._call(self.respond, text)
                 if type(answer) is CoroutineType:
                     answer = await self._awaited(answer)
-                observation = [user(_as_message(answer))]
+                observation = [user(as_text(answer))]
                 self._understood()
         except ToolError as mistake:
             self._format_errors += 1
             self._unreadable += 1
-            observation = [self.dialect.problem(bounded(_told(mistake), MAX_RESULT_CHARS))]
+            observation = [self.dialect.problem(bounded(message_of(mistake), MAX_RESULT_CHARS))]
         except Exception as error:
             self._blame(error, None)
             raise
@@ -426,11 +418,11 @@ class Env(gymnasium.Env[list[Message], Action]):
             arguments = tool.check(call.arguments)
             self._understood()
             result = await self._invoke(tool, arguments)
-            content, pictures = _apart(result)
+            content, pictures = without_pictures(result)
             content = bounded(content, tool.max_chars)
         except ToolError as mistake:
             self._tool_errors += 1
-            content, pictures = bounded(f"Error: {_told(mistake)}", MAX_RESULT_CHARS), ()
+            content, pictures = bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS), ()
         return with_pictures(self.dialect.result(call, content), pictures)
 
     async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
@@ -494,7 +486,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         grades = self._call(self.grade)
         if type(grades) is CoroutineType:
             grades = await self._awaited(grades)
-        self._channels.update(self._call(_finite, grades or {}))
+        self._channels.update(self._call(finite, grades or {}))
         observation, reward, _, _, info = self._settle(observation)
         reason = self._reason or Reason.INFRASTRUCTURE
         info["ending"] = reason.value
@@ -513,63 +505,3 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     def _show(self, messages: list[Message]) -> None:
         self._transcript.extend(messages)
-
-
-def _finite(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return channel values as they are kept. One that is not a finite number would poison every mean it enters."""
-    found: dict[str, float] = {}
-    for name, value in values.items():
-        try:
-            found[name] = float(value)
-        except (TypeError, ValueError, OverflowError):
-            found[name] = nan
-        if not isfinite(found[name]):
-            raise InfrastructureError(f"reward channel {name!r} was given {value!r}, which is not a finite number")
-    return found
-
-
-def _told(mistake: ToolError) -> str:
-    """Return what a mistake tells the model. An author's subclass may not even have a message that can be read."""
-    try:
-        return str(mistake)
-    except Exception as error:
-        raise InfrastructureError(f"the message of a {type(mistake).__name__} cannot be read") from error
-
-
-def _all_schemes(kind: type[Env]) -> Mapping[str, Scheme]:
-    """Return the schemes that a class and its bases declare, and those that every environment has."""
-    own = kind._own_schemes
-    if own.get("default", kind.scheme) != kind.scheme:
-        raise UsageError(f"{kind.__name__}.schemes['default'] is not {kind.__name__}.scheme; leave it out of schemes")
-    declared = dict(chain.from_iterable(base._own_schemes.items() for base in reversed(_env_bases(kind))))
-    always = {"default": kind.scheme, "outcome": Scheme(), "d_ra": kind.scheme.ungated()}
-    return MappingProxyType(always | declared | {"default": kind.scheme})
-
-
-def _env_bases(kind: type[Env]) -> list[type[Env]]:
-    return [base for base in kind.__mro__ if issubclass(base, Env)]
-
-
-def _as_message(answer: Any) -> str:
-    """Return what an author's hook answered as the text of a message, which no record can do without."""
-    return answer if isinstance(answer, str) else bounded(answer, MAX_RESULT_CHARS)
-
-
-def _apart(result: Any) -> tuple[Any, tuple[bytes, ...]]:
-    """Return what a tool returned and the pictures that came with it."""
-    return (result.text, result.pictures) if isinstance(result, Pictured) else (result, ())
-
-
-def _step_in(options: Mapping[str, Any] | None) -> int | None:
-    """Return the training step that reset options name."""
-    step = options.get("training_step") if options else None
-    if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
-        raise UsageError(f"training_step is a whole number from 0 upwards, not {step!r}")
-    return step
-
-
-def _scramble(seed: int) -> int:
-    """Return 64 bits that look random and depend on `seed` alone, so that neighbouring seeds choose unlike tasks."""
-    mixed = (seed + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
-    mixed = (mixed ^ mixed >> 29) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
-    return mixed ^ mixed >> 32

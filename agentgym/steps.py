@@ -1,14 +1,15 @@
-"""What goes between an environment and who plays it: the result of a step, a solution, a state to come back to."""
+"""What goes between an environment and who plays it: reset options, step results, solutions, states to come back to."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from agentgym.errors import UsageError
 from agentgym.messages import Message, ToolCall
 from agentgym.spaces import Action
-from agentgym.task import Task
+from agentgym.task import Task, TaskSource, check_split
 
 Solution = Generator[ToolCall | str, list[Message], None]
 """A reference policy: yields tool calls (or plain text), is sent the observation that followed each."""
@@ -37,3 +38,45 @@ class Snapshot:
 def reset_options(task: Task | str, training_step: int | None = None) -> dict[str, Any]:
     """Return the options of `Env.reset` that start an episode of `task` (a task or its id) at a training step."""
     return {"task": task} if training_step is None else {"task": task, "training_step": training_step}
+
+
+def training_step_in(options: Mapping[str, Any] | None) -> int | None:
+    """Return the training step that the options of `Env.reset` name. Raises `UsageError` if it is none."""
+    step = options.get("training_step") if options else None
+    if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
+        raise UsageError(f"training_step is a whole number from 0 upwards, not {step!r}")
+    return step
+
+
+def chosen_task(
+    tasks: TaskSource, split: str, options: Mapping[str, Any], seed: int | None, draw: Callable[[int], int]
+) -> Task:
+    """Return the task to play.
+
+    Args:
+        tasks: Where it comes from.
+        split: Where it is drawn from unless the options name another split.
+        options: Those of `Env.reset`: `task`, or `split` and `index`.
+        seed: Chooses the task if the options do not.
+        draw: Returns a random number below the given one; chooses the task if there is no seed either.
+
+    Raises:
+        UsageError: An option is unknown, or its split is.
+        TaskError: There is no such task.
+    """
+    if unknown := set(options) - {"task", "split", "index", "training_step"}:
+        raise UsageError(f"unknown reset options {sorted(unknown)}; known: index, split, task, training_step")
+    if (wanted := options.get("task")) is not None:
+        return wanted if isinstance(wanted, Task) else tasks.find(str(wanted))
+    split, index = check_split(tasks, options.get("split", split)), options.get("index")
+    if index is None:
+        size = tasks.size(split) or 2**31
+        index = draw(size) if seed is None else _scramble(seed) % size
+    return tasks.get(split, index)
+
+
+def _scramble(seed: int) -> int:
+    """Return 64 bits that look random and depend on `seed` alone, so that neighbouring seeds choose unlike tasks."""
+    mixed = (seed + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+    mixed = (mixed ^ mixed >> 29) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+    return mixed ^ mixed >> 32
