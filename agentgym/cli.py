@@ -214,8 +214,10 @@ def show(
     from agentgym.trajectory import read_jsonl
 
     found = select(read_jsonl(file), task=task, failed=failed, successes=successes)
-    if not found:
+    if not found and (task or failed or successes):
         raise UsageError(f"{str(file)!r} has no such trajectory; without options, all are listed")
+    if not found:
+        raise UsageError(f"{str(file)!r} holds no trajectory")
     console = Console()
     if index is None and task is None and len(found) > 1:
         print_list(found, console)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentgym.env import Env
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, UsageError
 from agentgym.from_files import recorded_arguments, refuse_class
 from agentgym.options import make_env
 from agentgym.registry import class_of
@@ -56,7 +56,7 @@ def replay_file(wanted: Replay, console: Console | None = None) -> bool:
         console: Where to print.
 
     Raises:
-        UsageError: A line of the file is not a trajectory, or it asks for what a file must not choose.
+        UsageError: The file holds no trajectory, a line of it is none, or it asks for what a file must not choose.
     """
     console = console or Console()
     tasks = None if wanted.manifest is None else read_manifest(wanted.manifest)
@@ -78,6 +78,8 @@ def replay_file(wanted: Replay, console: Console | None = None) -> bool:
     finally:
         for env in envs.values():
             env.close()
+    if not total:
+        raise UsageError(f"{str(wanted.file)!r} holds no trajectory")
     console.print(
         Text(f"{same} of {total} trajectories came out as recorded", style="green" if same == total else "red")
     )

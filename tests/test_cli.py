@@ -242,7 +242,8 @@ def test_files_that_are_no_trajectories_are_told():
     Path("bad.jsonl").write_text("{}\n\n")
     assert "bad.jsonl:1:" in error("show", "bad.jsonl")
     Path("empty.jsonl").write_text("")
-    assert "no such trajectory" in error("show", "empty.jsonl")
+    for command in ("show", "replay"):
+        assert "'empty.jsonl' holds no trajectory" in error(command, "empty.jsonl")
     assert run("show", "nothing.jsonl").exit_code == 2
 
 
