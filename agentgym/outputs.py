@@ -39,11 +39,7 @@ def check_folder(path: Path) -> None:
     """Make a folder if there is none. Raise `UsageError` unless files can be written in it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        trial = path / f".trial-{os.getpid()}"
-        try:
-            trial.write_bytes(b"\n")
-        finally:
-            trial.unlink(missing_ok=True)
+        _try_folder(path)
     except OSError as error:
         raise UsageError(f"cannot write to the folder {str(path)!r}: {error.strerror or error}") from error
 
@@ -70,14 +66,26 @@ def held(path: Path) -> Iterator[None]:
 
 
 def _try_to_write(path: Path) -> None:
-    """Write a byte behind what a file holds, and take it away again."""
+    """Open a file as if to write to it, and write a byte beside it.
+
+    Nothing is written into a file that exists: another process may be writing to it.
+    """
     if path.is_fifo():
         return  # opening it would wait for a reader
     with path.open("ab", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        file.write(b"\n")
-        if path.is_file():
-            file.truncate(size)
+        if not path.is_file():
+            file.write(b"\n")  # only a device itself says whether it takes anything
+            return
+    _try_folder(path.parent)
+
+
+def _try_folder(folder: Path) -> None:
+    """Write a byte into a folder, and remove it."""
+    trial = folder / f".trial-{os.getpid()}"
+    try:
+        trial.write_bytes(b"\n")
+    finally:
+        trial.unlink(missing_ok=True)
 
 
 def _locked(lock: Path, path: Path) -> IO[str] | None:

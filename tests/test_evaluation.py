@@ -19,6 +19,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.evaluation import Summary, evaluate, evaluate_async, evaluation_jobs, print_summary, summarize
 from agentgym.messages import Message
+from agentgym.outputs import check_file
 from agentgym.policy import RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.statistics import wilson
@@ -173,6 +174,15 @@ def test_a_file_that_cannot_be_written_is_found_before_the_first_episode(tmp_pat
     assert policy.played == 0
 
 
+def test_asking_whether_a_file_can_be_written_touches_nothing_that_another_process_may_be_writing(tmp_path: Path):
+    out = tmp_path / "t.jsonl"
+    out.write_bytes(b'{"id": ')
+    before = out.stat()
+    check_file(out)
+    assert (out.stat().st_size, out.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+
+
 def test_what_nobody_could_read_again_is_kept_as_failed(tmp_path: Path):
     class Odd:
         name = "odd"
@@ -194,7 +204,7 @@ def test_what_nobody_could_read_again_is_kept_as_failed(tmp_path: Path):
 HOLDS = """
 import sys
 from pathlib import Path
-from agentgym.outputs import held
+from agentgym.outputs import check_file, held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
