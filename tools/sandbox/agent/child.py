@@ -163,4 +163,4 @@ def _complain(error: BaseException) -> None:
         text = f"the run could not start: {error}\n" if isinstance(error, OSError) else traceback.format_exc()
         os.write(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
-        pass
+        pass  # there is nowhere else to say it; the exit code still does

@@ -76,7 +76,7 @@ class Feed:
         except BlockingIOError:
             return
         except OSError:
-            pass
+            pass  # nobody reads it any more, which is the run's own business
         self.close()
 
     def close(self) -> None:

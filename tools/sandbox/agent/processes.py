@@ -249,7 +249,7 @@ def peak_kb(pid: int) -> int:
             if line.startswith(b"VmHWM:"):
                 return int(line.split()[1])
     except (OSError, ValueError, IndexError):
-        pass
+        pass  # it has ended meanwhile, or cannot be seen
     return 0
 
 
@@ -268,7 +268,7 @@ def _proportional(pid: int) -> int | None:
                 if line.startswith(b"Pss:"):
                     return int(line.split()[1]) * 1024
     except (OSError, ValueError):
-        pass
+        pass  # it has ended meanwhile, or the kernel does not say
     return None
 
 

@@ -124,7 +124,7 @@ class Session:
         except socket.timeout:  # noqa: UP041 (not the same class before Python 3.10)
             return False
         except OSError:
-            pass
+            pass  # the session has closed its end; that it has ended, or never says so, is seen by who waits for it
         finally:
             self._commands.setblocking(False)
         return True

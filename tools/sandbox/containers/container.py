@@ -97,7 +97,7 @@ class Container:
             if made._starts_with(_READY):
                 return made
         except OSError:
-            pass
+            pass  # it has ended; what it said about that is told below
         made._give_up(wanted.daemon)
         said = made.endpoint.stderr.strip()
         raise InfrastructureError(f"the image has neither python3 nor cat, or does not run on this machine: {said}")
