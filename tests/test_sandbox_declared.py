@@ -14,7 +14,7 @@ from tests.sandbox_attacks import ATTACKS
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")
 
 WEAK = {Tier.RLIMITS}
-NOWHERE_HELD = {Threat.SIGNS}
+NOWHERE_HELD = {Threat.SIDE_CHANNELS}
 """What no backend can keep from its programs: the load of the machine."""
 
 

@@ -172,7 +172,7 @@ def test_programs_in_containers_hash_alike_and_see_no_variables_of_the_image(tmp
 def test_what_weakens_the_walls_is_declared():
     backend = DockerBackend(hardening=Hardening(user="0:0", network="bridge", writable_root=True))
     weak = {threat for threat, row in backend.protections.items() if row.held != "held"}
-    more = {Threat.SHARES, Threat.SIGNS}
+    more = {Threat.KERNEL_QUOTAS, Threat.SIDE_CHANNELS}
     assert weak == {Threat.NETWORK, Threat.PRIVILEGE, Threat.DISK, Threat.INODES} | more
 
 

@@ -32,7 +32,7 @@ for fd in range(3, 64):
     lie(lambda data: os.write(fd, data))
 sys.exit(7)
 """,
-        (Threat.RESULTS,),
+        (Threat.FORGED_RESULTS,),
         stays_inside=True,
         way=Way.SESSION,
         exit_code=7,
@@ -54,7 +54,7 @@ for connection in found:
     lie(connection.send)
 sys.exit(7)
 """,
-        (Threat.RESULTS,),
+        (Threat.FORGED_RESULTS,),
         stays_inside=True,
         way=Way.SESSION,
         exit_code=7,
@@ -74,7 +74,7 @@ if os.fork() == 0:
         time.sleep(0.01)
 sys.exit(7)
 """,
-        (Threat.RESULTS,),
+        (Threat.FORGED_RESULTS,),
         stays_inside=True,
         way=Way.SESSION,
         exit_code=7,
@@ -95,7 +95,7 @@ def later():
 threading.Thread(target=later, daemon=True).start()
 sys.exit(7)
 """,
-        (Threat.RESULTS,),
+        (Threat.FORGED_RESULTS,),
         stays_inside=True,
         way=Way.SESSION,
         exit_code=7,
@@ -112,7 +112,7 @@ done
 (while :; do for fd in {4..15}; do printf '0\0 0\0' >&$fd; done; sleep 0.01; done) 2>/dev/null &
 (exit 7)
 """,
-        (Threat.RESULTS,),
+        (Threat.FORGED_RESULTS,),
         stays_inside=True,
         language="bash",
         way=Way.SESSION,
@@ -129,7 +129,7 @@ for fd in range(3, 64):
     lie(lambda data: os.write(fd, data))
 os._exit(7)
 """,
-        (Threat.RESULTS,),
+        (Threat.FORGED_RESULTS,),
         stays_inside=True,
         exit_code=7,
         finishes=False,
@@ -143,7 +143,7 @@ import time
 os.closerange(3, 4096)
 time.sleep(100)
 """,
-        (Threat.RESULTS,),
+        (Threat.FORGED_RESULTS,),
         stays_inside=True,
         way=Way.SESSION,
         expects=CLOCK,
@@ -171,7 +171,7 @@ if os.fork() == 0:
     meddle()
 threading.Thread(target=meddle, daemon=True).start()
 """,
-        (Threat.RESULTS,),
+        (Threat.FORGED_RESULTS,),
         stays_inside=True,
         way=Way.SESSION,
         then="runs_are_left_alone",

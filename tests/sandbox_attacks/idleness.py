@@ -20,7 +20,7 @@ for alone in (False, True):
         spin()
 threading.Thread(target=spin, daemon=True).start()
 """,
-        (Threat.IDLE,),
+        (Threat.IDLE_CPU,),
         stays_inside=True,
         way=Way.SESSION,
         then="sessions_rest",
@@ -34,7 +34,7 @@ threading.Thread(target=spin, daemon=True).start()
 set -m
 (exec -a ag@TOKEN@ bash -c 'while :; do :; done') &
 """,
-        (Threat.IDLE,),
+        (Threat.IDLE_CPU,),
         stays_inside=True,
         language="bash",
         way=Way.SESSION,
@@ -74,7 +74,7 @@ if os.fork() == 0:
     wake()
 threading.Thread(target=spin, daemon=True).start()
 """,
-        (Threat.IDLE,),
+        (Threat.IDLE_CPU,),
         stays_inside=True,
         way=Way.SESSION,
         then="sessions_rest",

@@ -28,7 +28,7 @@ while signal.sigtimedwait([number], 0) is not None:
 if queued > 600:
     breach("queued", queued)
 """,
-        (Threat.SHARES,),
+        (Threat.KERNEL_QUOTAS,),
         stays_inside=True,
     ),
     Attack(
@@ -57,7 +57,7 @@ import resource
 if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0):
     breach("the host may be given what has crashed: 0 holds back files only")
 """,
-        (Threat.SHARES,),
+        (Threat.KERNEL_QUOTAS,),
         stays_inside=True,
     ),
     Attack(
@@ -96,7 +96,7 @@ until_refused("passed on", pass_on, 12)
 until_refused("pipes", os.pipe, 8)
 until_refused("watches", watch, 100)
 """,
-        (Threat.SHARES,),
+        (Threat.KERNEL_QUOTAS,),
         stays_inside=True,
         way=Way.SESSION,
         then="a_neighbour_gets_its_share",
@@ -118,7 +118,7 @@ for path in paths:
         print("refused", path, error)
 print("locked", len(kept))
 """,
-        (Threat.LOCKS,),
+        (Threat.FILE_LOCKS,),
         stays_inside=True,
         way=Way.SESSION,
         then="nobody_sees_the_locks",
@@ -133,7 +133,7 @@ area = ctypes.create_string_buffer(256)
 if syscall(99, 179, ctypes.addressof(area)) >= 0:
     breach("sees the machine's load and free memory")
 """,
-        (Threat.SIGNS,),
+        (Threat.SIDE_CHANNELS,),
         stays_inside=True,
     ),
 )

@@ -16,9 +16,9 @@ from agentgym.tools.sandbox.backend import PROBE_TIMEOUT_S, START_TIMEOUT_S, Lau
 from agentgym.tools.sandbox.bubblewrap_command import LINKS, User, command, version
 from agentgym.tools.sandbox.channel import ChannelBroken, greet
 from agentgym.tools.sandbox.protection import (
-    IDLE_HELD,
-    RESULTS_HELD,
-    SIGNS_OPEN,
+    FORGED_RESULTS_HELD,
+    IDLE_CPU_HELD,
+    SIDE_CHANNELS_OPEN,
     Protection,
     Threat,
     held,
@@ -43,13 +43,13 @@ _PROTECTIONS: Mapping[Threat, Protection] = {
     Threat.INODES: partly("looked at ten times a second"),
     Threat.DAEMONS: held("all processes but those of live sessions are killed after each run"),
     Threat.NEIGHBOURS: held("namespaces of its own"),
-    Threat.RESULTS: held(RESULTS_HELD),
-    Threat.IDLE: held(IDLE_HELD),
-    Threat.SHARES: held(
+    Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
+    Threat.IDLE_CPU: held(IDLE_CPU_HELD),
+    Threat.KERNEL_QUOTAS: held(
         "a user id of its own; few signals can be queued; seccomp refuses what else is counted by user"
     ),
-    Threat.LOCKS: not_held("locks on files of the host that may be read are seen by whoever uses them too"),
-    Threat.SIGNS: not_held(SIGNS_OPEN),
+    Threat.FILE_LOCKS: not_held("locks on files of the host that may be read are seen by whoever uses them too"),
+    Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
 }
 _ENTRY = "\nfrom agentgym.tools.sandbox.agent.contained import main\nmain({fd}, {fd})\n"
 _END_S = 5.0

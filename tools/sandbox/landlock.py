@@ -12,9 +12,9 @@ from agentgym.tools.sandbox import folders, interpreter, users
 from agentgym.tools.sandbox.folders import LockedFolder
 from agentgym.tools.sandbox.forking import ForkingBackend
 from agentgym.tools.sandbox.protection import (
-    IDLE_HELD,
-    RESULTS_HELD,
-    SIGNS_OPEN,
+    FORGED_RESULTS_HELD,
+    IDLE_CPU_HELD,
+    SIDE_CHANNELS_OPEN,
     Protection,
     Threat,
     held,
@@ -43,13 +43,13 @@ _OF_ROOT: Mapping[Threat, Protection] = {
     Threat.INODES: partly("looked at ten times a second"),
     Threat.DAEMONS: held("all processes of the sandbox's user are killed after each run"),
     Threat.NEIGHBOURS: held("each sandbox has a user id of its own"),
-    Threat.RESULTS: held(RESULTS_HELD),
-    Threat.IDLE: held(IDLE_HELD),
-    Threat.SHARES: held(
+    Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
+    Threat.IDLE_CPU: held(IDLE_CPU_HELD),
+    Threat.KERNEL_QUOTAS: held(
         "a user id of its own; few signals can be queued; seccomp refuses what else is counted by user"
     ),
-    Threat.LOCKS: not_held("locks on files of the host that may be read are seen by whoever uses them too"),
-    Threat.SIGNS: not_held(SIGNS_OPEN),
+    Threat.FILE_LOCKS: not_held("locks on files of the host that may be read are seen by whoever uses them too"),
+    Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
 }
 _OF_OTHERS: Mapping[Threat, Protection] = {
     **_OF_ROOT,
@@ -57,7 +57,7 @@ _OF_OTHERS: Mapping[Threat, Protection] = {
     Threat.FORKS: partly("looked at ten times a second"),
     Threat.DAEMONS: partly("orphans come back to the agent, which ends them after each run"),
     Threat.NEIGHBOURS: partly("kept apart by Landlock; same user id"),
-    Threat.SHARES: partly(
+    Threat.KERNEL_QUOTAS: partly(
         "few signals can be queued, and seccomp refuses what else is counted by user; but all have our id"
     ),
 }

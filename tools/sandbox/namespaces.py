@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from agentgym.tools.sandbox import interpreter, users
 from agentgym.tools.sandbox.forking import ForkingBackend
 from agentgym.tools.sandbox.protection import (
-    IDLE_HELD,
-    RESULTS_HELD,
-    SIGNS_OPEN,
+    FORGED_RESULTS_HELD,
+    IDLE_CPU_HELD,
+    SIDE_CHANNELS_OPEN,
     Protection,
     Threat,
     held,
@@ -33,15 +33,17 @@ _PROTECTIONS: Mapping[Threat, Protection] = {
     Threat.INODES: held("the workspace is a tmpfs with a limited number of files"),
     Threat.DAEMONS: held("all processes of the namespace are killed after each run"),
     Threat.NEIGHBOURS: held("no namespace is shared with another sandbox"),
-    Threat.RESULTS: held(RESULTS_HELD),
-    Threat.IDLE: held(IDLE_HELD),
-    Threat.SHARES: held("a user id of its own; few signals can be queued; seccomp refuses what else is counted by user")
+    Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
+    Threat.IDLE_CPU: held(IDLE_CPU_HELD),
+    Threat.KERNEL_QUOTAS: held(
+        "a user id of its own; few signals can be queued; seccomp refuses what else is counted by user"
+    )
     if users.are_ours_to_give()
     else partly(
         "few signals can be queued, and seccomp refuses what else is counted by user; but all have our user id"
     ),
-    Threat.LOCKS: partly("locks on some of the host's files, such as devices, are seen by whoever uses them too"),
-    Threat.SIGNS: not_held(SIGNS_OPEN),
+    Threat.FILE_LOCKS: partly("locks on some of the host's files, such as devices, are seen by whoever uses them too"),
+    Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
 }
 
 
@@ -57,7 +59,10 @@ class NamespacesBackend(ForkingBackend):
         found = super().protections
         if not self.own_files:
             return found
-        return {**found, Threat.LOCKS: held("every file that is seen is the sandbox's own; only the content is shared")}
+        return {
+            **found,
+            Threat.FILE_LOCKS: held("every file that is seen is the sandbox's own; only the content is shared"),
+        }
 
     def environment(self) -> Mapping[str, str]:
         """Return the environment of runs."""

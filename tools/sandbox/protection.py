@@ -37,16 +37,16 @@ class Threat(StrEnum):
     """Processes that outlive the run."""
     NEIGHBOURS = "neighbours"
     """Reaching another sandbox."""
-    RESULTS = "results"
-    """Having another outcome told of a run or a cell than it had."""
-    IDLE = "idle"
-    """Working on in a session while nothing of it runs."""
-    SHARES = "shares"
+    FORGED_RESULTS = "forged_results"
+    """Faking the outcome of a run or a cell."""
+    IDLE_CPU = "idle_cpu"
+    """Using the processor in a session between its cells."""
+    KERNEL_QUOTAS = "kernel_quotas"
     """Using up what the kernel counts for a user or for the whole machine, such as queued signals and timers."""
-    LOCKS = "locks"
+    FILE_LOCKS = "file_locks"
     """Locking or watching files that the host or other sandboxes use too."""
-    SIGNS = "signs"
-    """Letting a neighbour know something by what all see, such as the load of the machine."""
+    SIDE_CHANNELS = "side_channels"
+    """Signalling to a neighbour through what everybody can see, such as the load of the machine."""
 
 
 class Held(StrEnum):
@@ -65,12 +65,14 @@ class Protection:
     how: str
 
 
-RESULTS_HELD = (
+FORGED_RESULTS_HELD = (
     "exit codes come from the kernel and output from the agent's own pipes; a session ends a cell with a secret that "
     "came with that cell, and its exit code is what the process of the session says of itself"
 )
-IDLE_HELD = "the processes of sessions are stopped after each run; one that wakes up is stopped again, or all are ended"
-SIGNS_OPEN = "the load of the machine, its free memory and its caches are seen by all that run on it"
+IDLE_CPU_HELD = (
+    "the processes of sessions are stopped after each run; one that wakes up is stopped again, or all are ended"
+)
+SIDE_CHANNELS_OPEN = "the load of the machine, its free memory and its caches are seen by all that run on it"
 
 
 def held(how: str) -> Protection:

@@ -14,9 +14,9 @@ from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
 from agentgym.tools.sandbox.channel import shut
 from agentgym.tools.sandbox.folders import LockedFolder
 from agentgym.tools.sandbox.protection import (
-    IDLE_HELD,
-    RESULTS_HELD,
-    SIGNS_OPEN,
+    FORGED_RESULTS_HELD,
+    IDLE_CPU_HELD,
+    SIDE_CHANNELS_OPEN,
     Protection,
     Threat,
     held,
@@ -42,11 +42,13 @@ _OF_OTHERS: Mapping[Threat, Protection] = {
     Threat.INODES: partly("looked at ten times a second"),
     Threat.DAEMONS: partly("orphans come back to the agent, which ends them after each run"),
     Threat.NEIGHBOURS: not_held("all sandboxes run as the same user"),
-    Threat.RESULTS: held(RESULTS_HELD),
-    Threat.IDLE: held(IDLE_HELD),
-    Threat.SHARES: partly("few signals can be queued; seccomp, where there is, refuses what else is counted by user"),
-    Threat.LOCKS: not_held("locks on files of the host are seen by whoever uses them too"),
-    Threat.SIGNS: not_held(SIGNS_OPEN),
+    Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
+    Threat.IDLE_CPU: held(IDLE_CPU_HELD),
+    Threat.KERNEL_QUOTAS: partly(
+        "few signals can be queued; seccomp, where there is, refuses what else is counted by user"
+    ),
+    Threat.FILE_LOCKS: not_held("locks on files of the host are seen by whoever uses them too"),
+    Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
 }
 _OF_ROOT: Mapping[Threat, Protection] = {
     **_OF_OTHERS,

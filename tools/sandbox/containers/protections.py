@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from agentgym.tools.sandbox.containers.hardening import Hardening
 from agentgym.tools.sandbox.protection import (
-    IDLE_HELD,
-    RESULTS_HELD,
-    SIGNS_OPEN,
+    FORGED_RESULTS_HELD,
+    IDLE_CPU_HELD,
+    SIDE_CHANNELS_OPEN,
     Protection,
     Threat,
     held,
@@ -46,15 +46,17 @@ def protections_of(hardening: Hardening) -> Mapping[Threat, Protection]:
         else held("workspace and temporary folder have a number of files"),
         Threat.DAEMONS: held("all processes but those of live sessions are killed after each run"),
         Threat.NEIGHBOURS: held("every sandbox has a container of its own"),
-        Threat.RESULTS: held(RESULTS_HELD),
-        Threat.IDLE: held(IDLE_HELD),
-        Threat.SHARES: held(
+        Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
+        Threat.IDLE_CPU: held(IDLE_CPU_HELD),
+        Threat.KERNEL_QUOTAS: held(
             "a user id of its own; few signals can be queued; the agent's filter refuses what else counts"
         )
         if hardening.user is None
         else partly(f"few signals can be queued, but all containers have the user {hardening.user}"),
-        Threat.LOCKS: held("every container has files of its own, but for the folders that the spec makes readable"),
-        Threat.SIGNS: not_held(SIGNS_OPEN),
+        Threat.FILE_LOCKS: held(
+            "every container has files of its own, but for the folders that the spec makes readable"
+        ),
+        Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
     }
 
 
