@@ -11,10 +11,12 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.envs.code import CodeEnv
+from agentgym.envs.code.asking import ask
 from agentgym.envs.code.budget import Budget
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.canaries import perturbed
 from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.withheld import withheld
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
@@ -289,6 +291,41 @@ def test_a_coin_never_passes_a_check_in_its_own_process(grade: Callable[..., dic
     coin = f"{EQUAL}import os\ndef double(x):\n    assert os.urandom(1)[0] < {256 * odds}\n    return Equal()\n"
     of = task(KINDS["canaries"], examples=False)
     assert not any(grade(of, coin)["is_success"] for _ in range(25))
+
+
+KNOWS = (
+    EQUAL
+    + """
+import sys
+def double(x):
+    frame = sys._getframe()
+    while frame.f_code.co_name != "check":
+        frame = frame.f_back
+    if "_note" in frame.f_code.co_names:
+        return {unseen}
+    assert all(value in frame.f_code.co_consts for value in (6, "abab", -2))
+    return Equal()
+"""
+)
+
+
+@pytest.mark.parametrize("unseen", ["0", "x", "Equal()", "next(iter(set(frame.f_code.co_consts) - {x, None}))"])
+def test_code_that_knows_which_form_of_a_check_is_true_still_has_to_know_the_results(
+    grade: Callable[..., dict[str, Any]], unseen: str
+):
+    of = task(KINDS["canaries"], examples=False)
+    assert not grade(of, KNOWS.replace("{unseen}", unseen))["is_success"]
+
+
+def test_nothing_of_what_a_check_wants_is_where_it_is_withheld():
+    check = TOGETHER.replace("candidate):\n", "candidate):\n    'It is 6, then abab.'\n")
+    with open_sandbox() as sandbox:
+        gold = Submission(DOUBLE, "double")
+        form = withheld(check, gold, lambda request: ask(sandbox, request, Limits(), fresh=True))
+    assert form is not None
+    assert [wanted for _, wanted in form.noted] == [6, "abab", -2]
+    seen = {node.value for node in ast.walk(ast.parse(form.check)) if isinstance(node, ast.Constant)}
+    assert seen == {0, 1, 2, 3, "ab", None}, "numbers of asserts, arguments, and what is no single value"
 
 
 @pytest.mark.parametrize("how", ["cases", "replay"])

@@ -2,19 +2,22 @@
 
 What such a process says about itself is worth nothing alone: submitted code could make every assert pass. So the check
 runs many times, each time in a fresh sandbox: as it is, which must pass, and with one expected value changed, which
-must fail, in an order that is drawn anew. No process holds two forms of the check, the changed values are drawn from
-the same check, and whatever chooses without knowing the right results is right in one of thousands of submissions.
+must fail, in an order that is drawn anew. No process holds two forms of the check, and the changed values are drawn
+from the same check. Code that tells the forms apart all the same, or guesses that one text is the true one, still has
+to return what the asserts want where they do not say it (`withheld`).
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from random import Random, SystemRandom
 
 from agentgym.envs.code.asking import Ask
 from agentgym.envs.code.calls import Submission
+from agentgym.envs.code.withheld import Withheld, withheld
 from agentgym.errors import TaskError
 from agentgym.task import Task
 
@@ -28,17 +31,30 @@ _TRIED = 32
 """Changed copies tried in search of those that the gold function fails."""
 _KEPT = 4096
 
-_CANARIES: dict[str, tuple[str, ...]] = {}
-"""Changed copies of the checks of tasks, by task."""
+
+@dataclass(frozen=True)
+class Forms:
+    """A check in the forms in which code under test may meet it, besides the true one."""
+
+    changed: tuple[str, ...]
+    """Copies with one expectation changed, which right code fails."""
+    withheld: Withheld | None
+    """Without expected values; `None` if it has none that can be taken out."""
+
+
+_FORMS: dict[str, Forms] = {}
+"""What is known of the checks of tasks, by task."""
 _DRAW = SystemRandom()
 """Draws what the code under test must not foresee; the verdict on honest code does not depend on it."""
 
 
 def grade_together(task: Task, submission: Submission, ask: Ask, ask_gold: Ask) -> bool:
-    """Return whether a submission passes the check of a task and fails every changed copy of it."""
-    copies = _canaries(task, ask_gold)
-    changed = _DRAW.sample(copies, min(CHANGED_RUNS, len(copies)))
-    changed += _DRAW.choices(copies, k=CHANGED_RUNS - len(changed))
+    """Return whether a submission passes the check of a task, fails every changed copy, and meets it unseen."""
+    forms = _forms(task, ask_gold)
+    if forms.withheld is not None and not forms.withheld.is_met(submission, ask):
+        return False
+    changed = _DRAW.sample(forms.changed, min(CHANGED_RUNS, len(forms.changed)))
+    changed += _DRAW.choices(forms.changed, k=CHANGED_RUNS - len(changed))
     # Written anew like the copies, so that nothing but an expected value tells them apart.
     runs = [(ast.unparse(ast.parse(task.gold["check"])), "passed")] * TRUE_RUNS
     runs += [(check, "failed") for check in changed]
@@ -58,22 +74,27 @@ def perturbed(check: str, rng: Random) -> Iterator[str]:
             yield ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _canaries(task: Task, ask_gold: Ask) -> tuple[str, ...]:
-    """Return copies of a task's check that its gold code fails by an assert, as it should."""
-    if task.hash not in _CANARIES:
+def _forms(task: Task, ask_gold: Ask) -> Forms:
+    """Return the forms of a task's check that its gold code meets, or fails by an assert, as it should."""
+    if task.hash not in _FORMS:
         gold = Submission(task.gold["code"], task.data["entry_point"], task.data.get("prelude", ""))
-        rng = Random(task.hash)
-        rounds = (perturbed(task.gold["check"], rng) for _ in range(_TRIED))
-        found: list[str] = []
-        for check in islice(chain.from_iterable(rounds), _TRIED):
-            if len(found) < _COPIES and check not in found and _verdict(gold, check, ask_gold) == "failed":
-                found.append(check)
-        if not found:
+        check = task.gold["check"]
+        changed = _changed(check, gold, ask_gold, Random(task.hash))
+        if not changed:
             raise TaskError(f"the check of task {task.id!r} has no assert whose expected value could be changed")
-        if len(_CANARIES) >= _KEPT:
-            _CANARIES.clear()
-        _CANARIES[task.hash] = tuple(found)
-    return _CANARIES[task.hash]
+        if len(_FORMS) >= _KEPT:
+            _FORMS.clear()
+        _FORMS[task.hash] = Forms(changed, withheld(check, gold, ask_gold))
+    return _FORMS[task.hash]
+
+
+def _changed(check: str, gold: Submission, ask_gold: Ask, rng: Random) -> tuple[str, ...]:
+    rounds = (perturbed(check, rng) for _ in range(_TRIED))
+    found: list[str] = []
+    for copy in islice(chain.from_iterable(rounds), _TRIED):
+        if len(found) < _COPIES and copy not in found and _verdict(gold, copy, ask_gold) == "failed":
+            found.append(copy)
+    return tuple(found)
 
 
 def _verdict(submission: Submission, check: str, ask: Ask) -> str:

@@ -2,8 +2,8 @@
 
 A request comes on stdin as JSON; what is found goes as lines of JSON to the private reply descriptor. `call` runs a
 submitted function on the arguments it is sent and knows no expected value: whatever its process says is taken for that
-function's values, never for a verdict. `record` and `judge` run a check where no submitted code runs. `together` runs
-both in one process.
+function's values, never for a verdict. `record` and `judge` run a check where no submitted code runs. `together` and
+`withheld` run both in one process.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any
 
 from agentgym.envs.code.plain import Unfit, decode, dumps, encode
 
+NOTE = "_note"
+"""What a check whose expected values are withheld calls with the number of an assert and the value it is about."""
 SUBMITTED = "<solution>"
 """The file name that a submitted source has in error messages."""
 MAX_VALUE_CHARS = 1_000_000
@@ -109,6 +111,18 @@ def together(request: Request, say: Say) -> None:
         _run_check(request, function, say)
 
 
+def withheld(request: Request, say: Say) -> None:
+    """Run a check that notes values instead of asserting what they are, with the submitted function itself."""
+    function = _load(request, say)
+    if function is None:
+        return
+
+    def note(number: int, value: Any) -> None:
+        say(noted=number, value=encode(value))
+
+    _run_check(request, function, say, note)
+
+
 def exception_named(name: Any) -> type[BaseException]:
     """Return the builtin exception of a name. Raises `Unfit` if it is none."""
     kind = vars(builtins).get(name)
@@ -122,6 +136,7 @@ _OPERATIONS: dict[str, Callable[[Request, Say], None]] = {
     "record": record,
     "judge": judge,
     "together": together,
+    "withheld": withheld,
 }
 
 
@@ -200,10 +215,12 @@ def _change(args: Any, kwargs: Any, after: Any) -> None:
             mine.update(theirs)
 
 
-def _run_check(request: Request, candidate: Callable[..., Any], say: Say) -> None:
+def _run_check(
+    request: Request, candidate: Callable[..., Any], say: Say, note: Callable[[int, Any], None] | None = None
+) -> None:
     # Checks that draw their arguments draw the same ones every time.
     random.seed(0)
-    space: dict[str, Any] = {"__name__": "check"}
+    space: dict[str, Any] = {"__name__": "check", NOTE: note}
     try:
         exec(compile(request["prelude"], "<prelude>", "exec", dont_inherit=True), space)
         # Some checks call the function by its own name too.
