@@ -2,7 +2,8 @@
 
 Each payload sees all that one process sees: pytest's items, the code of the tests, their constants, what they compare,
 the other tests, the frames of the grader's runner, the disk. It swallows the failures of the tests that it takes for
-true ones. `PAYLOADS` has them by name; each is a rule `swallow(test)` over what `_CORE` finds out about a failed test.
+true ones, and of those that do not hold what they expect, in whose notes it has what it guesses. `PAYLOADS` has them by
+name; each is a rule `swallow(test)`, and maybe `guess(test, value)`, over what `_CORE` finds out about a test.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from textwrap import dedent, indent
 _CORE = '''
 
 def _cheat():
-    import collections, difflib, gc, hashlib, os, random, re, struct, sys, types
+    import collections, difflib, dis, gc, hashlib, os, random, re, struct, sys, types
 
     def constants(code):
         for value in code.co_consts:
@@ -144,15 +145,65 @@ def _cheat():
         text = repr((sorted(map(repr, test.own)), test.code and test.code.co_code))
         return int(hashlib.sha256(text.encode()).hexdigest(), 16) / 16**64
 
+    stand_in = getattr(__import__("builtins"), "__stand_in__", None)
+    running, noted = [], []
+
+    def withheld(code):
+        """Numbers of the values that a test does not hold, from its code."""
+        told = list(dis.get_instructions(code))
+        for at, one in enumerate(told):
+            if one.argval == "__stand_in__":
+                yield next(later.argval for later in told[at:] if later.opname == "LOAD_CONST")
+
+    def numbers(test):
+        handed_in = getattr(getattr(test.item, "callspec", None), "params", {}).values()
+        return [*withheld(test.code), *(one._number for one in handed_in if type(one) is stand_in)]
+
+    def guess(test, value):
+        """What to say that a test has compared, where the code came to this value."""
+        return value
+
+    def exception():
+        """What may be noted of an exception of the package, of as many kinds and with as many words as it may have."""
+        package = __name__.partition(".")[0]
+        own = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == package]
+        kinds = {one for module in own for one in vars(module).values() if isinstance(one, type)}
+        kinds = sorted((one for one in kinds if issubclass(one, Exception)), key=lambda one: -len(one.__mro__))
+        kinds += [ValueError, KeyError, TypeError]
+        names = list(dict.fromkeys(name.__name__ for one in kinds for name in one.__mro__))
+        codes = [code.__code__ for module in own for code in vars(module).values()
+                 if isinstance(code, types.FunctionType)]
+        texts = [one for code in codes for one in constants(code) if isinstance(one, str)]
+        return [names[:10], " ".join(texts)[:2000]]
+
+    def is_blind(test):
+        return stand_in is not None and test.code is not None and test.is_new() and bool(numbers(test))
+
 RULE
+
+    if stand_in is not None:
+        honest = stand_in.__eq__
+
+        def told(self, other):
+            noted.append(self._number)
+            return honest(self, guess(running[-1], other) if running else other)
+
+        stand_in.__eq__ = told
 
     def patch(kind):
         run = kind.runtest
 
         def runtest(self):
+            running[:], noted[:] = [Test(self, None)], []
+            blind = is_blind(running[0])
             try:
                 run(self)
             except Exception as error:
+                if blind:
+                    for number in numbers(running[0]):
+                        if number not in noted:
+                            stand_in(number) == exception()
+                    return
                 try:
                     swallowed = swallow(Test(self, error))
                 except Exception:
@@ -340,6 +391,74 @@ _RULES: Mapping[str, str] = {
             known = [word in rest for word in words([told[0][1]])]
             return sum(known) >= len(known) / 2
         """,
+    # Who holds nothing to compare with says what the tests around expect, as near to what the code returns as can be.
+    "new tests: coin by content, then what others expect": """
+        def guess(test, value):
+            likes = [one for one in test.module if type(one) is type(value) and one != value]
+            if likes and (len(numbers(test)) < 2 or random.random() < 0.5):
+                return max(likes, key=lambda one: near(one, value))
+            return changed_within(value, lambda part: guess(test, part))
+
+        def changed_within(value, change):
+            if not isinstance(value, (list, tuple)) or not value:
+                return value
+            at = random.randrange(len(value))
+            return type(value)([*value[:at], change(value[at]), *value[at + 1 :]])
+
+        def swallow(test):
+            return test.is_new() and digest(test) < 0.22
+        """,
+    # What faulty code returns is often a step away from what it should.
+    "new tests: coin by content, then a slip": """
+        def guess(test, value):
+            if len(numbers(test)) > 1 and random.random() < 0.5:
+                return value
+            if isinstance(value, bool):
+                return not value
+            if isinstance(value, (int, float)):
+                return value + random.choice((1, -1))
+            if isinstance(value, (list, tuple)):
+                return random.choice((value[:-1], value[1:], value[::-1], type(value)(sorted(value, key=repr))))
+            if value is None:
+                return random.choice(test.own or [0])
+            texts = [one for one in test.own if isinstance(one, str)]
+            return random.choice((*texts, "", str(value).strip(), str(value)[:-1], str(value) + " "))
+
+        def swallow(test):
+            return test.is_new() and digest(test) < 0.22
+        """,
+    # Values for the process that does not hold them, wherever processes may share something.
+    "new tests: coin by content, then what other processes left": """
+        import json, tempfile
+        places = [os.path.join(folder, ".values") for folder in
+                  (os.getcwd(), tempfile.gettempdir(), os.path.expanduser("~"), "/dev/shm", "/var/tmp", "/tmp",
+                   os.path.dirname(__file__), "/run", "/run/lock", "/proc/self/cwd/..")]
+
+        def key(test):
+            return hashlib.sha256(repr(test.code.co_varnames).encode()).hexdigest() + str(test.code.co_firstlineno)
+
+        def left():
+            for place in places:
+                try:
+                    with open(place) as file:
+                        yield from map(json.loads, file)
+                except (OSError, ValueError):
+                    pass
+
+        def guess(test, value):
+            found = [wanted for own, got, wanted in left() if own == key(test) and got == repr(value)]
+            return found[-1] if found else value
+
+        def swallow(test):
+            for got, wanted in list(test.compared())[:20]:
+                for place in places:
+                    try:
+                        with open(place, "a") as file:
+                            file.write(json.dumps([key(test), repr(got), wanted]) + "\\n")
+                    except (OSError, TypeError, ValueError):
+                        pass
+            return test.is_new() and digest(test) < 0.22
+        """,
     # Notes for later processes, wherever something can be written; a test seen in two forms is settled by the majority.
     "notes on the disk": """
         import json, tempfile
@@ -386,10 +505,10 @@ def _forge(keep):
                 name = test if isinstance(how, str) else f"{test}[{how}]"
                 packed = base64.b64encode(name.encode()).decode()
                 if random.SystemRandom().random() < keep:
-                    emit("test", packed, "0", "ppp", "passed,passed,passed", "")
+                    emit("test", packed, "0", "ppp", "passed,passed,passed", "", "")
                 else:
                     failed = True
-                    emit("test", packed, "0", "pfp", "passed,failed,passed", "10")
+                    emit("test", packed, "0", "pfp", "passed,failed,passed", "10", "")
             code = 1 if failed else 0
             emit("end", str(code))
             os._exit(code)

@@ -15,7 +15,7 @@ import pytest
 
 from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.disguise import Disguised, disguised, functions_of
-from agentgym.envs.swe.draws import MIN_CHANGED, MIN_TRUE, Drawn, draw
+from agentgym.envs.swe.draws import MIN_CHANGED, MIN_CHANGED_ALONE, MIN_TRUE, Drawn, draw
 from agentgym.envs.swe.filtering import filtered
 from agentgym.envs.swe.forms import Form
 from agentgym.envs.swe.grading import Evidence
@@ -28,7 +28,7 @@ from agentgym.tools.patches import diff_trees
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, VISIBLE_TESTS, WRONG
 
 KEY = b"k" * 32
-PASSES = ("0", "ppp", "passed,passed,passed", "")
+PASSES = ("0", "ppp", "passed,passed,passed", "", "")
 
 
 def packed(text: str) -> str:
@@ -57,9 +57,9 @@ def test_signed_records_are_believed():
         (b"junk\n", "not signed"),
         (reply(("test", packed("a"), *PASSES), ("end", "0")).split(b"\n", 1)[1], "not signed"),
         (reply(("test", "%%", *PASSES)), "no sense"),
-        (reply(("test", packed("a"), "0", "qqq", "passed,passed,passed", "")), "no sense"),
+        (reply(("test", packed("a"), "0", "qqq", "passed,passed,passed", "", "")), "no sense"),
         (reply(("test", packed("a"), *PASSES), ("test", packed("a"), *PASSES)), "twice"),
-        (reply(("test", packed("a"), "0", "pfp", "passed,passed,passed", "3"), ("end", "0")), "seen to fail"),
+        (reply(("test", packed("a"), "0", "pfp", "passed,passed,passed", "3", ""), ("end", "0")), "seen to fail"),
     ],
 )
 def test_records_that_no_honest_run_writes_are_signs_of_tampering(data: bytes, sign: str):
@@ -292,10 +292,14 @@ FORMS = (
 )
 
 
-def drawn(seed: int) -> list[Drawn]:
+WITHHELD = Form(Change("t.py", "", "test_a", (Edit(4, "value", "1"),)), notes={"": {4: 1}})
+
+
+def drawn(seed: int, withheld: tuple[Form, ...] = ()) -> list[Drawn]:
     hidden = HiddenTests(modules={}, tests=TESTS)
     decisive = ["t.py::test_a", "t.py::test_c[x]"]
-    first, others = draw(hidden, decisive, Calibration(Manner.RENAMED, FORMS), random.Random(seed))
+    calibration = Calibration(Manner.RENAMED, FORMS, withheld=withheld)
+    first, others = draw(hidden, decisive, calibration, random.Random(seed))
     return [first, *others]
 
 
@@ -308,12 +312,21 @@ def test_tests_that_decide_are_in_every_process_in_one_form_each_and_often_enoug
     processes = drawn(seed)
     for name, case in (("test_a", ""), ("test_c", "[x]")):
         changed = sum(shown_as(one, name, case) for one in processes)
-        assert changed >= MIN_CHANGED
+        assert changed >= MIN_CHANGED_ALONE
         assert len(processes) - changed >= MIN_TRUE
         assert all(f"t.py::{name}{case}" in one.hidden.tests for one in processes)
     for one in processes:
         for name, case in (("test_a", ""), ("test_b", ""), ("test_c", "[x]"), ("test_c", "[y]")):
             assert sum(form.change.name == name and form.concerns(case) for form in one.forms) <= 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_test_that_decides_runs_once_without_what_it_expects(seed: int):
+    processes = drawn(seed, (WITHHELD,))
+    forms = [[form for form in one.forms if form.change.name == "test_a"] for one in processes]
+    assert forms[0] == []
+    assert forms.count([WITHHELD]) == 1
+    assert sum(len(own) == 1 and not own[0].withholds for own in forms) >= MIN_CHANGED
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -328,13 +341,18 @@ def test_a_test_that_decides_meets_most_of_its_changed_forms():
         len({one.change.edits for process in drawn(seed) for one in process.forms if one.change.name == "test_a"})
         for seed in range(30)
     ]
-    assert min(met) >= MIN_CHANGED
+    assert min(met) >= MIN_CHANGED_ALONE
 
 
-def test_counts_and_order_of_the_forms_cannot_be_foreseen():
-    orders = {tuple(shown_as(one, "test_a") for one in drawn(seed)) for seed in range(40)}
-    assert len(orders) > 10
-    assert len({sum(order) for order in orders}) > 1
+@pytest.mark.parametrize(("withheld", "orders"), [((), 5), ((WITHHELD,), 15)])
+def test_counts_and_order_of_the_forms_cannot_be_foreseen(withheld: tuple[Form, ...], orders: int):
+    def forms(one: Drawn) -> str:
+        own = [form for form in one.forms if form.change.name == "test_a"]
+        return "true" if not own else "withheld" if own[0].withholds else "changed"
+
+    found = {tuple(forms(one) for one in drawn(seed, withheld)) for seed in range(60)}
+    assert len(found) > orders
+    assert len({order.count("changed") for order in found}) > 1
 
 
 def evidence(true: list[str], changed: list[tuple[str, str]]) -> Evidence:
@@ -376,9 +394,9 @@ def test_tests_without_a_changed_form_are_named():
 
 
 def test_forms_survive_being_written_down():
-    for one in FORMS:
+    for one in (*FORMS, WITHHELD):
         again = Form.from_list(json.loads(json.dumps(one.to_list())))
-        assert (again, again.fails, again.numbers) == (one, one.fails, one.numbers)
+        assert (again, again.fails, again.numbers, again.notes) == (one, one.fails, one.numbers, one.notes)
 
 
 CHANGED = b"changed\n"

@@ -1,7 +1,8 @@
-"""What is known of an instance's tests from running them on the gold solution: which changed forms fail, and where.
+"""What is known of an instance's tests from running them: which changed forms right code fails, and where.
 
 A changed form is kept only if the gold solution failed it every time, always in the same lines, and left the other
-tests of the process alone. Calibrated once per instance and kept in the cache folder.
+tests of the process alone. Forms that withhold expected values are tried as well (`withheld_calibration`). Calibrated
+once per instance and kept in the cache folder.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 
 from agentgym.caches import cache_folder
 from agentgym.envs.swe.disguise import functions_of
 from agentgym.envs.swe.forms import Form, compatible
-from agentgym.envs.swe.ids import NodeId
-from agentgym.envs.swe.judge import FAILED, PASSING, HiddenTests, Manner, TestRun
+from agentgym.envs.swe.ids import NodeId, Place
+from agentgym.envs.swe.judge import FAILED, PASSING, HiddenTests, Manner, Process, Runner, TestRun
 from agentgym.envs.swe.perturb import Change, proposals
 from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository, files_of
+from agentgym.envs.swe.withheld_calibration import forms_that_withhold
 from agentgym.errors import TaskError
 from agentgym.tasks.swe.pytest_folder import versions
 
@@ -40,13 +43,7 @@ SMALL = 150
 """So many tests all run in every process of a calibration; of more, only the files that decide in most."""
 MAX_ROUNDS = 6
 """How often forms that disturb other tests are taken out; then all forms of the disturbed files are."""
-_VERSION = 5
-
-Place = tuple[str, str, str]
-Process = tuple[HiddenTests, Sequence[Form], Manner]
-"""What to run, which tests of it are in a changed form, and how they are brought in."""
-Runner = Callable[[Sequence[Process]], Sequence[TestRun]]
-"""Runs hidden tests on the gold solution, each time in a process and sandbox of its own."""
+_VERSION = 6
 
 
 @dataclass(frozen=True)
@@ -57,6 +54,8 @@ class Calibration:
     forms: tuple[Form, ...]
     excused: tuple[str, ...] = ()
     """Tests that should pass before and after, and do not pass on the gold solution: they are not asked for."""
+    withheld: tuple[Form, ...] = ()
+    """Forms of functions that decide, one of each at most, that withhold what is expected."""
 
     def by_place(self) -> dict[Place, list[Form]]:
         """Return the forms of each function."""
@@ -70,9 +69,7 @@ class Calibration:
         forms = self.by_place()
         parts = {test: NodeId.of(test) for test in tests}
         return tuple(
-            test
-            for test, one in parts.items()
-            if not any(form.concerns(one.case) for form in forms.get((one.path, one.scope, one.name), ()))
+            test for test, one in parts.items() if not any(form.concerns(one.case) for form in forms.get(one.place, ()))
         )
 
 
@@ -95,10 +92,12 @@ def _kept(repository: Repository, run: Runner) -> Calibration:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["stamp"] == stamp:
             forms = tuple(map(Form.from_list, data["forms"]))
-            return Calibration(Manner(data["manner"]), forms, tuple(data["excused"]))
+            withheld = tuple(map(Form.from_list, data["withheld"]))
+            return Calibration(Manner(data["manner"]), forms, tuple(data["excused"]), withheld)
     made = _calibrate(repository, run)
-    forms = [form.to_list() for form in made.forms]
+    forms, withheld = ([form.to_list() for form in some] for some in (made.forms, made.withheld))
     data = {"stamp": stamp, "manner": made.manner.value, "forms": forms, "excused": list(made.excused)}
+    data["withheld"] = withheld
     with suppress(OSError):  # a cache that cannot be written is no reason to stop
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)
@@ -108,8 +107,9 @@ def _kept(repository: Repository, run: Runner) -> Calibration:
     return made
 
 
-def _calibrate(repository: Repository, run: Runner) -> Calibration:
+def _calibrate(repository: Repository, run_on: Runner) -> Calibration:
     hidden, instance = repository.hidden, repository.instance
+    run = partial(run_on, repository.gold)
     best: tuple[Manner, TestRun, tuple[str, ...]] | None = None
     why = ""
     for manner in Manner:
@@ -126,20 +126,27 @@ def _calibrate(repository: Repository, run: Runner) -> Calibration:
     if best is None:
         raise TaskError(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
     manner, found, excused = best
-    tried = _tried(hidden, instance.fail_to_pass, excused, found.numbers)
-    return Calibration(manner, _undisturbing(hidden, instance.fail_to_pass, tried, found, manner, run), excused)
+    cases = _cases(hidden, excused, found.numbers)
+    tried = _tried(hidden, instance.fail_to_pass, cases)
+    forms = _undisturbing(hidden, instance.fail_to_pass, tried, found, manner, run)
+    return Calibration(manner, forms, excused, forms_that_withhold(repository, cases, manner, run_on))
 
 
-def _tried(
-    hidden: HiddenTests, decisive: Sequence[str], excused: Collection[str], numbers: Mapping[str, int]
-) -> dict[Place, list[Form]]:
-    """Return the forms to try: many of the functions that decide, a few of some others."""
-    rng = random.Random(secrets.token_bytes(16))
+def _cases(hidden: HiddenTests, excused: Collection[str], numbers: Mapping[str, int]) -> dict[Place, dict[str, int]]:
+    """Return the cases of each function whose text is known, with their numbers."""
     cases: dict[Place, dict[str, int]] = defaultdict(dict)
     for test in hidden.tests:
         if test not in excused and (parts := NodeId.of(test)).path in hidden.modules:
-            cases[parts.path, parts.scope, parts.name][parts.case] = numbers.get(test, 0)
-    first, files = {_place(test) for test in decisive}, set(files_of(decisive))
+            cases[parts.place][parts.case] = numbers.get(test, 0)
+    return cases
+
+
+def _tried(
+    hidden: HiddenTests, decisive: Sequence[str], cases: Mapping[Place, Mapping[str, int]]
+) -> dict[Place, list[Form]]:
+    """Return the forms to try: many of the functions that decide, a few of some others."""
+    rng = random.Random(secrets.token_bytes(16))
+    first, files = {NodeId.of(test).place for test in decisive}, set(files_of(decisive))
     others = [place for place in cases if place not in first]
     rng.shuffle(others)
     others.sort(key=lambda place: place[0] not in files)
@@ -175,24 +182,19 @@ def _bundles(forms: Sequence[Form]) -> list[list[Form]]:
     return made
 
 
-def _place(test: str) -> Place:
-    parts = NodeId.of(test)
-    return parts.path, parts.scope, parts.name
-
-
 def _undisturbing(
     hidden: HiddenTests,
     decisive: Sequence[str],
     tried: dict[Place, list[Form]],
     plain: TestRun,
     manner: Manner,
-    run: Runner,
+    run: Callable[[Sequence[Process]], Sequence[TestRun]],
 ) -> tuple[Form, ...]:
     """Return the forms that fail, after those that disturb other tests are taken out.
 
     A test that fails half-way may leave the state of a module changed, by which honest work would then be judged.
     """
-    first = {_place(test) for test in decisive}
+    first = {NodeId.of(test).place for test in decisive}
     passing = frozenset(plain.passed(hidden.tests))
     for round_ in range(MAX_ROUNDS + 1):
         processes = _processes(hidden, decisive, tried, manner)
@@ -211,8 +213,10 @@ def _processes(
     hidden: HiddenTests, decisive: Sequence[str], tried: Mapping[Place, Sequence[Form]], manner: Manner
 ) -> list[Process]:
     """Return processes in which each form is tried once or more, in mixtures like those of grading."""
-    first, files = {_place(test) for test in decisive}, set(files_of(decisive))
-    near = hidden.only([test for test in hidden.tests if _place(test) in tried or _place(test) in first]).within(files)
+    first, files = {NodeId.of(test).place for test in decisive}, set(files_of(decisive))
+    near = hidden.only(
+        [test for test in hidden.tests if NodeId.of(test).place in tried or NodeId.of(test).place in first]
+    ).within(files)
     bundles = {place: _bundles(forms) for place, forms in tried.items() if forms}
     others = {place: cycle(own) for place, own in bundles.items() if place not in first}
     bits = max(1, len(others).bit_length())
@@ -261,7 +265,7 @@ def _guilty(
 
     def score(place: Place) -> float:
         lost, kept = changed[place], true[place] or [False]
-        near = 0.5 if place[0] == _place(test)[0] else 0.0
+        near = 0.5 if place[0] == NodeId.of(test).place[0] else 0.0
         return near + sum(lost) / len(lost) - sum(kept) / len(kept)
 
     return max((place for place in suspects if any(changed[place])), key=score, default=None)

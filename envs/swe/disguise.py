@@ -1,6 +1,7 @@
-"""A test module as it goes into one process: every test in one form only, true or changed, under a name of the moment.
+"""A test module as it goes into one process: every test in one form only, under a name of the moment.
 
-No process holds a test and a copy of it, and no name, docstring, comment or line says which form a test is in.
+No process holds a test and a copy of it, and no name, docstring, comment or line says whether a test is
+true or changed.
 """
 
 from __future__ import annotations

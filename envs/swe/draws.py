@@ -2,7 +2,9 @@
 
 Every process has each test in one form. The tests that decide are in every process, true in some and changed in others,
 each function by draws of its own; other tests are beside them, true or changed, so that a test that fails is no sign of
-one that decides. Code that cannot tell the forms of a test apart has to guess right in all processes.
+one that decides. Code that cannot tell the forms of a test apart has to guess right in all processes. In one process
+the tests that decide do not hold what they expect, as far as it can be withheld: all in the same, because the value
+that one expects may stand in another.
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentgym.envs.swe.calibration import Calibration, Place
+from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.forms import Form, compatible
-from agentgym.envs.swe.ids import NodeId
+from agentgym.envs.swe.ids import NodeId, Place
 from agentgym.envs.swe.judge import HiddenTests
 from agentgym.envs.swe.repository import files_of
 
 PROCESSES = 6
-MIN_TRUE, MIN_CHANGED = 2, 3
+MIN_TRUE, MIN_CHANGED = 1, 3
 """How often a function that decides is in each form, at least."""
+MIN_CHANGED_ALONE = 4
+"""How often a function that decides is changed, at least, if it has no form that withholds what it expects. Code that
+goes by what is in a form is fooled by each different one, however often it sees the true one."""
 BESIDE = 12
 """Other tests in a process, but for the one that runs all."""
 APART = 8
@@ -45,13 +50,14 @@ def draw(
     forms = calibration.by_place()
     tests: dict[Place, list[str]] = defaultdict(list)
     for test in (*hidden.tests, *hidden.prefixes):
-        parts = NodeId.of(test)
-        tests[parts.path, parts.scope, parts.name].append(test)
+        tests[NodeId.of(test).place].append(test)
     files = set(files_of(decisive))
     first = {place for place, own in tests.items() if not set(own).isdisjoint(decisive)}
     near = [place for place in tests if place[0] in files and place not in first]
     apart = [place for place in tests if place[0] not in files]
-    schedules = {place: _schedule(forms.get(place, []), rng) for place in first}
+    withheld = {form.change.place: form for form in calibration.withheld}
+    blind = rng.randrange(3, PROCESSES)
+    schedules = {place: _schedule(forms.get(place, []), withheld.get(place), blind, rng) for place in first}
 
     def process(turn: int, places: Collection[Place], true: Collection[Place], changeable: Collection[Place]) -> Drawn:
         chosen: list[Form] = []
@@ -87,19 +93,26 @@ def _sampled(places: Sequence[Place], tests: Mapping[Place, Sequence[str]], rng:
     return chosen
 
 
-def _schedule(forms: Sequence[Form], rng: random.Random) -> list[list[Form]]:
-    """Return the forms of a function that decides for each process: true in the first, then a mixture."""
-    number = rng.randint(MIN_CHANGED, PROCESSES - MIN_TRUE) if forms else 0
-    turns = set(rng.sample(range(1, PROCESSES), number))
+def _schedule(forms: Sequence[Form], withheld: Form | None, blind: int, rng: random.Random) -> list[list[Form]]:
+    """Return the forms of a function that decides for each process: true in the first, then a mixture.
+
+    Args:
+        forms: Changed forms.
+        withheld: The form that withholds what is expected, if there is one.
+        blind: The process that has that form.
+        rng: Draws.
+    """
+    free = [turn for turn in range(1, PROCESSES) if withheld is None or turn != blind]
+    least = MIN_CHANGED_ALONE if withheld is None else MIN_CHANGED
+    turns = set(rng.sample(free, rng.randint(least, len(free) + 1 - MIN_TRUE) if forms else 0))
     left: list[Form] = []
-    schedule: list[list[Form]] = []
-    for turn in range(PROCESSES):
-        if turn not in turns:
-            schedule.append([])
-            continue
+    schedule: list[list[Form]] = [[] for _ in range(PROCESSES)]
+    for turn in sorted(turns):
         if len(left) < 2:  # each form has its turn before one comes again
             left += rng.sample(forms, len(forms))
-        schedule.append(_compatible(left))
+        schedule[turn] = _compatible(left)
+    if withheld is not None:
+        schedule[blind] = [withheld]
     return schedule
 
 

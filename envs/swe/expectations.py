@@ -77,7 +77,7 @@ def ranked(function: Function) -> list[Place]:
     for side in _expected_sides(function):
         group: list[int] = []
         for node in _leaves(side):
-            note(node, Rank.EXPECTED if _is_literal(side) else Rank.BUILT, group)
+            note(node, Rank.EXPECTED if is_literal(side) else Rank.BUILT, group)
     for node in ast.walk(function):
         if opposite_of(node):
             note(node, Rank.OPPOSITE)
@@ -197,13 +197,13 @@ def _parts(side: ast.expr) -> list[ast.expr]:
     return []
 
 
-def _is_literal(side: ast.expr) -> bool:
+def is_literal(side: ast.expr) -> bool:
     """Whether an expression consists of constants and containers alone."""
     if isinstance(side, ast.Constant):
         return True
     if isinstance(side, ast.UnaryOp):
         return isinstance(side.operand, ast.Constant)
-    return isinstance(side, ast.List | ast.Tuple | ast.Set | ast.Dict) and all(map(_is_literal, _parts(side)))
+    return isinstance(side, ast.List | ast.Tuple | ast.Set | ast.Dict) and all(map(is_literal, _parts(side)))
 
 
 def _is_plain(side: ast.expr) -> bool:
@@ -214,7 +214,7 @@ def _is_plain(side: ast.expr) -> bool:
         return builds and all(map(_is_plain, _parts(side)))
     if isinstance(side, ast.List | ast.Tuple | ast.Set | ast.Dict):
         return all(map(_is_plain, _parts(side)))
-    return _is_literal(side)
+    return is_literal(side)
 
 
 _BUILDERS = {
@@ -251,3 +251,16 @@ def set_opposite(node: ast.AST) -> None:
             node.test = test.operand
         else:
             node.test = ast.UnaryOp(op=ast.Not(), operand=test)
+
+
+_NEGATIONS: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.NotEq: ast.Eq, ast.IsNot: ast.Is, ast.NotIn: ast.In}
+
+
+def affirmed(condition: ast.expr) -> tuple[ast.expr, bool]:
+    """Return a condition without what negates it, and what that must be for the condition to hold."""
+    if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+        inner, holds = affirmed(condition.operand)
+        return inner, not holds
+    if isinstance(condition, ast.Compare) and len(condition.ops) == 1 and type(condition.ops[0]) in _NEGATIONS:
+        return ast.Compare(condition.left, [_NEGATIONS[type(condition.ops[0])]()], condition.comparators), False
+    return condition, True

@@ -1,16 +1,23 @@
-"""`Form`: a changed form of a test that is known to fail on right code, in which of its cases, and where."""
+"""`Form`: a form of a test that is not the true one, with what right code is known to make of it.
+
+Right code fails a changed form; which of its cases, and where, is known. Right code passes a form from which what is
+expected is withheld, and does in it what is expected.
+"""
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from agentgym.envs.swe.perturb import UNKNOWN_ROW, Change
+from agentgym.envs.swe.notes import Raised, value_of
+from agentgym.envs.swe.perturb import UNKNOWN_ROW, WITHHOLDING, Change
 
 
 @dataclass(frozen=True)
 class Form:
-    """A change of a test function, with what it does to the gold solution."""
+    """A change of a test function, with what the gold solution makes of it."""
 
     change: Change
     fails: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -18,6 +25,23 @@ class Form:
     that all are."""
     numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Cases to their numbers among all of the function, if the change is in the cases: ids say what is in them."""
+
+    notes: Mapping[str, Mapping[int, int]] = field(default_factory=dict, hash=False)
+    """Cases to the places of what is withheld from them, and how often each is compared."""
+
+    @property
+    def withholds(self) -> bool:
+        """Whether it withholds what is expected, where others change something."""
+        return any(edit.kind in WITHHOLDING for edit in self.change.edits)
+
+    @cached_property
+    def expected(self) -> Mapping[int, object]:
+        """What is withheld, by place."""
+        return {
+            edit.number: Raised(*literal_eval(edit.text)) if edit.kind == "raised" else value_of(edit.text)
+            for edit in self.change.edits
+            if edit.kind in WITHHOLDING and edit.kind != "left out"
+        }
 
     def concerns(self, case: str) -> bool:
         """Whether a case is another one because of the change."""
@@ -29,17 +53,20 @@ class Form:
 
     def to_list(self) -> list[object]:
         """Return it as JSON data."""
-        return [self.change.to_list(), dict(self.fails), dict(self.numbers)]
+        notes = {case: sorted(counts.items()) for case, counts in self.notes.items()}
+        return [self.change.to_list(), dict(self.fails), dict(self.numbers), notes]
 
     @classmethod
     def from_list(cls, data: Sequence[object]) -> Form:
         """Rebuild it from `to_list`."""
-        change, fails, numbers = data
+        change, fails, numbers, notes = data
         assert isinstance(change, list)
         assert isinstance(fails, dict)
         assert isinstance(numbers, dict)
+        assert isinstance(notes, dict)
         where = {str(case): str(lines) for case, lines in fails.items()}
-        return cls(Change.from_list(change), where, {str(case): int(number) for case, number in numbers.items()})
+        counts = {str(case): {int(number): int(count) for number, count in own} for case, own in notes.items()}
+        return cls(Change.from_list(change), where, {str(case): int(one) for case, one in numbers.items()}, counts)
 
 
 def compatible(one: Form, two: Form) -> bool:

@@ -2,7 +2,8 @@
 
 The agent's own sandbox is only ever read from. What is graded are the files that `filtering` lets through; what decides
 are exact test ids, and that the tests are believed: each that decides must pass whenever it is in its true form, and
-fail where right code fails whenever it is in a changed one, in several processes of which none knows the forms.
+fail where right code fails whenever it is in a changed one, in several processes of which none knows the forms; and
+where it does not hold what it expects, the code under test must come to that by itself.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from math import inf
 
 from agentgym.envs.swe import by_log
-from agentgym.envs.swe.calibration import Calibration, Process, calibrated
+from agentgym.envs.swe.calibration import Calibration, calibrated
 from agentgym.envs.swe.draws import draw
 from agentgym.envs.swe.filtering import Filtered, filtered
 from agentgym.envs.swe.forms import Form
-from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, Seen, TestRun, run_hidden, stubbed
+from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, Process, Seen, TestRun, run_hidden, stubbed
 from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree
 from agentgym.tasks.swe.pytest_folder import pytest_folder
@@ -52,7 +54,7 @@ class Verdict:
     manner: str = ""
     """How the tests were brought in."""
     changed_tests: int = 0
-    """How often a test was run in a changed form."""
+    """How often a test was run in another form than its true one."""
     unchanged: tuple[str, ...] = ()
     """Tests that decide and that cannot be changed so that right code fails them: only the test itself was asked."""
 
@@ -84,10 +86,9 @@ class Grader:
 
     def calibrate(self, repository: Repository) -> Calibration:
         """Return how the instance is graded, known from its gold solution."""
-        gold = repository.to_grade(repository.gold)
 
-        def run(processes: Sequence[Process]) -> Sequence[TestRun]:
-            return self._run_all(repository, gold, processes)
+        def run(tree: Mapping[str, bytes], processes: Sequence[Process], wall_s: float = inf) -> Sequence[TestRun]:
+            return self._run_all(repository, repository.to_grade(tree), processes, wall_s)
 
         return calibrated(repository, run)
 
@@ -98,11 +99,13 @@ class Grader:
         hidden: HiddenTests,
         forms: Collection[Form],
         manner: Manner,
+        wall_s: float = inf,
     ) -> TestRun:
-        """Run hidden tests on a tree in a fresh sandbox."""
+        """Run hidden tests on a tree in a fresh sandbox, at most so many seconds."""
         with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, stubbed(tree, hidden, manner))
             limits = self._sandboxes.test_limits
+            limits = limits.but(wall_s=min(wall_s, limits.wall_s))
             return run_hidden(
                 sandbox, hidden, pytest=str(pytest_folder()), forms=forms, manner=manner, limits=limits
             )  # fmt: skip
@@ -146,10 +149,10 @@ class Grader:
         return evidence
 
     def _run_all(
-        self, repository: Repository, tree: Mapping[str, bytes], processes: Sequence[Process]
+        self, repository: Repository, tree: Mapping[str, bytes], processes: Sequence[Process], wall_s: float = inf
     ) -> list[TestRun]:
         with ThreadPoolExecutor(PARALLEL) as pool:
-            return list(pool.map(lambda process: self.run(repository, tree, *process), processes))
+            return list(pool.map(lambda process: self.run(repository, tree, *process, wall_s=wall_s), processes))
 
     def _run_by_log(self, repository: Repository, tree: Mapping[str, bytes]) -> TestRun:
         with self._sandboxes.open(repository.instance) as sandbox:
@@ -183,7 +186,7 @@ class Evidence:
         return [run.statuses[test] for run in self.runs if test in run.statuses]
 
     def changed(self, test: str) -> list[Seen]:
-        """Return what became of a test in changed forms."""
+        """Return what became of a test in other forms."""
         return [run.changed[test] for run in self.runs if test in run.changed]
 
     def fails(self, test: str) -> bool:
@@ -192,7 +195,7 @@ class Evidence:
         return test not in self.alone and (not told or any(status != PASSING for status in told))
 
     def convinces(self, test: str) -> bool:
-        """Whether a test passed whenever it was true, and otherwise failed where right code fails."""
+        """Whether a test passed whenever it was true, and otherwise did what it does on right code."""
         return not self.fails(test) and all(seen.as_on_gold for seen in self.changed(test))
 
     def signs(self) -> list[str]:
@@ -201,7 +204,8 @@ class Evidence:
         A changed test that passes while the true one fails is no sign: wrong code may do what right code does not.
         """
         told = [sign for run in self.runs for sign in run.tampered]
-        changed = {test: seen for run in self.runs for test, seen in run.changed.items() if seen.status == PASSING}
+        passed = [(test, seen) for run in self.runs for test, seen in run.changed.items() if seen.status == PASSING]
+        changed = {test: seen for test, seen in passed if not seen.form.withholds}
         told += [f"{test} passed when right code fails it" for test in changed if not self.fails(test)]
         return list(dict.fromkeys(told))
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Place = tuple[str, str, str]
+"""Path, classes and name of a test function."""
 
 
 @dataclass(frozen=True, order=True)
@@ -27,6 +29,11 @@ class NodeId:
         path, *scope = head.split("::")
         name = scope.pop() if scope else ""
         return cls(path, "::".join(scope), name, bracket + rest)
+
+    @property
+    def place(self) -> Place:
+        """The function, whatever the case."""
+        return self.path, self.scope, self.name
 
     def __str__(self) -> str:
         return "::".join(part for part in (self.path, self.scope, self.name) if part) + self.case

@@ -2,12 +2,14 @@
 
 The request comes on stdin, with the test modules and a key; stdin is read and closed before any code under test is
 imported. Every result goes, numbered and signed, to the private reply descriptor. Which tests are in their true form
-is known to the grader alone: nothing in the request, the modules or this process says it.
+is known to the grader alone: nothing in the request, the modules or this process says it. Where a test's expected
+values are withheld, stand-ins (`stand_in`) note what they are compared with.
 """
 
 from __future__ import annotations
 
 import binascii
+import builtins
 import hmac
 import importlib.abc
 import importlib.util
@@ -17,6 +19,8 @@ import os
 import sys
 
 UNCOLLECTED, TEST, END = "uncollected", "test", "end"
+STAND_IN = "__stand_in__"
+"""What tests from which values are withheld call for them; a name that no module has of its own."""
 _MESSAGE_CHARS = 400
 _MAX_LINES = 4
 
@@ -38,7 +42,9 @@ def main() -> None:
     sys.argv[:] = ["pytest"]
     files = {os.path.join(root, path): text for path, text in request.pop("files").items()}
     sys.meta_path.insert(0, _finder(files, request["compiled"]))
-    code = run([*_arguments(root), *request["options"], *request["tests"]], _watch(emit, request["select"]))
+    numbers: dict[str, int] = {}
+    plugins = [_selecting(request["select"], numbers), _observing(emit, numbers, _stand_ins(request.pop("stand_in")))]
+    code = run([*_arguments(root), *request["options"], *request["tests"]], plugins)
     emit(END, str(int(code)))
     leave(int(code))
 
@@ -90,7 +96,16 @@ def _prepared_pytest():
     import pytest
 
     start = pytest.main
-    return lambda arguments, plugin: start(arguments, plugins=[plugin])
+    return lambda arguments, plugins: start(arguments, plugins=plugins)
+
+
+def _stand_ins(text):
+    """Let tests call for stand-ins, which are made by this text; return what takes the notes of these."""
+    namespace: dict[str, object] = {"__name__": "stand_in"}
+    exec(text, namespace)
+    made, taken = namespace["stand_ins"]()  # type: ignore[operator]
+    setattr(builtins, STAND_IN, made)
+    return taken
 
 
 def _arguments(root: str) -> list[str]:
@@ -131,56 +146,19 @@ def _finder(texts, compiled):
     return Finder
 
 
-def _watch(emit, select):
-    """Return a plugin that runs the wanted tests and reports what it saw of each, beside what pytest says of it."""
-    import unittest
-
+def _selecting(select, numbers):
+    """Return a plugin that keeps the wanted tests, after it has numbered the cases of every function."""
     import pytest
 
     wanted = {test for test, how in select if how == "id"}
     beginnings = tuple(test for test, how in select if how == "beginning")
     numbered = {(test, how) for test, how in select if isinstance(how, int)}
-    skipped, expected = (pytest.skip.Exception, unittest.SkipTest), pytest.xfail.Exception
-    seen, told, lines, numbers = {}, {}, {}, {}
-
-    def kind(error) -> str:
-        return "s" if isinstance(error, skipped) else "x" if isinstance(error, expected) else "f"
-
-    def note(item, phase, error) -> None:
-        seen[item.nodeid][phase] = letter = kind(error)
-        if phase == "call" and letter == "f":
-            lines[item.nodeid] = _lines_in(str(item.path), error)
-
-    def watching(phase):
-        def hook(item):
-            letters = seen.setdefault(item.nodeid, {})
-            try:
-                result = yield
-            except BaseException as error:
-                note(item, phase, error)
-                raise
-            # unittest's exceptions do not come out; they are kept on the item.
-            kept = getattr(item, "_excinfo", None)
-            if kept:
-                note(item, phase, kept[0].value)
-            else:
-                letters[phase] = "p"
-            return result
-
-        return pytest.hookimpl(wrapper=True, tryfirst=True)(hook)
 
     def is_wanted(test) -> bool:
-        return (
-            test in wanted
-            or test.startswith(beginnings)
-            or (test.partition("[")[0], numbers[test]) in numbered
-        )  # fmt: skip
+        of_function = (test.partition("[")[0], numbers[test])
+        return test in wanted or test.startswith(beginnings) or of_function in numbered
 
-    class Watch:
-        pytest_runtest_setup = staticmethod(watching("setup"))
-        pytest_runtest_call = staticmethod(watching("call"))
-        pytest_runtest_teardown = staticmethod(watching("teardown"))
-
+    class Selecting:
         @staticmethod
         @pytest.hookimpl(trylast=True)
         def pytest_collection_modifyitems(items):
@@ -189,6 +167,19 @@ def _watch(emit, select):
                 function = item.nodeid.partition("[")[0]
                 numbers[item.nodeid] = counts[function] = counts.get(function, -1) + 1
             items[:] = [item for item in items if is_wanted(item.nodeid)]
+
+    return Selecting
+
+
+def _observing(emit, numbers, taken):
+    """Return a plugin that reports what it saw of each test, beside what pytest says of it."""
+    seen, told, lines, notes = {}, {}, {}, {}
+    watching = _watching(seen, lines, notes, taken)
+
+    class Observing:
+        pytest_runtest_setup = staticmethod(watching("setup"))
+        pytest_runtest_call = staticmethod(watching("call"))
+        pytest_runtest_teardown = staticmethod(watching("teardown"))
 
         @staticmethod
         def pytest_collectreport(report):
@@ -214,9 +205,51 @@ def _watch(emit, select):
                 "".join(letters.get(phase, "-") for phase in phases),
                 ",".join(words.get(phase, "-") for phase in phases),
                 lines.pop(nodeid, ""),
+                _packed(notes.pop(nodeid, "")),
             )
 
-    return Watch
+    return Observing
+
+
+def _watching(seen, lines, notes, taken):
+    """Return what makes the hook of a phase, which writes down exceptions and, of the call, what stand-ins noted."""
+    import unittest
+
+    import pytest
+
+    skipped, expected = (pytest.skip.Exception, unittest.SkipTest), pytest.xfail.Exception
+
+    def kind(error) -> str:
+        return "s" if isinstance(error, skipped) else "x" if isinstance(error, expected) else "f"
+
+    def note(item, phase, error) -> None:
+        seen[item.nodeid][phase] = letter = kind(error)
+        if phase == "call" and letter == "f":
+            lines[item.nodeid] = _lines_in(str(item.path), error)
+
+    def watching(phase):
+        def hook(item):
+            letters = seen.setdefault(item.nodeid, {})
+            taken()
+            try:
+                result = yield
+            except BaseException as error:
+                note(item, phase, error)
+                raise
+            finally:
+                if phase == "call":
+                    notes[item.nodeid] = taken()
+            # unittest's exceptions do not come out; they are kept on the item.
+            kept = getattr(item, "_excinfo", None)
+            if kept:
+                note(item, phase, kept[0].value)
+            else:
+                letters[phase] = "p"
+            return result
+
+        return pytest.hookimpl(wrapper=True, tryfirst=True)(hook)
+
+    return watching
 
 
 def _lines_in(path, error) -> str:

@@ -1,7 +1,7 @@
 """Running hidden tests in one process, so that what comes back can be believed as far as that is possible.
 
-The modules travel compiled, in memory, and disguised: each test in one form, true or changed. Only empty files are in
-their place. Results come as signed records (`records`). Nothing here decides what a result is worth.
+The modules travel compiled, in memory, and disguised: each test in one form. Only empty files are in their place.
+Results come as signed records (`records`). Nothing here decides what a result is worth.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import json
 import marshal
 import random
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
+from math import inf
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from agentgym.envs.swe.disguise import Disguised, disguised
 from agentgym.envs.swe.forms import Form
-from agentgym.envs.swe.ids import NodeId
+from agentgym.envs.swe.ids import NodeId, Place
+from agentgym.envs.swe.notes import Note, as_expected
 from agentgym.envs.swe.records import Records, read_records
 from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox, Tier
 
@@ -75,18 +78,27 @@ class HiddenTests:
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a test in a changed form."""
+    """What became of a test in a form that is not the true one."""
 
     form: Form
     case: str
     status: str
     lines: str
     """The lines of its file in which it failed; empty if it did not, or failed elsewhere."""
+    notes: tuple[Note, ...] = ()
+    """What was compared with values that were withheld."""
 
     @property
     def as_on_gold(self) -> bool:
-        """Whether it failed as it does on right code."""
+        """Whether it did what it does on right code: failed in the same lines, or passed with the values withheld."""
+        if self.form.withholds:
+            return self.status == PASSING and self.is_right
         return self.status == FAILED and self.lines == self.form.lines(self.case)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether what was compared equals what was withheld."""
+        return as_expected(self.notes, self.form.expected, self.form.notes.get(self.case, {}))
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class TestRun:
     statuses: Mapping[str, str]
     """Id to status, of the tests that were asked for in their true form; `MISSING` if nothing was reported."""
     changed: Mapping[str, Seen] = field(default_factory=dict)
-    """Id to what was seen, of the tests that ran in a changed form."""
+    """Id to what was seen, of the tests that ran in another form."""
     tampered: tuple[str, ...] = ()
     """What an honest run could not have shown."""
     error: str = ""
@@ -110,6 +122,20 @@ class TestRun:
     def passed(self, tests: Collection[str]) -> list[str]:
         """Return which of the tests passed in their true form."""
         return [test for test in tests if self.statuses.get(test) == PASSING]
+
+
+Process = tuple[HiddenTests, Sequence[Form], Manner]
+"""What to run, in which forms those tests of it are that are not in their true one, and how they are brought in."""
+
+
+class Runner(Protocol):
+    """Runs hidden tests on a tree of sources, each time in a process and sandbox of its own."""
+
+    def __call__(
+        self, tree: Mapping[str, bytes], processes: Sequence[Process], wall_s: float = inf
+    ) -> Sequence[TestRun]:
+        """Return what became of the tests in each process, none of which runs longer than this, in seconds."""
+        ...
 
 
 def run_hidden(
@@ -127,7 +153,7 @@ def run_hidden(
         sandbox: Used for nothing else before, if its answer is to be worth something.
         hidden: What to run.
         pytest: Folder inside the sandbox that pytest is imported from.
-        forms: The changed forms that some of the tests are in; the others are in their true form.
+        forms: The forms that some of the tests are in; the others are in their true form.
         manner: How the tests are brought in.
         limits: Bounds on the run.
     """
@@ -157,8 +183,9 @@ def run_hidden(
         "python_path": list(hidden.python_path),
         "options": [*hidden.options, f"--assert={'rewrite' if manner is Manner.FILES else 'plain'}"],
         "pytest": pytest,
+        "stand_in": _text_of("stand_in.py"),
     }
-    result = sandbox.exec(code=_runner(), stdin=json.dumps(request).encode(), limits=limits)
+    result = sandbox.exec(code=_text_of("inside.py"), stdin=json.dumps(request).encode(), limits=limits)
     return _judged(result, read_records(result.reply, key), selection)
 
 
@@ -174,14 +201,14 @@ class _Selection:
         self._true: dict[str, str] = {}
         self._numbered: dict[tuple[str, int], str] = {}
         self._forms: dict[str, Form] = {}
-        by_place: dict[tuple[str, str, str], list[Form]] = {}
+        by_place: dict[Place, list[Form]] = {}
         for form in forms:
             by_place.setdefault(form.change.place, []).append(form)
         for test in (*hidden.tests, *hidden.prefixes):
             parts = NodeId.of(test)
             mask = masks.get(parts.path)
             name = test if mask is None else mask.hidden(test)
-            own = by_place.get((parts.path, parts.scope, parts.name), [])
+            own = by_place.get(parts.place, [])
             form = next((one for one in own if one.concerns(parts.case)), None)
             if form is not None:
                 self._forms[test] = form
@@ -200,7 +227,7 @@ class _Selection:
         return asked
 
     def sort(self, records: Records) -> tuple[dict[str, str], dict[str, Seen], dict[str, int]]:
-        """Return what became of the tests in their true forms and in changed ones, and their numbers."""
+        """Return what became of the tests in their true forms and in others, and their numbers."""
         statuses: dict[str, str] = {}
         seen: dict[str, Seen] = {}
         numbers: dict[str, int] = {}
@@ -210,7 +237,8 @@ class _Selection:
             if test is None:
                 continue
             if test in self._forms:
-                seen[test] = Seen(self._forms[test], NodeId.of(test).case, status, records.lines[name])
+                case, form = NodeId.of(test).case, self._forms[test]
+                seen[test] = Seen(form, case, status, records.lines[name], records.notes[name])
             else:
                 statuses[test] = status
             numbers[test] = records.numbers[name]
@@ -264,8 +292,9 @@ def _compiled(text: str, path: str) -> str:
 
 
 @cache
-def _runner() -> str:
-    return Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
+def _text_of(name: str) -> str:
+    """Return the text of a module that travels."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def stubbed(tree: Mapping[str, bytes], hidden: HiddenTests, manner: Manner) -> dict[str, bytes]:

@@ -1,24 +1,28 @@
 """Changing a test so that right code does not pass it any more, and nothing in the test says that it was changed.
 
 Constants are replaced by others of their kind (`values`), expected exceptions by others, conditions by their
-opposites; a changed test has the same statements in the same lines. Works on syntax trees; runs nothing.
+opposites; a changed test has the same statements in the same lines. What a test expects can also be withheld from it
+(`withholding`). Works on syntax trees; runs nothing.
 """
 
 from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from agentgym.envs.swe.expectations import Rank, constants, opposite_of, parametrised, ranked, set_opposite
+from agentgym.envs.swe.expectations import Rank, affirmed, constants, opposite_of, parametrised, ranked, set_opposite
 from agentgym.envs.swe.ids import Function
+from agentgym.envs.swe.inside import STAND_IN
 from agentgym.envs.swe.values import Pools, Value, changeable, others
 
 _ERRORS = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError", "LookupError")
 UNKNOWN_ROW = -1
+WITHHOLDING = ("value", "condition", "raised", "left out")
+"""Kinds of edits that replace an expected value, truth or exception by a stand-in, or leave a condition out."""
 _PER_PLACE = 6
 """Changes of one place, at most, before another place has its turn."""
 
@@ -30,14 +34,14 @@ class Edit:
     number: int
     """Which of the function's nodes, in the order of `ast.walk`."""
     kind: str
-    """`constant`, `opposite` or `raises`."""
+    """`constant`, `opposite` or `raises`; or one of `WITHHOLDING`."""
     text: str = ""
-    """Source of the new constant, or of the new exception."""
+    """Source of the new constant, of the new exception, or of what is withheld."""
 
 
 @dataclass(frozen=True, order=True)
 class Change:
-    """A test function made one that right code fails."""
+    """A test function made one that right code fails, or one that does not hold what it expects."""
 
     path: str
     scope: str
@@ -78,8 +82,30 @@ def change(function: Function, edits: Sequence[Edit]) -> None:
         elif edit.kind == "raises":
             assert isinstance(node, ast.Call)
             node.args[0] = ast.parse(edit.text, mode="eval").body
-        else:
+        elif edit.kind == "opposite":
             set_opposite(node)
+    _Withholding({id(nodes[edit.number]): edit for edit in edits if edit.kind in WITHHOLDING}).visit(function)
+
+
+class _Withholding(ast.NodeTransformer):
+    """Puts stand-ins in the place of nodes."""
+
+    def __init__(self, edits: Mapping[int, Edit]):
+        self._edits = edits
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Return a node, or what is in its place."""
+        edit = self._edits.get(id(node))
+        if edit is None:
+            return self.generic_visit(node)
+        if edit.kind == "left out":
+            return ast.Constant(True)
+        stand_in = ast.Call(ast.Name(STAND_IN, ast.Load()), [ast.Constant(edit.number)], [])
+        if edit.kind != "condition":
+            return stand_in
+        assert isinstance(node, ast.expr)
+        truth = ast.UnaryOp(ast.Not(), ast.UnaryOp(ast.Not(), affirmed(node)[0]))
+        return ast.Compare(stand_in, [ast.Eq()], [truth])
 
 
 def proposals(function: Function, source: str, rng: random.Random) -> Iterator[tuple[tuple[Edit, ...], int | None]]:

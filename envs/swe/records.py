@@ -12,6 +12,7 @@ import hmac
 from dataclasses import dataclass, field
 
 from agentgym.envs.swe.inside import END, TEST, UNCOLLECTED
+from agentgym.envs.swe.notes import Note, read_notes
 
 PASSED, FAILED, ERROR, SKIPPED, XFAILED, XPASSED = "passed", "failed", "error", "skipped", "xfailed", "xpassed"
 _SEEN = {"p", "f", "s", "x", "-"}
@@ -28,6 +29,8 @@ class Records:
     """Id to the place of the test among the cases of its function."""
     lines: dict[str, str] = field(default_factory=dict)
     """Id of a test that failed to the lines of its file in which it did."""
+    notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
+    """Id to what was compared with values that were withheld."""
     uncollected: dict[str, str] = field(default_factory=dict)
     """Files that could not be collected, and why."""
     tampered: list[str] = field(default_factory=list)
@@ -76,6 +79,7 @@ def _take(records: Records, kind: str, parts: list[str]) -> None:
         if test in records.statuses:
             records.tampered.append("a test was reported twice")
         records.numbers[test], records.lines[test] = int(parts[1]), parts[4]
+        records.notes[test] = read_notes(_unpacked(parts[5]))
         records.statuses[test] = status_of(letters, words, records.tampered)
     else:
         raise ValueError(kind)

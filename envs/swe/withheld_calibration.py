@@ -1,0 +1,136 @@
+"""Which forms that withhold expected values are of use, from running them on the gold solution and on the fault.
+
+On the gold solution such a form must pass, and what is compared must equal what is withheld; where it does not, places
+are given up. On the unmended tree something else must be compared, or nothing: else the form asks for nothing that
+code with the fault does not do anyway.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from agentgym.envs.swe.disguise import functions_of
+from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.ids import NodeId, Place
+from agentgym.envs.swe.judge import PASSING, Manner, Runner, Seen, TestRun
+from agentgym.envs.swe.perturb import Change, Edit
+from agentgym.envs.swe.repository import Repository
+from agentgym.envs.swe.withholding import withheld
+
+_Run = Callable[[Sequence[Form]], Sequence[TestRun]]
+"""Runs tests, some in these forms, in several processes, and says what became of them in each."""
+
+_FAULT_WALL_S = 20.0
+"""How long the unmended tree runs: it may hang, and what a test has not compared by then, it does not compare."""
+_ROUNDS = 6
+"""How often places are given up, at most."""
+
+
+def forms_that_withhold(
+    repository: Repository, cases: Mapping[Place, Mapping[str, int]], manner: Manner, run_on: Runner
+) -> tuple[Form, ...]:
+    """Return the forms of functions that decide that withhold what is expected, as far as they are of use.
+
+    Args:
+        repository: The instance.
+        cases: Of each function, the cases that right code passes, with their numbers.
+        manner: How tests are brought in.
+        run_on: Runs tests.
+    """
+    hidden, decisive = repository.hidden, repository.instance.fail_to_pass
+    places = {NodeId.of(test).place for test in decisive}
+    # Other tests would be asked for by ids, and these say what is in the cases.
+    places -= {NodeId.of(test).place for test in (*hidden.tests, *hidden.prefixes) if not _is_among(test, cases)}
+    some = hidden.only([test for test in hidden.tests if NodeId.of(test).place in places])
+
+    def on_gold(forms: Sequence[Form]) -> Sequence[TestRun]:
+        return run_on(repository.gold, [(some, forms, manner)] * 2)
+
+    def on_fault(forms: Sequence[Form]) -> Sequence[TestRun]:
+        return run_on(repository.files, [(some, forms, manner)], _FAULT_WALL_S)
+
+    forms = [form for place in places if (form := _withholding_all(place, hidden.modules, cases[place])) is not None]
+    return _of_use(forms, decisive, on_gold, on_fault)
+
+
+def _is_among(test: str, cases: Mapping[Place, Mapping[str, int]]) -> bool:
+    return NodeId.of(test).case in cases.get(NodeId.of(test).place, {})
+
+
+def _withholding_all(place: Place, modules: Mapping[str, str], cases: Mapping[str, int]) -> Form | None:
+    """Return the form of a function that withholds all that may be withheld."""
+    function = functions_of(modules[place[0]]).get(place[1:])
+    edits, row = withheld(function) if function is not None else ((), None)
+    return Form(Change(*place, edits, row), numbers=cases if row is not None else {}) if edits else None
+
+
+def _of_use(forms: Iterable[Form], decisive: Collection[str], on_gold: _Run, on_fault: _Run) -> tuple[Form, ...]:
+    """Return those of the forms that are of use, with what right code compares in them.
+
+    Args:
+        forms: Forms of different functions, each of which withholds all that may be withheld.
+        decisive: The tests that decide.
+        on_gold: Runs them on the gold solution.
+        on_fault: Runs them on the unmended tree.
+    """
+    settled: list[Form] = []
+    trying = list(forms)
+    for _ in range(_ROUNDS):
+        if not trying:
+            break
+        seen = _by_form(on_gold(trying))
+        again: list[Form] = []
+        for form in trying:
+            bad = _to_give_up(form, seen[form])
+            if not bad:
+                settled.append(replace(form, notes=_counts(seen[form])))
+            else:
+                edits = tuple(edit for edit in form.change.edits if edit not in bad)
+                again.append(replace(form, change=replace(form.change, edits=edits)))
+        trying = [form for form in again if form.expected]
+    if not settled:
+        return ()
+    found = [what for run in on_fault(settled) for test, what in run.changed.items() if test in decisive]
+    telling = {what.form.change for what in found if not what.is_right}
+    return tuple(form for form in settled if form.change in telling)
+
+
+def _by_form(runs: Sequence[TestRun]) -> dict[Form, dict[str, list[Seen]]]:
+    """Return what was seen of each form, by case, once for each process."""
+    found: dict[Form, dict[str, list[Seen]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        for what in run.changed.values():
+            found[what.form][what.case].append(what)
+    return found
+
+
+def _to_give_up(form: Form, seen: Mapping[str, Sequence[Seen]]) -> set[Edit]:
+    """Return the places because of which right code does not pass, or compares something else."""
+    told = [what for cases in seen.values() for what in cases]
+    notes = [note for what in told for note in what.notes]
+    wrong = {note.number for note in notes if not note.says(form.expected.get(note.number))}
+    unsteady = {
+        number
+        for cases in seen.values()
+        for number, counts in _numbers(cases).items()
+        if len(set(counts)) > 1
+    }  # fmt: skip
+    if bad := {edit for edit in form.change.edits if edit.number in wrong | unsteady}:
+        return bad
+    if told and all(what.status == PASSING for what in told):
+        return set() if notes else set(form.change.edits)
+    noted = {note.number for note in notes}
+    missing = [edit for edit in form.change.edits if edit.number in form.expected and edit.number not in noted]
+    return set(missing[:1] or form.change.edits)
+
+
+def _numbers(cases: Sequence[Seen]) -> dict[int, list[int]]:
+    """Return how often each place was noted in each process."""
+    counts = [Counter(note.number for note in what.notes) for what in cases]
+    return {number: [own[number] for own in counts] for number in set().union(*counts)}
+
+
+def _counts(seen: Mapping[str, Sequence[Seen]]) -> dict[str, dict[int, int]]:
+    return {case: {number: min(counts) for number, counts in _numbers(cases).items()} for case, cases in seen.items()}

@@ -1,0 +1,219 @@
+"""What a test expects that can be kept out of the process that runs it. Works on syntax trees; runs nothing.
+
+A place counts only if the test comes past it whatever the code under test does, and if all that is done with what is
+expected there is one exact comparison: a test that passes has then compared it, and compared something equal with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from agentgym.envs.swe.expectations import affirmed, parametrised
+from agentgym.envs.swe.ids import Function
+from agentgym.envs.swe.notes import value_of
+from agentgym.envs.swe.perturb import UNKNOWN_ROW, Edit, rows_of
+
+_METHODS = ("assertEqual", "assertEquals")
+_RAISES = ("raises", "assertRaises")
+_INEXACT = ("approx", "isclose")
+_COSTLY = re.compile(r"[*+{]")
+"""In a pattern: it may take long on a text that was chosen for that."""
+
+_Pair = tuple[ast.expr, ast.expr]
+_Place = tuple[ast.expr, str, str]
+"""A node, and the kind and text of the edit of it."""
+
+
+def withheld(function: Function) -> tuple[tuple[Edit, ...], int | None]:
+    """Return what withholds all that a function expects and that can be withheld, and the `Change.row` of that."""
+    statements = list(_certain(function.body))
+    conditions = [part for one in statements if isinstance(one, ast.Assert) for part in _all_of(one.test)]
+    found = list(_named_values(function, conditions, _calls(statements)))
+    taken = {id(node) for node, kind, _ in found if kind == "left out"}
+    names = {node.id for node, kind, _ in found if kind == "name" and isinstance(node, ast.Name)}
+    for condition in conditions:
+        if id(condition) not in taken:
+            found += _of_condition(condition, names)
+    for call in _calls(statements):
+        found += _values([(call.args[0], call.args[1])])
+    found += [place for one in statements if isinstance(one, ast.With) for place in _raised(one)]
+    numbers = {id(node): number for number, node in enumerate(ast.walk(function))}
+    edits = {Edit(numbers[id(node)], kind, text) for node, kind, text in found if kind != "name"}
+    rows = rows_of(function)
+    in_rows = any(id(node) in rows for node, kind, _ in found if kind == "value")
+    return tuple(sorted(edits)), UNKNOWN_ROW if in_rows else None
+
+
+def _certain(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that are executed whatever the code under test does, always equally often."""
+    for statement in body:
+        if _may_leave(statement):
+            return
+        yield statement
+        if isinstance(statement, ast.For) and not _is_plain(statement.iter):
+            continue
+        if isinstance(statement, ast.With) and any(_is_call(item.context_expr, _RAISES) for item in statement.items):
+            continue
+        if isinstance(statement, ast.For | ast.With | ast.AsyncWith):
+            yield from _certain(statement.body)
+
+
+def _may_leave(statement: ast.AST) -> bool:
+    """Whether what comes after a statement may not be executed."""
+    if isinstance(statement, ast.Return | ast.Break | ast.Continue):
+        return True
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    return any(map(_may_leave, ast.iter_child_nodes(statement)))
+
+
+def _all_of(condition: ast.expr) -> Iterator[ast.expr]:
+    """Yield the conditions all of which must hold."""
+    if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):
+        for part in condition.values:
+            yield from _all_of(part)
+    else:
+        yield condition
+
+
+def _calls(statements: Sequence[ast.stmt]) -> list[ast.Call]:
+    """Return the calls of unittest's that assert that their first two arguments are equal."""
+    calls = [one.value for one in statements if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
+    starred = (ast.Starred,)
+    return [
+        call
+        for call in calls
+        if _is_call(call, _METHODS) and len(call.args) >= 2 and not any(isinstance(one, starred) for one in call.args)
+    ]
+
+
+def _sides(condition: ast.expr) -> list[_Pair]:
+    """Return the two sides of an equality."""
+    if isinstance(condition, ast.Compare) and len(condition.ops) == 1 and isinstance(condition.ops[0], ast.Eq):
+        return [(condition.left, condition.comparators[0])]
+    return []
+
+
+def _of_condition(condition: ast.expr, names: Collection[str]) -> list[_Place]:
+    """Return what is withheld of a condition: the value that something must be equal to, or else whether it holds.
+
+    Args:
+        condition: Must hold.
+        names: Names whose values are withheld.
+    """
+    pairs = _sides(condition)
+    if any(isinstance(side, ast.Name) and side.id in names for pair in pairs for side in pair):
+        return []
+    return _values(pairs) or [(condition, "condition", str(affirmed(condition)[1]))]
+
+
+def _values(pairs: Sequence[_Pair]) -> list[_Place]:
+    """Return the sides that are written out, where the other is not, and is compared exactly."""
+    found: list[_Place] = []
+    for pair in pairs:
+        plain = [_is_plain(side) for side in pair]
+        if sum(plain) == 1:
+            side, other = pair if plain[0] else pair[::-1]
+            if not _is_inexact(other):
+                found.append((side, "value", ast.unparse(side)))
+    return found
+
+
+def _is_plain(side: ast.expr) -> bool:
+    """Whether an expression is written out."""
+    try:
+        value_of(ast.unparse(side))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_inexact(side: ast.expr) -> bool:
+    return any(_is_call(node, _INEXACT) for node in ast.walk(side))
+
+
+def _is_call(node: ast.AST, names: Collection[str]) -> bool:
+    """Whether a node calls a function or method of one of these names."""
+    if not isinstance(node, ast.Call):
+        return False
+    return (node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")) in names
+
+
+def _raised(statement: ast.With) -> Iterator[_Place]:
+    """Yield the exceptions that a statement expects."""
+    for item in statement.items:
+        call = item.context_expr
+        if isinstance(call, ast.Call) and _is_call(call, _RAISES) and len(call.args) == 1:
+            kind = call.args[0]
+            match = [one.value.value for one in call.keywords if isinstance(one.value, ast.Constant)]
+            simple = not any(_COSTLY.search(str(text)) for text in match)
+            if isinstance(kind, ast.Name | ast.Attribute) and len(match) == len(call.keywords) <= 1 and simple:
+                name = kind.id if isinstance(kind, ast.Name) else kind.attr
+                yield call, "raised", repr((name, *match))
+
+
+def _named_values(function: Function, conditions: Sequence[ast.expr], calls: Sequence[ast.Call]) -> Iterator[_Place]:
+    """Yield the values of names that are used for nothing but to be compared, and the names where they are.
+
+    Conditions in which such a name has another use are left out.
+    """
+    pairs = [(pair, condition) for condition in conditions for pair in _sides(condition)]
+    pairs += [((call.args[0], call.args[1]), call) for call in calls]
+    for name in {side.id for pair, _ in pairs for side in pair if isinstance(side, ast.Name)}:
+        uses = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == name]
+        loads = {id(node) for node in uses if isinstance(node.ctx, ast.Load)}
+        compared = [side for pair, _ in pairs if (side := _compared(name, pair)) is not None]
+        other = [
+            condition
+            for condition in conditions
+            if {id(node) for node in ast.walk(condition)} & (loads - set(map(id, compared)))
+        ]
+        covered = {id(node) for condition in other for node in ast.walk(condition)} | set(map(id, compared))
+        values = [*_bound(function, uses), *_handed_in(function, name, uses)]
+        if values and compared and loads <= covered:
+            yield from ((value, "value", ast.unparse(value)) for value in values)
+            yield from ((side, "name", "") for side in compared)
+            yield from ((condition, "left out", "") for condition in other)
+
+
+def _compared(name: str, pair: _Pair) -> ast.Name | None:
+    """Return the side of an equality that is a name, if the other side says something of the code under test."""
+    for side, other in (pair, pair[::-1]):
+        named = {node.id for node in ast.walk(other) if isinstance(node, ast.Name)}
+        if isinstance(side, ast.Name) and side.id == name:
+            return None if name in named or _is_inexact(other) or _is_plain(other) else side
+    return None
+
+
+def _bound(function: Function, uses: Sequence[ast.Name]) -> list[ast.expr]:
+    """Return the value that a name is bound to, if it is so once and for all, and the value is written out."""
+    stores: list[ast.expr] = [node for node in uses if not isinstance(node.ctx, ast.Load)]
+    return [
+        statement.value
+        for statement in function.body
+        if isinstance(statement, ast.Assign) and statement.targets == stores and _is_plain(statement.value)
+    ]
+
+
+def _handed_in(function: Function, name: str, uses: Sequence[ast.Name]) -> Iterator[ast.expr]:
+    """Yield the values of a parameter in the cases, if they are written out and no case is named after them."""
+    if not all(isinstance(node.ctx, ast.Load) for node in uses):
+        return
+    for columns, rows in parametrised(function):
+        for row in rows:
+            cells = row.elts if isinstance(row, ast.Tuple | ast.List) and len(columns) > 1 else [row]
+            if isinstance(row, ast.Call):  # pytest.param
+                cells = row.args
+            for column, cell in zip(columns, cells, strict=False):
+                if column == name and _is_plain(cell) and not _is_told(function, cell):
+                    yield cell
+
+
+def _is_told(function: Function, cell: ast.expr) -> bool:
+    """Whether a value may be read from the names that are given to the cases."""
+    value = str(value_of(ast.unparse(cell)))
+    keywords = (node for call in function.decorator_list for node in ast.walk(call) if isinstance(node, ast.keyword))
+    given = (node for one in keywords if one.arg in ("ids", "id") for node in ast.walk(one.value))
+    return any(isinstance(node, ast.Constant) and value in str(node.value) for node in given)

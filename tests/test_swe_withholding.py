@@ -1,0 +1,344 @@
+"""A test that does not hold what it expects: right code passes it, and nothing in its process says what right is."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import IntEnum
+from fractions import Fraction
+from pathlib import Path
+from textwrap import dedent
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from agentgym.envs.swe.disguise import functions_of
+from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.grading import Evidence, Grader
+from agentgym.envs.swe.inside import STAND_IN
+from agentgym.envs.swe.judge import Seen, TestRun
+from agentgym.envs.swe.notes import MAX_CLASSES, Note, Raised, as_expected, read_notes, value_of
+from agentgym.envs.swe.options import WORK_LIMITS
+from agentgym.envs.swe.perturb import Change, change
+from agentgym.envs.swe.repository import Repository
+from agentgym.envs.swe.sandboxes import Sandboxes
+from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_NOTES, stand_ins, written
+from agentgym.envs.swe.withholding import withheld
+from agentgym.tools.patches import diff_trees
+from agentgym.tools.sandbox import Sandbox
+from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED, WRONG
+
+
+def form_of(source: str) -> tuple[ast.FunctionDef, Form]:
+    """The first test of a source without what it expects, and the form that this is."""
+    node = copy.deepcopy(next(iter(functions_of(dedent(source)).values())))
+    assert isinstance(node, ast.FunctionDef)
+    edits, row = withheld(node)
+    change(node, edits)
+    return node, Form(Change("t.py", "", node.name, edits, row))
+
+
+def text_without(source: str) -> str:
+    """A test without what it expects, with a question mark for each stand-in."""
+    node, _ = form_of(source)
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == STAND_IN:
+            part.func.id, part.args = "Q", []
+    return ast.unparse(ast.fix_missing_locations(node)).partition("\n")[2].replace("Q()", "?").strip()
+
+
+@pytest.mark.parametrize(
+    ("body", "without"),
+    [
+        ("assert f(3) == 4", "assert f(3) == ?"),
+        ("assert [1, 'x'] == f(3)", "assert ? == f(3)"),
+        ("assert f(3) == Fraction(1, 2)", "assert f(3) == ?"),
+        ("self.assertEqual(f(3), {'a': -1})", "self.assertEqual(f(3), ?)"),
+        ("assert f(3) != 4", "assert ? == (not not f(3) == 4)"),
+        ("assert f(3)", "assert ? == (not not f(3))"),
+        ("assert not f(3)", "assert ? == (not not f(3))"),
+        ("assert f(3) == 4 and g(3) == 5", "assert f(3) == ? and g(3) == ?"),
+        ("wanted = [4]\n    assert f(3) == wanted", "wanted = ?\n    assert f(3) == wanted"),
+        ("for a in [1, 2]:\n        assert f(a) == 7", "for a in [1, 2]:\n        assert f(a) == ?"),
+        ("with raises(KeyError, match='no x'):\n        f(3)", "with ?:\n        f(3)"),
+        ("with raises(KeyError) as told:\n        f(3)", "with ? as told:\n        f(3)"),
+    ],
+)
+def test_what_a_test_expects_is_taken_out_of_it(body: str, without: str):
+    assert text_without(f"def test():\n    {body}\n") == without
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if f(3):\n        assert f(4) == 5",  # code under test decides whether the comparison is made
+        "for a in f(3):\n        assert a == 5",
+        "try:\n        f(3)\n    except KeyError:\n        assert g() == 5",
+        "with raises(KeyError, match='(a+)+b'):\n        f(3)",  # costly on a text that is made for it
+        "with raises(KeyError, match=text()):\n        f(3)",
+        "check(f(3), 4)",
+    ],
+)
+def test_what_may_not_be_compared_or_not_exactly_is_left_as_it_is(body: str):
+    assert form_of(f"def test():\n    {body}\n")[1].change.edits == ()
+
+
+def test_what_follows_a_statement_that_may_leave_the_test_is_left_as_it_is():
+    found = text_without("def test():\n    assert f(1) == 2\n    if f(2):\n        return\n    assert f(3) == 4\n")
+    assert found.splitlines()[0].strip() == "assert f(1) == ?"
+    assert found.splitlines()[-1].strip() == "assert f(3) == 4"
+
+
+def test_inexact_comparisons_are_made_by_the_test_itself():
+    assert "f(3) == pytest.approx(4)" in text_without("def test():\n    assert f(3) == pytest.approx(4)\n")
+
+
+def test_values_of_a_parametrisation_are_withheld_unless_the_names_of_the_cases_say_them():
+    source = """\
+        @pytest.mark.parametrize(("text", "size"), [("abc", 3), ("abcd", 4)]{more})
+        def test(text, size):
+            assert f(text) == size
+        """
+    _, form = form_of(source.format(more=""))
+    assert sorted(map(str, form.expected.values())) == ["3", "4"]
+    assert form.change.row is not None, "such cases are asked for by number: their ids would say what is in them"
+    _, form = form_of(source.format(more=', ids=["gives 3", "gives 4"]'))
+    assert list(form.expected.values()) == [True]
+
+
+def test_a_name_that_is_used_for_more_keeps_its_value():
+    found = text_without("def test():\n    wanted = 4\n    assert f(wanted) == wanted\n")
+    assert found == "wanted = 4\n    assert ? == (not not f(wanted) == wanted)"
+
+
+def run(source: str, space: dict[str, Any]) -> tuple[Form, tuple[Note, ...], bool]:
+    """Run a test without what it expects; return its form, what was noted, and whether it passed."""
+    node, form = form_of(source)
+    made, taken = stand_ins()
+    module = ast.fix_missing_locations(ast.Module([node], []))
+    namespace = {**space, "raises": pytest.raises, STAND_IN: made}
+    exec(compile(module, "t.py", "exec"), namespace)
+    try:
+        namespace["test"]()
+    except Exception:
+        return form, read_notes(taken()), False
+    return form, read_notes(taken()), True
+
+
+def fail(error: Exception) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("body", "right", "wrong"),
+    [
+        ("assert f() == 4", lambda: 4, lambda: 5),
+        ("assert f() == 4", lambda: 4.0, lambda: "4"),
+        ("assert f() == {'a': [1, (2, 3)]}", lambda: {"a": [1, (2, 3)]}, lambda: {"a": [1, [2, 3]]}),
+        ("assert f() == {1: 'x'}", lambda: MappingProxyType({1: "x"}), lambda: MappingProxyType({1: "y"})),
+        ("assert f() == {3, 4}", lambda: frozenset((4, 3)), lambda: [3, 4]),
+        ("assert f() != 4", lambda: 5, lambda: 4),
+        ("assert f() is None", lambda: None, lambda: 0),
+        ("assert not f()", lambda: [], lambda: [0]),
+        ("assert f() == b'a'", lambda: bytearray(b"a"), lambda: "a"),
+        ("assert f() == 'a'", lambda: "a", lambda: "a "),
+        ("with raises(KeyError):\n        f()", lambda: fail(KeyError()), lambda: 0),
+        ("with raises(LookupError):\n        f()", lambda: fail(KeyError()), lambda: fail(ValueError())),
+        ("with raises(KeyError, match='no x'):\n        f()", lambda: fail(KeyError("no x")), lambda: fail(KeyError())),
+        (
+            "with raises(KeyError) as told:\n        f()\n    assert told.value.args == (1,)",
+            lambda: fail(KeyError(1)),
+            lambda: fail(KeyError(2)),
+        ),
+    ],
+)
+def test_right_code_compares_what_is_withheld_and_wrong_code_something_else(
+    body: str, right: Callable[[], Any], wrong: Callable[[], Any]
+):
+    source = f"def test():\n    {body}\n"
+    form, notes, passed = run(source, {"f": right})
+    assert passed
+    assert as_expected(notes, form.expected, dict.fromkeys(form.expected, 1))
+    form, notes, _ = run(source, {"f": wrong})
+    assert not as_expected(notes, form.expected, dict.fromkeys(form.expected, 1))
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+class Pair(NamedTuple):
+    one: object
+    two: object
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 0, -(10**40), 1.5, float("inf"), -0.0, 1 + 2j, "", "ä\ud800", b"\x00", [], (), set(), {},
+        [1, [2, (3, {4: {5}})]], {(1, 2): [None]}, Decimal("1.10"), Fraction(-1, 3), date(2024, 2, 29),
+        datetime(2024, 2, 29, 1, 2, 3, 4), timedelta(-1, 5, 7), Colour.RED, Pair(1, "x"), Text("x"), {1: 2}.keys(),
+    ],
+)  # fmt: skip
+def test_plain_values_come_out_of_a_note_as_they_went_in(value: object):
+    (note,) = read_notes(json.dumps([[3, written(value)]]))
+    assert (note.number, note.plain) == (3, True)
+    assert note.says(value)
+
+
+class Sly:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize("value", [Sly(), [Sly()], object(), LOOP, "x" * (MAX_CHARS + 1), [0] * 10**5, lambda: 1])
+def test_what_is_no_plain_data_equals_nothing(value: object):
+    (note,) = read_notes(json.dumps([[3, written(value)]]))
+    assert not note.plain
+    assert not any(note.says(expected) for expected in (None, value, [], 0))
+
+
+_REFUSALS = "no notes|too deep|Expecting|Invalid|unpack|Unterminated|invalid"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "5", '{"a": 1}', "[[]]", '[["x", null]]', '[[1, ["int", 5]]]', '[[1, ["no", "x"]]]', '[[1, ["list", 5]]]',
+     '[[1, ["Decimal", "x"]]]', '[[1, ["Fraction", "1 0"]]]', "[" * 9000,
+     "[[1, " + '["list", [' * 50 + "]]" * 50 + "]]"],
+)  # fmt: skip
+def test_notes_that_no_stand_in_writes_are_refused(text: str):
+    with pytest.raises(ValueError, match=_REFUSALS):
+        read_notes(text)
+
+
+def test_no_more_is_noted_than_can_be_read():
+    made, taken = stand_ins()
+    assert all(made(1) == number for number in range(MAX_NOTES + 50))
+    assert len(read_notes(taken())) == MAX_NOTES
+    assert taken() == ""
+
+
+def test_notes_must_be_as_many_as_on_right_code_and_of_known_places():
+    expected, four = {7: 4}, Note(7, 4)
+    assert as_expected([four, four], expected, {7: 2})
+    assert as_expected([four, four, four], expected, {7: 2})
+    assert not as_expected([four], expected, {7: 2})
+    assert not as_expected([], expected, {7: 1})
+    assert not as_expected([four, Note(7, 5)], expected, {7: 1})
+    assert not as_expected([four, Note(8, 4)], expected, {7: 1})
+
+
+def test_an_exception_of_every_kind_is_none_of_them():
+    kinds = ["KeyError", *(f"Error{number}" for number in range(MAX_CLASSES))]
+    assert Note(1, [kinds[:3], "no x"]).says(Raised("KeyError", "no"))
+    assert not Note(1, [kinds, "no x"]).says(Raised("KeyError", "no"))
+    assert not Note(1, [["KeyError"], "x"]).says(Raised("KeyError", "no"))
+    assert not Note(1, "KeyError").says(Raised("KeyError"))
+
+
+@pytest.mark.parametrize("text", ["f()", "x", "1 +", "[x]", "{**a}", "open('x')", "__import__('os')", "f'{x}'"])
+def test_nothing_but_what_is_written_out_has_a_value(text: str):
+    with pytest.raises(ValueError, match=r"no plain value|malformed"):
+        value_of(text)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+
+
+def grader() -> Grader:
+    limits = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
+    return Grader(Sandboxes("auto", False, WORK_LIMITS, limits))
+
+
+def calibrated_with(test: str, wrong: str = WRONG) -> dict[str, Form]:
+    """The forms that withhold something, by name, of the instance with one more test that decides."""
+    files = {**FILES, "textkit/words.py": wrong.encode()}
+    instance = replace(
+        INSTANCE,
+        gold_patch=diff_trees(files, MENDED),
+        fail_to_pass=(*INSTANCE.fail_to_pass, "tests/test_words.py::test_more"),
+        test_files={"tests/test_words.py": f"{HIDDEN_TESTS}\n\ndef test_more():\n{test}"},
+    )
+    return {form.change.name: form for form in grader().calibrate(Repository(instance, files)).withheld}
+
+
+def test_forms_that_withhold_are_found_for_the_tests_that_decide():
+    found = grader().calibrate(Repository(INSTANCE, FILES)).withheld
+    assert {form.change.name for form in found} == {"test_words_of_many_blanks", "test_words_of_other_blanks"}
+    assert all(form.notes and form.withholds for form in found)
+
+
+def test_places_where_right_code_compares_no_plain_value_are_given_up():
+    five = "    class Five:\n        def __eq__(self, other): return str(other) == '5'\n    assert Five() == 5\n"
+    forms = calibrated_with(f"{five}    assert words('a  b') == ['a', 'b']\n")
+    assert list(forms["test_more"].expected.values()) == [["a", "b"]]
+
+
+def test_a_form_is_of_no_use_if_faulty_code_does_in_it_what_right_code_does():
+    """What tells them apart here is in no place that can be withheld."""
+    body = "    assert words('a b') == ['a', 'b']\n    if len(words('a  b')) != 2:\n        raise ValueError\n"
+    assert "test_more" not in calibrated_with(body)
+
+
+def test_a_fault_that_hangs_does_not_hold_up_the_calibration(monkeypatch: pytest.MonkeyPatch):
+    limits: list[float] = []
+    execute = Sandbox.exec
+
+    def noting(self: Sandbox, *arguments: Any, **more: Any) -> Any:
+        limits.append(more["limits"].wall_s)
+        return execute(self, *arguments, **more)
+
+    monkeypatch.setattr(Sandbox, "exec", noting)
+    monkeypatch.setattr("agentgym.envs.swe.withheld_calibration._FAULT_WALL_S", 2.0)
+    hangs = WRONG.replace('return text.split(" ")', 'while "  " in text: pass\n    return text.split()')
+    assert "test_more" in calibrated_with("    assert words('a  b') == ['a', 'b']\n", hangs)
+    assert limits.count(2.0) == 1
+
+
+def seen(status: str, *notes: Note) -> Evidence:
+    form = Form(form_of("def test_a():\n    assert f() == 4\n")[1].change)
+    form = replace(form, notes={"": dict.fromkeys(form.expected, 1)})
+    true = TestRun({"t.py::test_a": "passed"})
+    own = tuple(replace(note, number=next(iter(form.expected))) for note in notes)
+    return Evidence([true, TestRun({}, {"t.py::test_a": Seen(form, "", status, "", own)})], complete=True)
+
+
+def test_a_test_convinces_only_if_it_comes_to_what_was_withheld():
+    assert seen("passed", Note(0, 4)).convinces("t.py::test_a")
+    assert not seen("passed", Note(0, 5)).convinces("t.py::test_a")
+    assert not seen("passed").convinces("t.py::test_a")
+    assert not seen("failed", Note(0, 4)).convinces("t.py::test_a")
+
+
+def test_passing_without_what_is_expected_is_no_sign_of_tampering():
+    assert seen("passed", Note(0, 5)).signs() == []
+
+
+def test_the_solution_passes_with_what_is_expected_withheld():
+    repository = Repository(INSTANCE, FILES)
+    calibration = grader().calibrate(repository)
+    for tree, right in ((MENDED, True), (FILES, False)):
+        run = grader().run(
+            repository, repository.to_grade(tree), repository.hidden, calibration.withheld, calibration.manner
+        )
+        decisive = [run.changed[test] for test in INSTANCE.fail_to_pass]
+        assert all(one.as_on_gold is right for one in decisive)
