@@ -299,19 +299,37 @@ def test_a_form_is_of_no_use_if_faulty_code_does_in_it_what_right_code_does():
     assert "test_more" not in calibrated_with(body)
 
 
-def test_a_fault_that_hangs_does_not_hold_up_the_calibration(monkeypatch: pytest.MonkeyPatch):
-    limits: list[float] = []
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The wall-clock limits of all runs to come, which are short where right code has passed before."""
+    noted: list[float] = []
     execute = Sandbox.exec
 
     def noting(self: Sandbox, *arguments: Any, **more: Any) -> Any:
-        limits.append(more["limits"].wall_s)
+        noted.append(more["limits"].wall_s)
         return execute(self, *arguments, **more)
 
     monkeypatch.setattr(Sandbox, "exec", noting)
-    monkeypatch.setattr("agentgym.envs.swe.withheld_calibration._FAULT_WALL_S", 2.0)
+    monkeypatch.setattr("agentgym.envs.swe.calibration.LEAST_WALL_S", 3.0)
+    monkeypatch.setattr("agentgym.envs.swe.calibration.PATIENCE", 0.0)
+    return noted
+
+
+def test_a_fault_that_hangs_does_not_hold_up_the_calibration(limits: list[float]):
     hangs = WRONG.replace('return text.split(" ")', 'while "  " in text: pass\n    return text.split()')
     assert "test_more" in calibrated_with("    assert words('a  b') == ['a', 'b']\n", hangs)
-    assert limits.count(2.0) == 1
+    assert set(limits[1:]) == {3.0}
+
+
+def test_changed_forms_that_hang_do_not_hold_up_the_calibration(limits: list[float]):
+    test = "    left = 3\n    while left != 0:\n        left -= 3\n    assert words('a  b') == ['a', 'b']\n"
+    files = {**FILES, "textkit/words.py": WRONG.encode()}
+    names = ("tests/test_words.py::test_more",)
+    texts = {"tests/test_words.py": f"{HIDDEN_TESTS}\n\ndef test_more():\n{test}"}
+    instance = replace(INSTANCE, fail_to_pass=(*INSTANCE.fail_to_pass, *names), test_files=texts)
+    found = grader().calibrate(Repository(instance, files))
+    assert found.unchanged(instance.fail_to_pass) == ()
+    assert set(limits[1:]) == {3.0}
 
 
 def seen(status: str, *notes: Note) -> Evidence:

@@ -12,6 +12,7 @@ import os
 import random
 import secrets
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from agentgym.caches import cache_folder
 from agentgym.envs.swe.disguise import functions_of
 from agentgym.envs.swe.forms import Form, compatible
 from agentgym.envs.swe.ids import NodeId, Place
-from agentgym.envs.swe.judge import FAILED, PASSING, HiddenTests, Manner, Process, Runner, TestRun
+from agentgym.envs.swe.judge import FAILED, MISSING, PASSING, HiddenTests, Manner, Process, Runner, TestRun
 from agentgym.envs.swe.perturb import Change, proposals
 from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository, files_of
@@ -43,6 +44,9 @@ SMALL = 150
 """So many tests all run in every process of a calibration; of more, only the files that decide in most."""
 MAX_ROUNDS = 6
 """How often forms that disturb other tests are taken out; then all forms of the disturbed files are."""
+PATIENCE, LEAST_WALL_S = 5.0, 20.0
+"""A process with changed tests may take so many times as long as one without, and always so many seconds: a changed
+test may wait for ever."""
 _VERSION = 6
 
 
@@ -110,26 +114,29 @@ def _kept(repository: Repository, run: Runner) -> Calibration:
 def _calibrate(repository: Repository, run_on: Runner) -> Calibration:
     hidden, instance = repository.hidden, repository.instance
     run = partial(run_on, repository.gold)
-    best: tuple[Manner, TestRun, tuple[str, ...]] | None = None
+    best: tuple[Manner, TestRun, tuple[str, ...], float] | None = None
     why = ""
     for manner in Manner:
+        began = time.monotonic()
         (found,) = run([(hidden, (), manner)])
+        wall_s = max(LEAST_WALL_S, PATIENCE * (time.monotonic() - began))
         lost = [test for test in instance.fail_to_pass if found.statuses.get(test) != PASSING]
         if lost or found.error or found.tampered:
             why = found.error or next(iter(found.uncollected.values()), "") or " ".join([*lost[:1], *found.tampered])
             continue
         excused = tuple(test for test in instance.pass_to_pass if found.statuses.get(test) != PASSING)
         if best is None or len(excused) < len(best[2]):
-            best = manner, found, excused
+            best = manner, found, excused, wall_s
         if not excused:
             break
     if best is None:
         raise TaskError(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
-    manner, found, excused = best
+    manner, found, excused, wall_s = best
     cases = _cases(hidden, excused, found.numbers)
     tried = _tried(hidden, instance.fail_to_pass, cases)
-    forms = _undisturbing(hidden, instance.fail_to_pass, tried, found, manner, run)
-    return Calibration(manner, forms, excused, forms_that_withhold(repository, cases, manner, run_on))
+    forms = _undisturbing(hidden, instance.fail_to_pass, tried, found, manner, partial(run, wall_s=wall_s))
+    withheld = forms_that_withhold(repository, cases, manner, partial(run_on, wall_s=wall_s))
+    return Calibration(manner, forms, excused, withheld)
 
 
 def _cases(hidden: HiddenTests, excused: Collection[str], numbers: Mapping[str, int]) -> dict[Place, dict[str, int]]:
@@ -190,7 +197,7 @@ def _undisturbing(
     manner: Manner,
     run: Callable[[Sequence[Process]], Sequence[TestRun]],
 ) -> tuple[Form, ...]:
-    """Return the forms that fail, after those that disturb other tests are taken out.
+    """Return the forms that fail, after those that hang or disturb other tests are taken out.
 
     A test that fails half-way may leave the state of a module changed, by which honest work would then be judged.
     """
@@ -199,6 +206,10 @@ def _undisturbing(
     for round_ in range(MAX_ROUNDS + 1):
         processes = _processes(hidden, decisive, tried, manner)
         found = run(processes)
+        while stuck := _stuck(found):
+            tried = {place: [form for form in forms if form not in stuck] for place, forms in tried.items()}
+            processes = _processes(hidden, decisive, tried, manner)
+            found = run(processes)
         disturbed = _disturbed(processes, found, passing)
         if not disturbed:
             return tuple(_working(found))
@@ -235,6 +246,11 @@ def _processes(
         some = hidden if whole else near
         made.append((some, [form for form in forms if form.change.path in files_here], manner))
     return made
+
+
+def _stuck(found: Sequence[TestRun]) -> set[Form]:
+    """Return the forms that did not come to their end in a process that did not: one of them may hang."""
+    return {what.form for one in found if one.error for what in one.changed.values() if what.status == MISSING}
 
 
 def _disturbed(processes: Sequence[Process], found: Sequence[TestRun], passing: Collection[str]) -> list[str]:

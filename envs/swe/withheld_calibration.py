@@ -22,8 +22,6 @@ from agentgym.envs.swe.withholding import withheld
 _Run = Callable[[Sequence[Form]], Sequence[TestRun]]
 """Runs tests, some in these forms, in several processes, and says what became of them in each."""
 
-_FAULT_WALL_S = 20.0
-"""How long the unmended tree runs: it may hang, and what a test has not compared by then, it does not compare."""
 _ROUNDS = 6
 """How often places are given up, at most."""
 
@@ -37,7 +35,7 @@ def forms_that_withhold(
         repository: The instance.
         cases: Of each function, the cases that right code passes, with their numbers.
         manner: How tests are brought in.
-        run_on: Runs tests.
+        run_on: Runs tests, within a limit of time: the unmended tree may hang.
     """
     hidden, decisive = repository.hidden, repository.instance.fail_to_pass
     places = {NodeId.of(test).place for test in decisive}
@@ -49,7 +47,7 @@ def forms_that_withhold(
         return run_on(repository.gold, [(some, forms, manner)] * 2)
 
     def on_fault(forms: Sequence[Form]) -> Sequence[TestRun]:
-        return run_on(repository.files, [(some, forms, manner)], _FAULT_WALL_S)
+        return run_on(repository.files, [(some, forms, manner)])
 
     forms = [form for place in places if (form := _withholding_all(place, hidden.modules, cases[place])) is not None]
     return _of_use(forms, decisive, on_gold, on_fault)
