@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
@@ -133,7 +133,8 @@ class Grader:
         first, others = draw(hidden, instance.fail_to_pass, calibration, rng)
         processes = [(drawn.hidden, drawn.forms, calibration.manner) for drawn in (first, *others)]
         evidence = Evidence([])
-        for some in _batches(processes, PARALLEL):
+        # What the first few show saves the others, where work does not pass anyway.
+        for some in (processes[:PARALLEL], processes[PARALLEL:]):
             begun = not evidence.runs
             evidence.runs += self._run_all(repository, tree, some)
             nothing = begun and not evidence.runs[0].passed(instance.fail_to_pass)
@@ -158,12 +159,6 @@ class Grader:
         with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, tree, there=repository.in_image)
             return by_log.run_by_log(sandbox, repository, self._sandboxes.test_limits)
-
-
-def _batches(processes: Sequence[Process], size: int) -> Iterator[Sequence[Process]]:
-    """Yield processes a few at a time."""
-    for start in range(0, len(processes), size):
-        yield processes[start : start + size]
 
 
 @dataclass
