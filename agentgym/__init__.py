@@ -1,12 +1,15 @@
 """Multi-turn tool-use environments for training LLM agents with reinforcement learning.
 
-Importing this package imports nothing else; names are loaded when first used.
+Importing this package imports no other; names are loaded when first used. After it, Gymnasium knows the environments:
+`gymnasium.make("agentgym/sql-v0")`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from agentgym.registration import register_with_gymnasium
 
 if TYPE_CHECKING:
     from agentgym.endings import Ending as Ending
@@ -23,11 +26,15 @@ if TYPE_CHECKING:
     from agentgym.rewards import Channel as Channel
     from agentgym.rewards import Gate as Gate
     from agentgym.rewards import Scheme as Scheme
+    from agentgym.schema_tool import SchemaTool as SchemaTool
+    from agentgym.schema_tool import schema_tools as schema_tools
+    from agentgym.second_model import SecondModel as SecondModel
     from agentgym.steps import Solution as Solution
     from agentgym.task import GeneratedTasks as GeneratedTasks
     from agentgym.task import Task as Task
     from agentgym.task import TaskList as TaskList
     from agentgym.task import TaskSource as TaskSource
+    from agentgym.toolset import Toolset as Toolset
     from agentgym.toolset import tool as tool
 
 __version__ = "0.1.0"
@@ -42,16 +49,20 @@ _WHERE = {
     "Message": "messages",
     "Reason": "endings",
     "Scheme": "rewards",
+    "SchemaTool": "schema_tool",
+    "SecondModel": "second_model",
     "Solution": "steps",
     "Task": "task",
     "TaskList": "task",
     "TaskSource": "task",
     "ToolCall": "messages",
     "ToolError": "errors",
+    "Toolset": "toolset",
     "UsageError": "errors",
     "list_environments": "registry",
     "make": "registry",
     "register": "registry",
+    "schema_tools": "schema_tool",
     "tool": "toolset",
 }
 
@@ -64,3 +75,10 @@ def __getattr__(name: str) -> Any:
     module = import_module(f"agentgym.{_WHERE[name]}")
     value = globals()[name] = getattr(module, name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})
+
+
+register_with_gymnasium()

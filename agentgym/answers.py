@@ -6,14 +6,33 @@ from collections.abc import Mapping
 from math import isfinite, nan
 from typing import Any
 
-from agentgym.errors import InfrastructureError, ToolError
-from agentgym.messages import Pictured
+from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.messages import Message, Pictured, user, with_pictures
+from agentgym.record_fields import is_messages
 from agentgym.toolset import MAX_RESULT_CHARS, bounded
 
 
 def as_text(answer: Any) -> str:
     """Return what a hook answered as the text of a message."""
     return answer if isinstance(answer, str) else bounded(answer, MAX_RESULT_CHARS)
+
+
+def opening_messages(opening: Any) -> list[Message]:
+    """Return the messages that open an episode: those that `start` returned, or one of the user's.
+
+    Raises:
+        UsageError: A list holds something else than chat messages, a system message, or ends with the assistant's.
+    """
+    if not isinstance(opening, list):
+        text, pictures = without_pictures(opening)
+        return [with_pictures(user(as_text(text)), pictures)]
+    if not opening or not is_messages(opening):
+        raise UsageError("start() must return text, Pictured, or a list of chat messages with a role and a content")
+    if any(message["role"] == "system" for message in opening):
+        raise UsageError("start() returned a system message; set self.system_prompt instead")
+    if opening[-1]["role"] == "assistant":
+        raise UsageError("start() returned messages of which the last is the assistant's; the policy speaks next")
+    return [*opening]
 
 
 def without_pictures(result: Any) -> tuple[Any, tuple[bytes, ...]]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
+
+from agentgym.errors import UsageError
 
 
 class Ending(StrEnum):
@@ -52,3 +57,64 @@ _ENDING_OF = {
     Reason.INFRASTRUCTURE: Ending.FAILED,
     Reason.CANCELLED: Ending.FAILED,
 }
+
+
+class OwnReason(str):
+    """A reason for an ending that an environment named itself (`Env.reasons`). Used as a `Reason` is."""
+
+    __slots__ = ("ending",)
+
+    ending: Ending
+    """The kind of ending this reason is."""
+
+    def __new__(cls, name: str, ending: Ending) -> OwnReason:
+        """Return a reason with a name and a kind."""
+        reason = super().__new__(cls, name)
+        reason.ending = ending
+        return reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OwnReason, (str(self), self.ending)
+
+    @property
+    def value(self) -> str:
+        """The name, as plain text."""
+        return str(self)
+
+
+AnyReason = Reason | OwnReason
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+def own_reasons(endings: Mapping[str, Ending]) -> dict[str, OwnReason]:
+    """Return the reasons that an environment names, by name.
+
+    Args:
+        endings: Names to kinds of ending, each terminated or truncated.
+
+    Raises:
+        UsageError: A name is taken or no name, or a kind is not one that an environment can choose.
+    """
+    for name, ending in endings.items():
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"the reason {name!r} must be up to 64 of a-z 0-9 _ and begin with a letter")
+        if name in frozenset(Reason):
+            raise UsageError(f"the reason {name!r} is there already: Reason.{name.upper()}")
+        if ending not in (Ending.TERMINATED, Ending.TRUNCATED):
+            raise UsageError(f"the reason {name!r} must be Ending.TERMINATED or Ending.TRUNCATED, not {ending!r}")
+    return {name: OwnReason(name, Ending(ending)) for name, ending in endings.items()}
+
+
+def reason_from(data: Any) -> AnyReason:
+    """Return a reason from `reason_data`. Raises `ValueError` if the data is none."""
+    if isinstance(data, Mapping):
+        if set(data) != {"name", "ending"} or not isinstance(data["name"], str):
+            raise ValueError(f"no reason: {data!r}")
+        return OwnReason(data["name"], Ending(data["ending"]))
+    return Reason(data)
+
+
+def reason_data(reason: AnyReason) -> Any:
+    """Return a reason as JSON data: its name, with the kind of ending if an environment named it."""
+    return reason.value if isinstance(reason, Reason) else {"name": reason.value, "ending": reason.ending.value}

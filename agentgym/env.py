@@ -7,6 +7,7 @@ It knows no particular environment, model or trainer.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import CoroutineType, MappingProxyType
@@ -17,11 +18,12 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from agentgym.answers import as_text, finite, message_of, without_pictures
+from agentgym.answers import as_text, finite, message_of, opening_messages, without_pictures
+from agentgym.batches import batches, together
 from agentgym.choices import named
 from agentgym.dialects import Dialect, get_dialect
 from agentgym.drive import close_unbegun, run_now, run_on_loop
-from agentgym.endings import Ending, Reason
+from agentgym.endings import AnyReason, Ending, Reason, own_reasons
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign import describe, ends_work, running_task
 from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user, with_pictures
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from agentgym.trajectory import Trajectory
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+_TOO_LATE = "the episode has ended, so this call did not run."
 
 
 class Env(gymnasium.Env[list[Message], Action]):
@@ -62,9 +66,11 @@ class Env(gymnasium.Env[list[Message], Action]):
     """Schemes by name. A class declares its own; there are also "default" (`scheme`), "outcome" (the outcome alone) and
     "d_ra" (the default without its gates: direct accumulation, the control of arXiv 2508.10548)."""
     system_prompt: str = ""
+    """What the system message says before it explains the tools. Set in `start`, it holds for the episode alone."""
     max_turns: int = 10
     max_calls_per_turn: ClassVar[int] = 1
-    """Tool calls that one action may hold; more are refused and none of them runs."""
+    """Tool calls that one action may hold; more are refused and none of them runs. They run in their order, and none
+    runs after `finish`; neighbours that are `@tool(concurrent=True)` run at the same time."""
     max_format_errors: ClassVar[int] = 3
     """Turns in a row without a readable action after which the episode is truncated."""
     max_concurrent: int | None = None
@@ -76,18 +82,25 @@ class Env(gymnasium.Env[list[Message], Action]):
     names code or a place (file, folder, URL), or that says how strongly something is confined. A class adds its own:
     `Env.harmless_arguments | {"difficulty"}`."""
 
+    reasons: ClassVar[Mapping[str, Ending]] = {}
+    """Reasons for an ending besides `Reason`, e.g. `{"transferred": Ending.TERMINATED}`; `finish("transferred")`."""
+
     tools: Toolset = Toolset(())
-    """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`."""
-    _has_tools: ClassVar[bool] = False
-    _is_async: ClassVar[bool] = False
+    """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`. Set in
+    `start`, it holds for the episode alone."""
+    _own_reasons: ClassVar[Mapping[str, AnyReason]] = {}
+    _is_async: bool = False
+    _stops: ClassVar[bool] = False
+    _hears_asides: ClassVar[bool] = False
     _declared_schemes: ClassVar[Mapping[str, Scheme]] = {}
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         cls.tools = Toolset.of(cls)
-        cls._has_tools = len(cls.tools) > 0
-        hooks = (cls.start, cls.respond, cls.grade, *(tool.method for tool in cls.tools))
-        cls._is_async = any(asyncio.iscoroutinefunction(hook) for hook in hooks)
+        hooks = (cls.start, cls.respond, cls.aside, cls.grade, cls.stop)
+        cls._is_async = any(map(asyncio.iscoroutinefunction, hooks)) or any(tool.is_async for tool in cls.tools)
+        cls._stops, cls._hears_asides = cls.stop is not Env.stop, cls.aside is not Env.aside
+        cls._own_reasons = {**cls._own_reasons, **own_reasons(vars(cls).get("reasons", {}))}
         if OUTCOME not in cls.channels:
             raise UsageError(f"{cls.__name__}.channels needs an {OUTCOME!r} channel")
         cls._declared_schemes = {**cls._declared_schemes, **vars(cls).get("schemes", {})}
@@ -119,17 +132,20 @@ class Env(gymnasium.Env[list[Message], Action]):
         self.render_mode = render_mode
         self.observation_space = MessagesSpace()
         self.action_space = ActionSpace(self.tools, self.dialect)
+        self._offered = self.tools
         self._zeros = dict.fromkeys(self.channels, 0.0)
         self._transcript: list[Message] = []
         self._actions: list[Action] = []
         self._turns: list[dict[str, float]] = []
         self._paid = 0.0
-        self._reason: Reason | None = None
+        self._reason: AnyReason | None = None
+        self._begun = False
+        self._own_words: tuple[str, Toolset] | None = None
         self._task: Task | None = None
         self._seed: int | None = None
         self._training_step: int | None = None
         self._generator: np.random.Generator | None = None
-        self._instructed: tuple[Dialect | None, str] = (None, "")
+        self._instructed: tuple[Dialect, str, Toolset, str] | None = None
 
     # What an author writes.
 
@@ -141,7 +157,9 @@ class Env(gymnasium.Env[list[Message], Action]):
     def start(self, task: Task) -> Any:
         """Stage a task; may return the opening text (`task.prompt` if it returns `None`). May be `async def`.
 
-        Like a tool, it may return `Pictured` to show pictures with the text.
+        Like a tool, it may return `Pictured` to show pictures with the text. A list of messages opens the episode with
+        several: a conversation that is under way, the last message not the assistant's. `self.system_prompt` and
+        `self.tools` may be set here for this episode.
         """
         return None
 
@@ -152,13 +170,30 @@ class Env(gymnasium.Env[list[Message], Action]):
         """
         raise ToolError(f"No tool call was found. Call one of: {', '.join(self.tools.names)}.")
 
+    def aside(self, text: str) -> Any:
+        """Take the text that stands beside tool calls, before they run. By default it reaches nobody.
+
+        What it returns, if anything, is shown as a user message after the results. May be `async def`.
+        """
+        return None
+
     def grade(self) -> Any:
         """Return channel values that are known only when the episode has ended. May be `async def`."""
         return None
 
     def details(self) -> Mapping[str, Any]:
-        """Return what else `info` tells at the start and at the end of an episode. JSON data without the gold."""
+        """Return what else `info` holds at the start and at the end of an episode, such as why an answer was wrong.
+
+        JSON data without the gold. Trajectories keep it.
+        """
         return {}
+
+    def stop(self) -> Any:
+        """Free what belongs to one episode (a container, a session). Called once when the episode is over.
+
+        That is after grading, or when an episode that failed or was given up is followed by a reset or by `close`. May
+        be `async def`. An error in it is logged: the episode has been graded.
+        """
 
     def solution(self, task: Task) -> Solution:
         """Yield the actions that solve `task`: the reference policy. Sent the observation that followed each."""
@@ -201,13 +236,18 @@ class Env(gymnasium.Env[list[Message], Action]):
         return self._training_step
 
     def reward(self, channel: str, value: float) -> None:
-        """Set the value of a channel for the current turn: a finite number."""
+        """Add to the value of a channel in the current turn: a finite number."""
         if channel not in self._zeros:
             raise UsageError(f"unknown reward channel {channel!r}; {type(self).__name__} has {sorted(self.channels)}")
-        self._channels.update(finite({channel: value}))
+        self._channels[channel] += finite({channel: value})[channel]
 
-    def finish(self, reason: Reason) -> None:
-        """End the episode after this turn. Truncating reasons belong to the engine, not to environments."""
+    def finish(self, reason: Reason | str) -> None:
+        """End the episode after this call: a `Reason`, or a name in the class's `reasons`.
+
+        The truncating ones of `Reason` belong to the engine, not to environments.
+        """
+        if not isinstance(reason, Reason):
+            reason = named("reason", reason, self._own_reasons)
         self._reason = reason
 
     # What everyone else calls.
@@ -237,7 +277,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         work = self._step(action)
         return run_on_loop(work) if self._is_async else run_now(work)
 
-    def interrupt(self, reason: Reason) -> StepResult:
+    def interrupt(self, reason: AnyReason) -> StepResult:
         """Truncate the episode for a reason that the policy's side sees (tokens, context, time) and grade it."""
         return self._drive(self._interrupt(reason))
 
@@ -251,7 +291,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         """`step` for asynchronous callers; blocking work leaves the event loop."""
         return await self._away(self._step(action))
 
-    async def ainterrupt(self, reason: Reason) -> StepResult:
+    async def ainterrupt(self, reason: AnyReason) -> StepResult:
         """`interrupt` for asynchronous callers."""
         return await self._away(self._interrupt(reason))
 
@@ -261,7 +301,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         return self
 
     @property
-    def reason(self) -> Reason | None:
+    def reason(self) -> AnyReason | None:
         """Why the episode ended, or `None` while it goes on."""
         return self._reason
 
@@ -283,6 +323,8 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     def close(self) -> None:
         """Release everything the environment holds. Safe to call twice."""
+        if self._begun:
+            self._drive(self._stop())
         self.release()
 
     # How it works.
@@ -318,6 +360,8 @@ class Env(gymnasium.Env[list[Message], Action]):
             close_unbegun(work)  # cancelled while it waited for a thread
 
     async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
+        if self._begun:
+            await self._stop()
         if seed is not None:
             self._reseed(seed)
         self._seed = seed
@@ -329,31 +373,66 @@ class Env(gymnasium.Env[list[Message], Action]):
         self._paid = 0.0
         self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
         self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
-        opening = self._call(self.start, task)
-        if type(opening) is CoroutineType:
-            opening = await self._awaited(opening)
+        opening = await self._start(task)
         observation: list[Message] = []
         if prompt := self._instructions():
             observation.append(system(prompt))
-        text, pictures = without_pictures(task.prompt if opening is None else opening)
-        observation.append(with_pictures(user(as_text(text)), pictures))
+        observation += self._call(opening_messages, task.prompt if opening is None else opening)
         if self.render_mode is not None:
             self._show(observation)
         return observation, {
             "task": task.id,
             "split": task.split,
             "difficulty": task.difficulty,
-            "tools": self.tools.schemas if self._has_tools else [],
+            "tools": self.tools.schemas,
             **self._call(lambda: dict(self.details())),
         }
 
+    async def _start(self, task: Task) -> Any:
+        """Begin an episode, with the words and tools that every episode begins with."""
+        if self._own_words is not None:
+            self.system_prompt, self.tools = self._own_words
+            self._own_words = None
+        words = self.system_prompt, self.tools
+        self._begun = True
+        opening = self._call(self.start, task)
+        if type(opening) is CoroutineType:
+            opening = await self._awaited(opening)
+        if self.system_prompt is not words[0] or self.tools is not words[1]:
+            self._own_words = words
+        if self.tools is not self._offered:
+            self._offer(self.tools)
+        return opening
+
+    def _offer(self, tools: Toolset) -> None:
+        """Take actions with these tools."""
+        self._offered = tools
+        self._is_async = type(self)._is_async or any(tool.is_async for tool in tools)
+        self.action_space = ActionSpace(tools, self.dialect)
+
+    async def _stop(self) -> None:
+        """Let an author's `stop` free what the episode held. That it fails changes nothing about the episode."""
+        self._begun = False
+        if not self._stops:
+            return
+        task = running_task()
+        try:
+            work = self.stop()
+            if type(work) is CoroutineType:
+                await work
+        except BaseException as error:
+            if ends_work(error, task):
+                raise
+            _log.warning("the stop() of a %s failed: %s", type(self).__name__, describe(error))
+
     def _instructions(self) -> str:
-        """Return the system message: the environment's own words and how to call tools, written once a dialect."""
-        if self._instructed[0] is not self.dialect:
-            of_tools = self.dialect.instructions(self.tools) if self._has_tools else ""
-            text = "\n\n".join(part for part in (self.system_prompt, of_tools) if part)
-            self._instructed = (self.dialect, text)
-        return self._instructed[1]
+        """Return the system message: the environment's own words and how to call tools, written once if they stay."""
+        known, words = self._instructed, self.system_prompt
+        if known is None or known[0] is not self.dialect or known[1] is not words or known[2] is not self.tools:
+            of_tools = self.dialect.instructions(self.tools) if len(self.tools) else ""
+            text = "\n\n".join(part for part in (words, of_tools) if part)
+            known = self._instructed = (self.dialect, words, self.tools, text)
+        return known[3]
 
     def _choose(self, seed: int | None, options: Mapping[str, Any] | None) -> Task:
         """Return the task that the options name, or one that the seed or this instance's generator draws."""
@@ -369,7 +448,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         try:
             text, calls = self._read(action)
             if calls:
-                observation = [await self._run(call) for call in calls]
+                observation = await self._run_all(text, calls)
             else:
                 answer = self._call(self.respond, text)
                 if type(answer) is CoroutineType:
@@ -387,7 +466,7 @@ class Env(gymnasium.Env[list[Message], Action]):
             self._reason = self._limit_reached()
         return self._settle(observation) if self._reason is None else await self._end(observation)
 
-    async def _interrupt(self, reason: Reason) -> StepResult:
+    async def _interrupt(self, reason: AnyReason) -> StepResult:
         if self._task is None or self._reason is not None:
             raise ResetNeeded("there is no running episode to interrupt")
         self._channels = self._zeros.copy()
@@ -398,7 +477,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         """Return the text and the calls of an action. Raises `ToolError` if it cannot be read."""
         if not isinstance(action, str):
             text, calls = text_of(action), calls_of(action)
-        elif not self._has_tools:
+        elif not len(self.tools):
             return action, ()
         else:
             parsed = self.dialect.parse(action, self.tools)
@@ -408,6 +487,23 @@ class Env(gymnasium.Env[list[Message], Action]):
         if len(calls) > self.max_calls_per_turn:
             raise ToolError(f"Call {self.max_calls_per_turn} tool(s) at a time, not {len(calls)}. None of them ran.")
         return text, calls
+
+    async def _run_all(self, text: str, calls: Sequence[ToolCall]) -> list[Message]:
+        """Run the calls of a turn, in their order, and let the text beside them be heard before."""
+        answer = None
+        if self._hears_asides and text.strip():
+            answer = self._call(self.aside, text)
+            if type(answer) is CoroutineType:
+                answer = await self._awaited(answer)
+        observation: list[Message] = []
+        for some in batches(calls, self.tools) if len(calls) > 1 else (calls,):
+            if self._reason is not None:
+                observation += [self.dialect.result(call, "Error: " + _TOO_LATE) for call in some]
+            elif len(some) == 1:
+                observation.append(await self._run(some[0]))
+            else:
+                observation += await together(map(self._run, some))
+        return observation if answer is None else [*observation, user(as_text(answer))]
 
     async def _run(self, call: ToolCall) -> Message:
         """Run one call; the model's mistakes come back as its result."""
@@ -426,7 +522,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         return with_pictures(self.dialect.result(call, content), pictures)
 
     async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
-        method = getattr(self, tool.method.__name__)
+        method = tool.bound_to(self)
         if self._is_async and not tool.is_async:
             # Called in the thread, so that nothing but our own errors crosses over: a future refuses `StopIteration`.
             return await asyncio.to_thread(self._call, method, **arguments)
@@ -497,6 +593,8 @@ class Env(gymnasium.Env[list[Message], Action]):
             "format_errors": self._unreadable,
         }
         info.update(self._call(lambda: dict(self.details())))
+        if self._begun:
+            await self._stop()
         ending = reason.ending
         return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
 

@@ -33,6 +33,7 @@ others take key=value pairs or a JSON object. A line that ends with \\ goes on.
 
   :tools      what you can call, and how
   :task       the task again
+  :system     what a model is told before the task
   :solution   how the environment itself solves it
   :say TEXT   send a text exactly as a model would
   :quit       give up (so does Ctrl-D)"""
@@ -140,6 +141,7 @@ class Session:
             ":help": lambda: self._console.print(Text(HELP)),
             ":tools": self._show_tools,
             ":task": self._show_task,
+            ":system": self._show_system,
             ":solution": self._show_solution,
         }
         if name not in commands:
@@ -160,6 +162,13 @@ class Session:
         panel = Panel(Text(plain(told, None)), title=title, title_align="left", subtitle=footer, padding=(1, 2))
         panel.subtitle_align = "right"
         self._console.print(panel)
+
+    def _show_system(self) -> None:
+        told = [message for message in self._opening if message.get("role") == "system"]
+        for message in told:
+            print_message(message, self._console, max_chars=None)
+        if not told:
+            self._console.print(Text("There is no system message.", style="dim"))
 
     def _show_tools(self) -> None:
         if not len(self._env.tools):

@@ -2,27 +2,22 @@
 
 Importing this module registers the bundled environments and those of installed packages that declare them in the
 entry-point group `agentgym.envs` (`"acme/tickets-v0" = "acme.tickets:TicketsEnv"`); the classes are imported only when
-made. `gymnasium.make("agentgym.envs:agentgym/sql-v0")` therefore works with nothing imported before.
+made.
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from agentgym.builtin import BUILTIN
 from agentgym.env import Env
 from agentgym.errors import UsageError
-
-PLUGIN_GROUP = "agentgym.envs"
-"""Entry-point group in which other packages declare environments."""
+from agentgym.registration import register_declared
 
 _VERSION = re.compile(r"-v(\d+)$")
 
@@ -123,19 +118,4 @@ def _may_be_ours(spec: EnvSpec) -> bool:
     return isinstance(spec.entry_point, type) and issubclass(spec.entry_point, Env)
 
 
-def _register_declared() -> frozenset[str]:
-    """Register the bundled and the installed environments; return their ids."""
-    plugins = {plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)}
-    declared = plugins | dict(BUILTIN)
-    for env_id, (path, kwargs) in declared.items():
-        if env_id in gymnasium.registry:
-            continue
-        try:
-            gymnasium.register(env_id, entry_point=path, kwargs=dict(kwargs))
-        except gymnasium.error.Error as error:
-            # Somebody else's package must not keep every other environment from being used.
-            warnings.warn(f"the environment {env_id!r} ({path}) cannot be registered: {error}", stacklevel=2)
-    return frozenset(declared)
-
-
-_declared = _register_declared()
+_declared = register_declared()

@@ -14,6 +14,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
@@ -22,7 +24,7 @@ from agentgym.foreign_tasks import contained_tasks
 from agentgym.messages import Message
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.spaces import Action
-from agentgym.steps import StepResult, reset_options
+from agentgym.steps import ENGINE_INFO, StepResult, reset_options
 from agentgym.task import Task
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
@@ -279,7 +281,7 @@ class _Episode:
         job, env, trajectory = self._job, self._env, self._trajectory
         options = reset_options(job.task, job.training_step)
         observation, info = await self._within(env.areset(seed=job.seed, options=options))
-        trajectory.opening = observation
+        trajectory.opening, trajectory.tools = observation, info["tools"]
         if isinstance(self._policy, TokenPolicy):
             await self._play_tokens(self._policy, observation, info["tools"])
         else:
@@ -340,6 +342,9 @@ class _Episode:
         trajectory.turns.append(Turn(action, result.observation, result.info["rewards"], result.reward, span))
         trajectory.reason = self._env.reason
         trajectory.counts = result.info.get("counts", {})
+        if trajectory.reason is not None:
+            told = {name: value for name, value in result.info.items() if name not in ENGINE_INFO}
+            trajectory.details = to_jsonable_python(told, fallback=repr, inf_nan_mode="strings")
 
     async def _asked(self, question: Any) -> Any:
         """Await the policy. It is ours, so whatever it raises is infrastructure, except for the caller's mistakes."""

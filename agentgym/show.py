@@ -70,6 +70,9 @@ def print_trajectory(trajectory: Trajectory, console: Console | None = None, max
     for number, turn in enumerate(trajectory.turns, start=1):
         console.print()
         _print_turn(number, turn, console, max_chars)
+    for name, value in trajectory.details.items():
+        console.print()
+        console.print(Text.assemble((plain(name, 100), "bold"), " ", plain(_as_text(value), max_chars)))
     console.print()
     console.print(ending_line(trajectory))
 
@@ -164,6 +167,10 @@ def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None
         messages.append({"role": "assistant", "content": said} if isinstance(said, str) else said)
     for message in [*messages, *turn.observation]:
         print_message(message, console, max_chars)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _sign_style(value: float) -> str:

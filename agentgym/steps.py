@@ -15,6 +15,10 @@ Solution = Generator[ToolCall | str, list[Message], None]
 """A reference policy: yields tool calls (or plain text), is sent the observation that followed each."""
 
 
+ENGINE_INFO = frozenset({"rewards", "turn", "ending", "is_success", "counts"})
+"""What `info` of a step holds whatever the environment; the rest is the environment's own (`Env.details`)."""
+
+
 class StepResult(NamedTuple):
     """Gymnasium's five values."""
 

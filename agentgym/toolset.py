@@ -1,7 +1,7 @@
-"""Tools: typed, documented methods that a policy may call. The JSON schema comes from the signature and docstring.
+"""Tools that a policy may call: typed, documented methods, or functions described by JSON schemas (`schema_tool`).
 
-Arguments are validated and coerced by pydantic before the method runs; what is wrong with them is a `ToolError` that
-tells the model what was expected.
+The JSON schema of a method comes from its signature and docstring. Arguments are validated and coerced by pydantic
+before the method runs; what is wrong with them is a `ToolError` that tells the model what was expected.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 import reprlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -39,10 +40,15 @@ class ToolOptions:
 
     name: str | None = None
     max_chars: int = MAX_RESULT_CHARS
+    concurrent: bool = False
 
 
 def tool(
-    method: Callable[..., Any] | None = None, *, name: str | None = None, max_chars: int = MAX_RESULT_CHARS
+    method: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    max_chars: int = MAX_RESULT_CHARS,
+    concurrent: bool = False,
 ) -> Any:
     """Make a typed, documented method a tool. Works on plain and on `async def` methods.
 
@@ -50,38 +56,47 @@ def tool(
         method: The method; every parameter needs a type and a line in the docstring's `Args:` section.
         name: What the model calls it; the method's own name by default.
         max_chars: Results longer than this are cut, with a note of how much.
+        concurrent: Whether calls of this `async def` tool may run at the same time as neighbouring calls of the same
+            turn. Only for tools that read: the order in which they take effect is not defined.
     """
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isfunction(function):
             raise UsageError(f"@tool goes on plain methods, not on {function!r}")
-        setattr(function, _MARK, ToolOptions(name, max_chars))
+        setattr(function, _MARK, ToolOptions(name, max_chars, concurrent))
         return function
 
     return mark if method is None else mark(method)
 
 
-class Tool:
-    """A tool of a class: its schema, and how to check arguments for it. Knows no instance."""
+class Tool(ABC):
+    """A tool: its schema, how to check arguments for it, and what it runs. Knows no instance of an environment.
 
-    def __init__(self, method: Callable[..., Any], options: ToolOptions):
-        self.method, self._options = method, options
-        self.name = options.name or method.__name__
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(
-                f"tool name {self.name!r} must be up to 64 of A-Z a-z 0-9 _ . - and not begin with a digit"
-            )
-        self.max_chars = options.max_chars
-        self.is_async = inspect.iscoroutinefunction(method)
-        try:
-            self._parameters, self.description = _arguments_model(method, self.name)
-            self.parameters: dict[str, Any] = _without_titles(self._parameters.model_json_schema())
-        except (NameError, PydanticUserError) as error:
-            raise UsageError(f"tool {self.name!r}: a parameter's type has no JSON schema: {error}") from error
+    Args:
+        name: What the model calls it.
+        description: What it does, for the model.
+        parameters: JSON schema of its arguments, of type `object`.
+        options: Those of `@tool`.
+        is_async: Whether what it runs must be awaited.
+    """
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The arguments model was made on the spot, so no other process could find it by name.
-        return Tool, (self.method, self._options)
+    def __init__(
+        self, name: str, description: str, parameters: dict[str, Any], options: ToolOptions, *, is_async: bool
+    ):
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"tool name {name!r} must be up to 64 of A-Z a-z 0-9 _ . - and not begin with a digit")
+        if options.concurrent and not is_async:
+            raise UsageError(f"tool {name!r}: only `async def` tools can be concurrent")
+        self.name, self.description, self.parameters = name, description, parameters
+        self.max_chars, self.concurrent, self.is_async = options.max_chars, options.concurrent, is_async
+
+    @abstractmethod
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return validated arguments, ready to pass by name. Raises `ToolError` saying what was expected."""
+
+    @abstractmethod
+    def bound_to(self, env: Any) -> Callable[..., Any]:
+        """Return what runs in an environment. It takes checked arguments by name."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -91,6 +106,34 @@ class Tool:
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
         }
+
+    @cached_property
+    def usage(self) -> str:
+        """The call in one line: `query(sql: string, limit: integer = 10)`."""
+        required = set(self.parameters.get("required", ()))
+        parts = []
+        for name, schema in self.parameters.get("properties", {}).items():
+            default = f" = {json.dumps(schema['default'])}" if "default" in schema else " (optional)"
+            parts.append(f"{name}: {kind_of(schema)}{'' if name in required else default}")
+        return f"{self.name}({', '.join(parts)})"
+
+
+class MethodTool(Tool):
+    """A `@tool` method of an environment class. Its schema comes from the signature and the docstring."""
+
+    def __init__(self, method: Callable[..., Any], options: ToolOptions):
+        self.method, self._options = method, options
+        name = options.name or method.__name__
+        try:
+            self._parameters, description = _arguments_model(method, name)
+            parameters = _without_titles(self._parameters.model_json_schema())
+        except (NameError, PydanticUserError) as error:
+            raise UsageError(f"tool {name!r}: a parameter's type has no JSON schema: {error}") from error
+        super().__init__(name, description, parameters, options, is_async=inspect.iscoroutinefunction(method))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The arguments model was made on the spot, so no other process could find it by name.
+        return MethodTool, (self.method, self._options)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return validated and coerced arguments, ready to pass. Raises `ToolError` saying what was expected."""
@@ -102,19 +145,13 @@ class Tool:
             raise ToolError(f"{self.name}: the arguments are nested too deeply. Usage: {self.usage}") from None
         return {field.alias or name: getattr(checked, name) for name, field in type(checked).model_fields.items()}
 
-    @cached_property
-    def usage(self) -> str:
-        """The call in one line: `query(sql: string, limit: integer = 10)`."""
-        required = set(self.parameters.get("required", ()))
-        parts = []
-        for name, schema in self.parameters.get("properties", {}).items():
-            default = "" if name in required else f" = {json.dumps(schema.get('default'))}"
-            parts.append(f"{name}: {kind_of(schema)}{default}")
-        return f"{self.name}({', '.join(parts)})"
+    def bound_to(self, env: Any) -> Callable[..., Any]:
+        """Return the method of an environment."""
+        return getattr(env, self.method.__name__)
 
 
 class Toolset:
-    """The tools of one environment class, by name."""
+    """Tools by name, in order."""
 
     def __init__(self, tools: Iterable[Tool]):
         self._tools: dict[str, Tool] = {}
@@ -135,7 +172,7 @@ class Toolset:
                 if isinstance(options := getattr(value, _MARK, None), ToolOptions):
                     if not inspect.isfunction(value):
                         raise UsageError(f"tool {attribute!r} of {base.__name__} must be a plain method")
-                    found[attribute] = Tool(value, options)
+                    found[attribute] = MethodTool(value, options)
                 elif attribute in found:
                     del found[attribute]
         return cls(found.values())
@@ -145,6 +182,10 @@ class Toolset:
         if unknown := [name for name in names if name not in self._tools]:
             raise UsageError(f"there is no tool {unknown[0]!r}; there are: {', '.join(self._tools)}")
         return Toolset(self._tools[name] for name in names)
+
+    def plus(self, *more: Tool) -> Toolset:
+        """Return a toolset with these tools too. Raises `UsageError` if two have the same name."""
+        return Toolset((*self, *more))
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
-from agentgym.endings import Ending, Reason
+from agentgym.endings import AnyReason, Ending, reason_data, reason_from
 from agentgym.errors import UsageError
 from agentgym.json_lines import is_whole, json_lines
 from agentgym.messages import Message
@@ -115,8 +115,12 @@ class Trajectory:
     training_step: int | None = None
     """The trainer's step that it was sampled in; `None` outside of training."""
     turns: list[Turn] = field(default_factory=list)
-    reason: Reason | None = None
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    """Schemas of the tools that the policy could call."""
+    reason: AnyReason | None = None
     """Why the episode ended; `None` while it goes on."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What the environment said of the episode when it ended (`Env.details`), such as why an answer was wrong."""
     counts: dict[str, int] = field(default_factory=dict)
     """Tool calls, tool errors and format errors."""
     tokens: Tokens | None = None
@@ -166,7 +170,7 @@ class Trajectory:
         data = {"schema": SCHEMA_VERSION, **{f.name: getattr(self, f.name) for f in fields(self)}}
         data["turns"] = [{**vars(turn), "span": None if turn.span is None else list(turn.span)} for turn in self.turns]
         data["tags"] = list(self.tags)
-        data["reason"] = None if self.reason is None else self.reason.value
+        data["reason"] = None if self.reason is None else reason_data(self.reason)
         data["tokens"] = None if self.tokens is None else asdict(self.tokens)
         return data
 
@@ -186,7 +190,7 @@ class Trajectory:
         del values["schema"]
         values["turns"] = [_turn(turn, number) for number, turn in enumerate(values.get("turns", ()), start=1)]
         values["tokens"] = _tokens(values.get("tokens"))
-        values["reason"] = None if values.get("reason") is None else Reason(values["reason"])
+        values["reason"] = None if values.get("reason") is None else reason_from(values["reason"])
         values["tags"] = tuple(values.get("tags", ()))
         _check_spans(values["turns"], values["tokens"])
         return cls(**values)
@@ -194,6 +198,14 @@ class Trajectory:
 
 def _said(action: Action) -> Message:
     return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
+
+
+def _is_reason(value: Any) -> bool:
+    try:
+        reason_from(value)
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 _FIELDS: Rules = {
@@ -207,16 +219,14 @@ _FIELDS: Rules = {
     "attempt": (is_count, "a whole number from 0"),
     "training_step": (or_null(is_count), "a whole number from 0 or null"),
     "turns": (list_of(dict), "a list of objects"),
-    "reason": (
-        lambda value: value is None or (type(value) is str and value in _REASONS),
-        "the name of an ending or null",
-    ),
+    "tools": (list_of(dict), "a list of objects"),
+    "reason": (or_null(_is_reason), "the name of an ending, an object with one's name and kind, or null"),
+    "details": (is_object, "an object"),
     "counts": (object_of(is_count), "an object of whole numbers from 0"),
     "tokens": (or_null(is_object), "an object or null"),
     "seconds": (is_number, "a finite number"),
     "error": (or_null(is_text), "text or null"),
 }
-_REASONS = frozenset(Reason)
 _TURN_FIELDS: Rules = {
     "action": (lambda value: value is None or type(value) in (str, dict), "text, a message or null"),
     "observation": (is_messages, "a list of chat messages"),

@@ -58,7 +58,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("CrashesOnSecondLook", "plays", "stubborn player: task 'boxes/train/0', turn 2", {"seed-isolated", *PAY}),
     ("EchoesWithoutBound", "hostile-arguments", "402000 characters; cut it to 65536", set()),
     ("ShowsTooMuch", "observations", "turn 1: a message of 100", set()),
-    ("PaysOutOfRange", "reward-channels", "channel 'effort' is 5, declared 0 to 1", set()),
+    ("PaysOutOfRange", "reward-channels", "channel 'effort' is 6, declared 0 to 1", set()),
     ("PaysAnEpisodeChannelTwice", "reward-channels", "say Channel(per_turn=True)", set()),
     ("UnsoundScheme", "scheme-sound", "a failed episode can earn 5.4", set()),
     ("UnsoundNamedScheme", "scheme-sound", "the scheme 'eager': 'effort' pays its mean", {"useful-work-pays"}),

@@ -47,7 +47,7 @@ def test_importing_the_package_imports_the_standard_library_at_most():
 import sys
 before = set(sys.modules)
 import agentgym
-new = {name for name in set(sys.modules) - before if name.partition(".")[0] not in sys.stdlib_module_names}
+new = {name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names
 print(sorted(new))
 """
     assert run(code) == "['agentgym']\n"

@@ -9,9 +9,10 @@ from pathlib import Path
 import gymnasium
 import pytest
 
+from agentgym.builtin import BUILTIN
 from agentgym.env import Env
 from agentgym.errors import UsageError
-from agentgym.registry import BUILTIN, list_environments, load_class, make, register, resolve
+from agentgym.registry import list_environments, load_class, make, register, resolve
 
 PLUGIN = '''
 from agentgym import Env, GeneratedTasks, Task
@@ -88,6 +89,17 @@ def test_the_newest_version_is_meant_when_none_is_given():
 def test_gymnasium_makes_it_too():
     env = gymnasium.make("agentgym/guess-v0", max_turns=3)
     assert isinstance(env.unwrapped, Env)
+
+
+@pytest.mark.parametrize("imports", ["agentgym, gymnasium", "gymnasium, agentgym"])
+def test_gymnasium_makes_it_once_both_are_imported_in_whichever_order(imports: str):
+    code = f"import {imports}, sys; print('agentgym.env' in sys.modules, 'torch' in sys.modules)\n"
+    done = run(code + "print(gymnasium.make('agentgym/guess-v0').unwrapped.max_turns)")
+    assert done.stdout.split() == ["False", "False", "12"]
+
+
+def test_importing_the_package_does_not_import_gymnasium():
+    assert run("import agentgym, sys; print('gymnasium' in sys.modules)").stdout.split() == ["False"]
 
 
 def test_gymnasium_makes_it_with_nothing_imported_before():

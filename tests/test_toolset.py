@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
-from agentgym.toolset import Tool, ToolOptions, Toolset, bounded, tool
+from agentgym.toolset import MethodTool, Tool, ToolOptions, Toolset, bounded, tool
 
 
 class Row(BaseModel):
@@ -88,7 +88,7 @@ STORE = {"row": {"title": "t"}, "point": {"x": 1}, "options": {"deep": True}, "t
 
 
 def one(method: Any) -> Tool:
-    return Tool(method, ToolOptions())
+    return MethodTool(method, ToolOptions())
 
 
 def test_the_schema_says_what_signature_and_docstring_say():
@@ -300,7 +300,7 @@ def test_tool_names_must_be_usable_and_unique():
     with pytest.raises(UsageError, match="two tools are called 'go'"):
         Toolset.of(Twice)
     with pytest.raises(UsageError, match="tool name 'a b'"):
-        Tool(Twice.a, ToolOptions(name="a b"))
+        MethodTool(Twice.a, ToolOptions(name="a b"))
     with pytest.raises(UsageError, match="plain methods"):
         tool(staticmethod(Twice.a))
 

@@ -16,7 +16,7 @@ from agentgym import registry
 from agentgym.checks.catalog import Blocked, CheckFailed, Finding, check
 from agentgym.checks.play import Broken, Episode, canonical, helpless_player, is_over, must_equal, play, short
 from agentgym.checks.subject import PLAYERS, Subject
-from agentgym.endings import Ending, Reason
+from agentgym.endings import Ending, OwnReason, Reason
 from agentgym.messages import Message, text_of
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -163,11 +163,11 @@ def _ending_problem(episode: Episode, turn: int) -> str | None:
     named = result.info.get("ending")
     if not is_over(result):
         return None if named is None else f"info names the ending {named!r} of an episode that goes on"
-    if named not in {reason.value for reason in Reason}:
-        return f"info['ending'] is {named!r}; end episodes with finish(Reason...)"
-    reason = Reason(named)
-    if episode.reason != reason:
-        return f"env.reason is {episode.reason!r}, info['ending'] {named!r}"
+    reason = episode.reason
+    if not isinstance(reason, Reason | OwnReason):
+        return f"env.reason is {reason!r}; end episodes with finish(Reason...), or a name in the class's reasons"
+    if named != reason.value:
+        return f"env.reason is {reason!r}, info['ending'] {named!r}"
     expected = Ending.TERMINATED if result.terminated else Ending.TRUNCATED
     if reason.ending is not expected:
         return f"the reason {named!r} means {reason.ending.value}, the flags say {expected.value}"

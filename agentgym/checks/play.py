@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym.checks.catalog import CheckFailed
-from agentgym.endings import Reason
+from agentgym.endings import AnyReason
 from agentgym.env import Env
 from agentgym.foreign import describe, ends_work
 from agentgym.messages import Message, ToolCall, assistant
@@ -33,7 +33,7 @@ class Episode:
     info: dict[str, Any]
     actions: list[Action] = field(default_factory=list)
     results: list[StepResult] = field(default_factory=list)
-    reason: Reason | None = None
+    reason: AnyReason | None = None
     reset_s: float = 0.0
     step_s: list[float] = field(default_factory=list)
 

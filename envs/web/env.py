@@ -208,7 +208,7 @@ class WebEnv(BrowserEnv):
         for step in plan[:steps]:
             self._view = self._page.view()
             call = call_for(step, self._view)
-            getattr(self, self.tools.get(call.name).method.__name__)(**call.arguments)
+            self.tools.get(call.name).bound_to(self)(**call.arguments)
         self._channels.update(self._zeros)
         self._next_step = steps
 

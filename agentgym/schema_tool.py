@@ -1,0 +1,144 @@
+"""Tools that are described by JSON schemas, as MCP servers, OpenAPI documents and function-calling data sets have them.
+
+Arguments are validated by `jsonschema` and handed over as they are; nothing is coerced or filled in.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from agentgym.errors import ToolError, UsageError
+from agentgym.toolset import MAX_RESULT_CHARS, Tool, ToolOptions
+
+Handler = Callable[[dict[str, Any]], Any]
+"""Runs a tool, given its checked arguments; plain or `async def`. Raises `ToolError` for the model's mistakes."""
+
+_SCHEMA_KEYS = ("parameters", "inputSchema", "input_schema")
+_MAX_PROBLEMS = 3
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+class SchemaTool(Tool):
+    """A tool that is described by a JSON schema and run by a function.
+
+    Args:
+        schema: `{"name", "description", "parameters"}`, alone or as `{"type": "function", "function": {...}}`. MCP's
+            `inputSchema` is taken for `parameters`.
+        handler: Runs it.
+        max_chars: Results longer than this are cut.
+        concurrent: As in `@tool`.
+
+    Raises:
+        UsageError: The schema has no name or no description, or is no JSON Schema of an object.
+    """
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        handler: Handler,
+        *,
+        max_chars: int = MAX_RESULT_CHARS,
+        concurrent: bool = False,
+    ):
+        name, description, parameters = _parts(schema)
+        options = ToolOptions(name, max_chars, concurrent)
+        super().__init__(name, description, parameters, options, is_async=inspect.iscoroutinefunction(handler))
+        # An empty registry: references to other documents are never fetched.
+        self._validator = Draft202012Validator(parameters, registry=Registry())
+        self._handler = handler
+        self._made_of = (schema, handler, max_chars, concurrent)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, self._made_of
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of the arguments. Raises `ToolError` saying what the schema asks for."""
+        try:
+            given = json.loads(json.dumps(arguments))
+            problems = sorted(self._validator.iter_errors(given), key=lambda one: list(map(str, one.absolute_path)))
+        except (TypeError, ValueError, RecursionError):
+            raise ToolError(f"{self.name}: the arguments are no JSON object. Usage: {self.usage}") from None
+        except Unresolvable as error:
+            raise UsageError(f"tool {self.name!r}: its schema refers to what is not in it: {error}") from error
+        if problems:
+            raise ToolError(f"{self.name}: {_explain(problems)} Usage: {self.usage}")
+        return given
+
+    def bound_to(self, env: Any) -> Callable[..., Any]:
+        """Return what runs the tool; environments make no difference to it."""
+        return lambda **arguments: self._handler(arguments)
+
+
+def schema_tools(schemas: Iterable[Mapping[str, Any]], handler: Callable[[str, dict[str, Any]], Any]) -> list[Tool]:
+    """Return the tools that schemas describe, all run by one function of a tool's name and its arguments."""
+
+    def named(name: str) -> Handler:
+        if inspect.iscoroutinefunction(handler):
+
+            async def run_async(arguments: dict[str, Any]) -> Any:
+                return await handler(name, arguments)
+
+            return run_async
+        return lambda arguments: handler(name, arguments)
+
+    return [SchemaTool(schema, named(_parts(schema)[0])) for schema in schemas]
+
+
+def _again(schema: Mapping[str, Any], handler: Handler, max_chars: int, concurrent: bool) -> SchemaTool:
+    return SchemaTool(schema, handler, max_chars=max_chars, concurrent=concurrent)
+
+
+def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """Return name, description and parameters of a tool."""
+    function = schema.get("function", schema)
+    if not isinstance(function, Mapping) or not isinstance(name := function.get("name"), str):
+        raise UsageError(f"a tool's schema needs a 'name': {_SHORT.repr(schema)}")
+    if not isinstance(description := function.get("description"), str) or not description.strip():
+        raise UsageError(f"the schema of tool {name!r} needs a 'description': the model reads it")
+    found = next((function[key] for key in _SCHEMA_KEYS if function.get(key) is not None), {})
+    try:
+        parameters = json.loads(json.dumps(found))
+        Draft202012Validator.check_schema(parameters)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the parameters of tool {name!r} are no JSON: {error}") from error
+    except SchemaError as error:
+        raise UsageError(f"the parameters of tool {name!r} are no JSON Schema: {error.message}") from error
+    if not isinstance(parameters, dict) or parameters.setdefault("type", "object") != "object":
+        raise UsageError(f"the parameters of tool {name!r} must be of type 'object'")
+    parameters.setdefault("properties", {})
+    return name, description, parameters
+
+
+def _explain(problems: list[ValidationError]) -> str:
+    """Say in a sentence per problem what is wrong with the arguments."""
+    told: list[str] = []
+    for problem in problems[:_MAX_PROBLEMS]:
+        inner = best_match(problem.context) if problem.context else None
+        where = ".".join(map(str, problem.absolute_path))
+        instance: Any = problem.instance
+        rule: Any = problem.validator_value
+        if problem.validator == "required":
+            missing = next(name for name in rule if name not in instance)
+            told.append(f"argument {f'{where}.{missing}' if where else missing!r} is missing.")
+        elif problem.validator == "additionalProperties" and rule is False and not where:
+            known: Any = problem.schema
+            told.append(f"there is no argument {min(set(instance) - set(known.get('properties', {})))[:100]!r}.")
+        elif not where and problem.validator == "type":
+            told.append("the arguments must be an object.")
+        else:
+            message = (inner or problem).message
+            message = (
+                message if len(message) < 200 else f"{_SHORT.repr(problem.instance)} is not what the schema asks for"
+            )
+            told.append(f"argument {where!r}: {message}." if where else f"{message}.")
+    return " ".join(told)

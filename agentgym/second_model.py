@@ -1,0 +1,143 @@
+"""`SecondModel`: another model in an episode, such as a simulated user or a judge, with limits, a record and a cost.
+
+What it says reaches the policy only as far as the environment passes it on. If it breaks, the episode has failed: that
+is nothing the policy did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign import describe, ends_work, for_future, running_task
+from agentgym.messages import Message, assistant, system, user
+
+Ask = Callable[[list[Message]], str | Awaitable[str]]
+"""Returns what the model says next in a conversation. Plain functions run in a thread."""
+
+
+@dataclass
+class Cost:
+    """What a second model has cost in the current episode."""
+
+    calls: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    characters_in: int = 0
+    characters_out: int = 0
+
+
+@dataclass
+class SecondModel:
+    """Another model that takes part in the episodes of one environment instance.
+
+    Call `begin` in `start`; then `reply` keeps up a conversation, and `ask` puts questions that stand alone.
+    """
+
+    ask_model: Ask
+    """Asks the model: an endpoint, a checkpoint, a rule."""
+    system_prompt: str = ""
+    """Its instructions, unless `begin` is given others."""
+    max_calls: int = 100
+    """Calls in one episode; one more is a failure of the set-up (lower the environment's `max_turns`)."""
+    max_chars: int = 8_000
+    """Longer answers are cut."""
+    timeout_s: float = 60.0
+    """Wall-clock seconds for one call."""
+    retries: int = 2
+    """How often a call is tried again that raised, took too long or returned nothing."""
+    conversation: list[Message] = field(default_factory=list)
+    """What it was told and what it said in `reply`, since `begin`. To the model it is the assistant."""
+    questions: list[Message] = field(default_factory=list)
+    """What it was asked and what it answered in `ask`, since `begin`."""
+    cost: Cost = field(default_factory=Cost)
+    """What it has cost since `begin`."""
+
+    def __post_init__(self) -> None:
+        if self.max_calls < 1 or self.timeout_s <= 0 or self.retries < 0 or self.max_chars < 1:
+            raise UsageError("a second model needs max_calls and max_chars from 1, timeout_s above 0, retries from 0")
+
+    def begin(self, system_prompt: str | None = None) -> None:
+        """Forget the last episode.
+
+        Args:
+            system_prompt: Instructions for this episode, such as who the user is and what they want.
+        """
+        prompt = self.system_prompt if system_prompt is None else system_prompt
+        self.conversation = [system(prompt)] if prompt else []
+        self.questions, self.cost = [], Cost()
+
+    async def reply(self, text: str) -> str:
+        """Return what the model answers in the conversation.
+
+        Raises:
+            InfrastructureError: It could not be asked, or not so often.
+        """
+        said = await self._say([*self.conversation, user(text)])
+        self.conversation += [user(text), assistant(said)]
+        return said
+
+    async def ask(self, question: str, system_prompt: str = "") -> str:
+        """Return what the model answers to a question by itself, as a judge does. Raises as `reply` does."""
+        said = await self._say([*([system(system_prompt)] if system_prompt else []), user(question)])
+        self.questions += [user(question), assistant(said)]
+        return said
+
+    def record(self) -> dict[str, Any]:
+        """Return the cost and all that was said, as JSON data: for `Env.details`, so that trajectories keep it.
+
+        Without the seconds, which differ between two runs of one episode.
+        """
+        cost = {name: value for name, value in vars(self.cost).items() if name != "seconds"}
+        return {"cost": cost, "conversation": list(self.conversation), "questions": list(self.questions)}
+
+    async def _say(self, messages: list[Message]) -> str:
+        if self.cost.calls >= self.max_calls:
+            raise InfrastructureError(f"the second model was asked more than {self.max_calls} times in one episode")
+        self.cost.calls += 1
+        self.cost.characters_in += sum(len(str(message.get("content"))) for message in messages)
+        began = time.perf_counter()
+        try:
+            said = (await self._tried(messages))[: self.max_chars]
+        finally:
+            self.cost.seconds += time.perf_counter() - began
+        self.cost.characters_out += len(said)
+        return said
+
+    async def _tried(self, messages: list[Message]) -> str:
+        """Ask until there is an answer, or no try is left."""
+        problem = ""
+        for attempt in range(self.retries + 1):
+            if attempt:
+                self.cost.retries += 1
+                await asyncio.sleep(min(0.1 * 2 ** (attempt - 1), 2.0))
+            task = running_task()
+            try:
+                said = await self._once(messages)
+            except BaseException as error:
+                if ends_work(error, task) or isinstance(error, UsageError):
+                    raise
+                problem = f"no answer in {self.timeout_s:g} s" if isinstance(error, TimeoutError) else describe(error)
+                continue
+            if isinstance(said, str) and said.strip():
+                return said
+            problem = f"it returned {said!r}, not text"
+        raise InfrastructureError(f"the second model could not be asked: {problem}")
+
+    async def _once(self, messages: list[Message]) -> Any:
+        async with asyncio.timeout(self.timeout_s):
+            if inspect.iscoroutinefunction(self.ask_model):
+                return await self.ask_model(list(messages))
+            said = await asyncio.to_thread(self._asked, list(messages))
+            return await said if inspect.isawaitable(said) else said
+
+    def _asked(self, messages: list[Message]) -> Any:
+        try:
+            return self.ask_model(messages)
+        except BaseException as error:
+            raise for_future(error) from error
