@@ -19,13 +19,17 @@ def one_of(name: str, value: Any, valid: Iterable[Any]) -> Any:
     return value
 
 
+def nearest(name: Any, valid: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown name: which known one is meant, or a full stop."""
+    close = get_close_matches(str(name), list(valid), n=1)
+    return f"; did you mean {close[0]!r}?" if close else "."
+
+
 def named(what: str, name: Any, valid: Mapping[str, T]) -> T:
     """Return what `name` stands for among `valid`; the error suggests the nearest name."""
     if isinstance(name, str) and name in valid:
         return valid[name]
-    close = get_close_matches(str(name), valid, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise UsageError(f"there is no {what} {name!r}; {hint}There are: {', '.join(valid)}")
+    raise UsageError(f"there is no {what} {name!r}{nearest(str(name), valid)} There are: {', '.join(valid)}")
 
 
 def some_of(what: str, wanted: Any, valid: Iterable[Any]) -> tuple[Any, ...]:

@@ -78,11 +78,10 @@ def _agentgym(
 @app.command("list")
 def list_() -> None:
     """List the environments that are installed."""
-    from rich.console import Console
-
     from agentgym.listing import environments_table
+    from agentgym.terminal import console
 
-    Console().print(environments_table())
+    console().print(environments_table())
 
 
 @app.command()
@@ -108,14 +107,13 @@ def check(
     seed: Seed = 0,
 ) -> None:
     """Find out which guarantees an environment keeps. Exits with 1 if one is broken."""
-    from rich.console import Console
-
     from agentgym.checks import print_report, run_checks
     from agentgym.options import make_env, parse_settings
+    from agentgym.terminal import console as terminal
 
     kwargs = parse_settings(settings or [])
     make_env(env, kwargs).close()
-    console = Console()
+    console = terminal()
     with console.status(f"Checking {env} …") as status:
         report = run_checks(
             env, kwargs, only=only, seed=seed, on_row=lambda row: status.update(f"Checking {env} … {row.name} done")
@@ -149,9 +147,10 @@ def eval_(
         str, typer.Option(help="scripted, random, silent, tiny, a checkpoint's folder or name, or module:factory.")
     ] = "scripted",
     tasks: Annotated[str, typer.Option(help="A split, or a manifest (JSONL).")] = "test",
-    attempts: Annotated[int, typer.Option("--attempts", "-n", min=1, help="Trajectories per task.")] = 1,
+    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trajectories per task.")] = 1,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="At most so many tasks; without it all, or 100 of an endless split.")
+        int | None,
+        typer.Option("--limit", "-n", min=1, help="At most so many tasks; without it all, or 100 of an endless split."),
     ] = None,
     settings: Settings = None,
     dialect: Annotated[str | None, typer.Option(help="How tool calls are written.")] = None,
@@ -208,9 +207,8 @@ def show(
     full: Annotated[bool, typer.Option("--full", help="Do not cut long contents.")] = False,
 ) -> None:
     """List the trajectories of a file, or show one in full: the conversation and its rewards."""
-    from rich.console import Console
-
     from agentgym.show import MAX_CHARS, print_list, print_trajectory, select
+    from agentgym.terminal import console as terminal
     from agentgym.trajectory import read_jsonl
 
     found = select(read_jsonl(file), task=task, failed=failed, successes=successes)
@@ -218,7 +216,7 @@ def show(
         raise UsageError(f"{str(file)!r} has no such trajectory; without options, all are listed")
     if not found:
         raise UsageError(f"{str(file)!r} holds no trajectory")
-    console = Console()
+    console = terminal()
     if index is None and task is None and len(found) > 1:
         print_list(found, console)
         typer.echo("\nShow one with --index, or those of a task with --task.")

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.machine import Fact, MissingPackages, facts, missing_extras
+from agentgym.terminal import console as terminal
 
 if TYPE_CHECKING:
     from agentgym.tools.sandbox import Probe, Threat, Tier
@@ -71,7 +72,7 @@ def doctor(
     if as_json:
         typer.echo(json.dumps(report.to_dict() | ({} if removed is None else {"removed": removed}), indent=1))
     else:
-        console = Console()
+        console = terminal()
         if removed is not None:
             console.print(f"Removed {len(removed)} containers whose process has ended.\n")
         print_report(report, console)

@@ -124,8 +124,10 @@ class Env(gymnasium.Env[list[Message], Action]):
         self.split = check_split(self.tasks, split)
         self.dialect = get_dialect(dialect) if isinstance(dialect, str) else dialect
         self.max_turns = type(self).max_turns if max_turns is None else max_turns
-        if self.max_turns < 1:
-            raise UsageError(f"max_turns must be at least 1, not {self.max_turns}")
+        if not isinstance(self.max_turns, int) or self.max_turns < 1:
+            raise UsageError(f"max_turns must be a whole number from 1, not {self.max_turns!r}")
+        if not (time_limit_s is None or (isinstance(time_limit_s, int | float) and time_limit_s >= 0)):
+            raise UsageError(f"time_limit_s must be a number of seconds from 0, not {time_limit_s!r}")
         self.scheme = self.choose_scheme(scheme)
         check_scheme(self.scheme, self.channels, self.max_turns)
         self.time_limit_s = time_limit_s

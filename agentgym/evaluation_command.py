@@ -9,7 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -31,6 +30,7 @@ from agentgym.policy_loader import TINY, has_weights, load_policy
 from agentgym.registry import class_of
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import Task
+from agentgym.terminal import console
 from agentgym.trajectory import Trajectory
 
 
@@ -76,13 +76,13 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
     if as_json:
         print_json(summary)
     else:
-        print_summary(summary, Console())
+        print_summary(summary, console())
     return summary
 
 
 def print_json(summary: Summary) -> None:
     """Print a summary as JSON."""
-    Console().out(json.dumps(summary.to_dict(), indent=2), highlight=False)
+    console().out(json.dumps(summary.to_dict(), indent=2), highlight=False)
 
 
 def _arguments(request: EvaluationRequest) -> dict[str, Any]:
@@ -139,8 +139,8 @@ def _progress() -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    shown_on = console(stderr=True)
+    return Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal)
 
 
 def _bar(progress: Progress, total: int) -> Callable[[Trajectory, int, int], None]:

@@ -55,8 +55,7 @@ def search(
     ] = None,
 ) -> None:
     """Show the best hits of a query."""
-    from rich.console import Console
-
+    from agentgym.terminal import console
     from agentgym.tools.index import open_index
 
     filters = dict(_field(pair) for pair in where or [])
@@ -68,7 +67,7 @@ def search(
     if not hits:
         typer.echo("Nothing found.")
         return
-    Console().print(_hits_table(hits))
+    console().print(_hits_table(hits))
 
 
 @index_app.command("show")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from agentgym.choices import nearest
 from agentgym.env import Env
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign import describe
 from agentgym.registry import is_class_path, load_class, make, resolve
 from agentgym.task import Task, check_split, iterate, read_manifest
@@ -45,15 +45,18 @@ def make_env(env_id: str, kwargs: Mapping[str, Any]) -> Env:
         return make(env_id, **kwargs)
     except (SystemExit, GeneratorExit) as error:  # of its constructor, not of the user
         raise InfrastructureError(f"{env_id!r} cannot be made: {describe(error)}") from error
-    except TypeError as error:
+    except AgentGymError:
+        raise
+    except (TypeError, ValueError) as error:
+        if kwargs and "unexpected keyword argument" not in str(error):
+            given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
+            raise UsageError(f"{env_id!r} cannot be made with {given}: {describe(error)}") from error
         if "unexpected keyword argument" not in str(error):
             raise
         known = _arguments(env_id)
         wrong = next((name for name in kwargs if name not in known), "")
-        close = get_close_matches(wrong, known, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
         raise UsageError(
-            f"{env_id!r} takes no argument {wrong!r}; {hint}It takes: {', '.join(sorted(known))}"
+            f"{env_id!r} takes no argument {wrong!r}{nearest(wrong, known)} It takes: {', '.join(sorted(known))}"
         ) from error
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from agentgym.choices import nearest
 from agentgym.errors import UsageError, require
 from agentgym.policy import ChatPolicy, Policy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
 
@@ -51,9 +51,9 @@ def load_policy(name: str, *, env_id: str, env_kwargs: Mapping[str, Any], **opti
         require("torch", "train")
         load = import_module("agentgym.trainers.policies").load
         return load(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
-    close = get_close_matches(name, (*BUILTIN, TINY), n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise UsageError(f"there is no policy {name!r}, nor a folder of that name; {hint}Give {CHOICES}")
+    raise UsageError(
+        f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY))} Give {CHOICES}"
+    )
 
 
 def has_weights(name: str) -> bool:

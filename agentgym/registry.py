@@ -8,17 +8,22 @@ made.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import groupby
+from types import ModuleType
 from typing import Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from agentgym.choices import nearest
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.registration import register_declared
 
+_MANY = 10
 _VERSION = re.compile(r"-v(\d+)$")
 
 
@@ -59,10 +64,20 @@ def resolve(env_id: str) -> str:
     if not candidates:
         names = list_environments()
         forms = {form: known for known in names for form in _short_forms(known)}
-        close = get_close_matches(env_id, forms, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise UsageError(f"unknown environment {env_id!r}; {hint}There are: {', '.join(names)}")
+        raise UsageError(
+            f"unknown environment {env_id!r}{nearest(env_id, forms)} There are: {', '.join(_in_brief(names))}"
+        )
     return max(candidates, key=lambda known: gymnasium.registry[known].version or 0)
+
+
+def _in_brief(names: Sequence[str]) -> list[str]:
+    """Return ids, with a single entry for families of many: those whose names begin alike."""
+    families = {family: list(some) for family, some in groupby(names, lambda name: name.partition("-")[0])}
+    return [
+        name
+        for family, some in families.items()
+        for name in (some if len(some) < _MANY else [f"{family}-* ({len(some)}: agentgym list)"])
+    ]
 
 
 def list_environments() -> tuple[str, ...]:
@@ -83,8 +98,21 @@ def load_class(path: str) -> type[Env]:
         raise
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Env)):
-        raise UsageError(f"{path!r} does not name an agentgym.Env class")
+        raise UsageError(f"{path!r} does not name an agentgym.Env class{_classes_like(class_name, module)}")
     return found
+
+
+def _classes_like(name: str, module: ModuleType) -> str:
+    """Return which environment classes a module has, the nearest name first."""
+    known = [
+        one
+        for one, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, Env) and value.__module__ == module.__name__
+    ]
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {module.__name__}:{close[0]}?"
+    return f"; {module.__name__} has {', '.join(known)}" if known else f", and {module.__name__} has none"
 
 
 def class_of(env_id: str) -> type[Env]:

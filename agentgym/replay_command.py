@@ -19,6 +19,7 @@ from agentgym.registry import class_of
 from agentgym.replay import replay
 from agentgym.show import plain
 from agentgym.task import Task, TaskList, read_manifest
+from agentgym.terminal import console as terminal
 from agentgym.trajectory import Trajectory, read_jsonl
 
 
@@ -58,7 +59,7 @@ def replay_file(wanted: Replay, console: Console | None = None) -> bool:
     Raises:
         UsageError: The file holds no trajectory, a line of it is none, or it asks for what a file must not choose.
     """
-    console = console or Console()
+    console = console or terminal()
     tasks = None if wanted.manifest is None else read_manifest(wanted.manifest)
     envs: dict[str, Env] = {}
     same = total = 0

@@ -37,12 +37,11 @@ def show(
     ] = None,
 ) -> None:
     """Show the tasks of an environment, or write them to a manifest. The word `show` may be left out."""
-    from rich.console import Console
-
     from agentgym.listing import tasks_table
     from agentgym.options import choose_tasks, make_env, parse_settings
     from agentgym.outputs import check_file
     from agentgym.task import write_manifest
+    from agentgym.terminal import console
 
     if out is not None:
         check_file(out, apart_from=Path(split))
@@ -53,7 +52,7 @@ def show(
     finally:
         made.close()
     if out is None:
-        Console().print(tasks_table(chosen))
+        console().print(tasks_table(chosen))
         if description:
             typer.echo(description)
         return

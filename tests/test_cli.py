@@ -96,10 +96,10 @@ def test_tasks_are_shown_without_their_gold_and_written_to_a_manifest():
 
 
 def test_eval_prints_a_table_keeps_trajectories_and_continues():
-    assert "100.0 %" in ok("eval", "--env", "guess", "--limit", "5", "-n", "2", "--out", "t.jsonl")
+    assert "100.0 %" in ok("eval", "--env", "guess", "--limit", "5", "-k", "2", "--out", "t.jsonl")
     before = Path("t.jsonl").read_text()
     assert len(before.splitlines()) == 10
-    ok("eval", "--env", "guess", "--limit", "5", "-n", "2", "--out", "t.jsonl")
+    ok("eval", "--env", "guess", "--limit", "5", "-k", "2", "--out", "t.jsonl")
     assert Path("t.jsonl").read_text() == before
 
 

@@ -222,11 +222,11 @@ def test_an_unknown_channel_is_the_authors_mistake():
     ("kwargs", "error", "message"),
     [
         ({"split": "tests"}, TaskError, "unknown split 'tests'; this task source has: train, test"),
-        ({"max_turns": 0}, UsageError, "max_turns must be at least 1"),
+        ({"max_turns": 0}, UsageError, "max_turns must be a whole number from 1"),
         ({"dialect": "hermès"}, UsageError, "did you mean 'hermes'"),
         ({"scheme": Scheme({OUTCOME: 1.0, "format": 1.0})}, UsageError, "unsound reward scheme"),
         ({"scheme": "outcom"}, UsageError, "there is no scheme 'outcom'; did you mean 'outcome'"),
-        ({"scheme": 3}, UsageError, "there is no scheme 3; There are: default, outcome, d_ra"),
+        ({"scheme": 3}, UsageError, "there is no scheme 3. There are: default, outcome, d_ra"),
     ],
 )
 def test_arguments_that_cannot_be_are_refused(kwargs: dict[str, Any], error: type[Exception], message: str):

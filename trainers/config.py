@@ -10,7 +10,6 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
+from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.trainers.credit import CreditMode
 
@@ -241,9 +241,9 @@ def build(values: Mapping[str, Any]) -> TrainConfig:
     """Return a checked configuration from field values."""
     for name in values:
         if name not in FIELDS:
-            close = get_close_matches(name, FIELDS, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise UsageError(f"unknown setting {name!r}; {hint}`agentgym train --show-config` lists all settings")
+            raise UsageError(
+                f"unknown setting {name!r}{nearest(name, FIELDS)} `agentgym train --show-config` lists all settings"
+            )
     try:
         return TypeAdapter(TrainConfig).validate_python(dict(values)).check()
     except ValidationError as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 
+from agentgym.choices import nearest
 from agentgym.dialects.base import Dialect, Parsed
 from agentgym.errors import UsageError
 
@@ -34,9 +34,9 @@ def get_dialect(name: str) -> Dialect:
     if name == "template":
         raise UsageError(_NEEDS_TOKENIZER)
     if name not in DIALECTS and ":" not in name:
-        close = get_close_matches(name, DIALECTS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise UsageError(f'unknown dialect {name!r}; {hint}There are: {", ".join(DIALECTS)}, or "module:Class"')
+        raise UsageError(
+            f'unknown dialect {name!r}{nearest(name, DIALECTS)} There are: {", ".join(DIALECTS)}, or "module:Class"'
+        )
     module, _, class_name = DIALECTS.get(name, name).partition(":")
     try:
         dialect = getattr(import_module(module), class_name)()

@@ -123,7 +123,7 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
     [
         ("learning_rat", 1, "did you mean 'learning_rate'"),
         ("group-size", 8, "did you mean 'group_size'"),
-        ("zzzzzz", 1, "unknown setting 'zzzzzz'; `agentgym train --show-config`"),
+        ("zzzzzz", 1, "unknown setting 'zzzzzz'. `agentgym train --show-config`"),
         ("steps", "many", "setting 'steps': .*got 'many'"),
         ("credit", "magic", "setting 'credit': .*outcome.*gated.*turn"),
         ("group_size", 1, "group_size must be at least 2"),

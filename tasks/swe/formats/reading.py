@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from agentgym.choices import nearest
 from agentgym.errors import MissingExtra, UsageError
 from agentgym.tasks.swe.formats.multi import read_multi
 from agentgym.tasks.swe.formats.r2e import read_r2e
@@ -93,9 +93,7 @@ def read_row(fields: Mapping[str, Any], format: str | None = None, *, where: str
     """
     chosen = format or _detected(where, fields)
     if chosen not in FORMATS:
-        close = get_close_matches(chosen, FORMATS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise UsageError(f"unknown format {chosen!r}; {hint}There are: {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {chosen!r}{nearest(chosen, FORMATS)} There are: {', '.join(FORMATS)}")
     return FORMATS[chosen](Row(where, fields))
 
 

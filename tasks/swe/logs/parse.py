@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 
+from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.tasks.swe.logs import ids
 from agentgym.tasks.swe.logs.documents import read_go_json, read_jest_json, read_junit
@@ -52,9 +52,9 @@ def resolve_parser(name: str) -> str:
     """Return our name of a parser. Raises `UsageError` with a suggestion if there is none."""
     ours = aliases().get(name, name)
     if ours not in parsers():
-        close = get_close_matches(name, [*parsers(), *aliases()], n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise UsageError(f"no log parser {name!r}; {hint}There are: {', '.join(parsers())}")
+        raise UsageError(
+            f"no log parser {name!r}{nearest(name, [*parsers(), *aliases()])} There are: {', '.join(parsers())}"
+        )
     return ours
 
 
