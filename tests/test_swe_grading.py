@@ -224,7 +224,7 @@ def test_unittest_expectations_can_be_changed(call: str):
 def form(name: str, value: int = 1, row: int | None = None, cases: tuple[str, ...] = ("",)) -> Form:
     where = dict.fromkeys(cases, "3")
     numbers = {case: number for number, case in enumerate(cases)} if row is not None else {}
-    return Form(Change("t.py", "", name, (Edit(4, "constant", str(value)),), row), where, numbers)
+    return Form(Change("t.py", "", name, (Edit(4, "constant", str(value)),), row), where, numbers, contradicts=True)
 
 
 def disguise(seed: int, rename: bool = True, changes: tuple[Change, ...] = ()) -> Disguised:
@@ -367,6 +367,13 @@ def test_a_changed_test_that_passes_accuses_only_where_the_true_one_passes_too()
     assert evidence(["passed"], [("failed", "3")]).signs() == []
 
 
+def test_a_changed_test_accuses_only_if_no_code_can_pass_it_and_the_true_one():
+    accused = evidence(["passed"], [("passed", "")])
+    accused.runs[1] = TestRun({}, {"t.py::test_a": Seen(replace(form("test_a"), contradicts=False), "", "passed", "")})
+    assert accused.signs() == []
+    assert not accused.convinces("t.py::test_a")
+
+
 @pytest.mark.parametrize(
     ("true", "changed", "convinced"),
     [
@@ -396,7 +403,9 @@ def test_tests_without_a_changed_form_are_named():
 def test_forms_survive_being_written_down():
     for one in (*FORMS, WITHHELD):
         again = Form.from_list(json.loads(json.dumps(one.to_list())))
-        assert (again, again.fails, again.numbers, again.notes) == (one, one.fails, one.numbers, one.notes)
+        kept = [(form.fails, form.numbers, form.contradicts, form.notes) for form in (one, again)]
+        assert again == one
+        assert kept[0] == kept[1]
 
 
 CHANGED = b"changed\n"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import copy
 import json
+import random
+import unittest
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import IntEnum
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from textwrap import dedent
 from types import MappingProxyType
@@ -25,11 +28,11 @@ from agentgym.envs.swe.inside import STAND_IN
 from agentgym.envs.swe.judge import Seen, TestRun
 from agentgym.envs.swe.notes import MAX_CLASSES, Note, Raised, as_expected, read_notes, value_of
 from agentgym.envs.swe.options import WORK_LIMITS
-from agentgym.envs.swe.perturb import Change, change
+from agentgym.envs.swe.perturb import Change, change, proposals
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_NOTES, stand_ins, written
-from agentgym.envs.swe.withholding import withheld
+from agentgym.envs.swe.withholding import decided, withheld
 from agentgym.tools.patches import diff_trees
 from agentgym.tools.sandbox import Sandbox
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED, WRONG
@@ -167,6 +170,61 @@ def test_right_code_compares_what_is_withheld_and_wrong_code_something_else(
     assert as_expected(notes, form.expected, dict.fromkeys(form.expected, 1))
     form, notes, _ = run(source, {"f": wrong})
     assert not as_expected(notes, form.expected, dict.fromkeys(form.expected, 1))
+
+
+@pytest.mark.parametrize(
+    ("body", "contradictions"),
+    [
+        ("assert f(3) == 4", True),
+        ("self.assertEqual(f(3), 4)", True),
+        ("assert f(3) > 2", True),
+        ("assert not f(3)", True),
+        ("wanted = [1, 2]\n    assert f(3) == wanted", True),
+        ("for a in f(3):\n        assert a == 4", False),  # there may be nothing to look at
+        ("if f(3):\n        assert f(2) == 4", False),
+        ("with raises(ValueError):\n        f(3)", False),  # there are classes of both kinds
+        ("f(3, 4)", False),
+    ],
+)
+def test_no_code_passes_a_test_and_a_change_that_is_said_to_contradict_it(body: str, contradictions: bool):
+    source = f"def test(self=case):\n    {body}\n"
+    node = functions_of(source)["", "test"]
+    certain = decided(node)
+    found = [edits for edits, _ in islice(proposals(node, source, random.Random(0)), 60)]
+    chosen = [edits for edits in found if any(edit.number in certain for edit in edits)]
+    assert bool(chosen) is contradictions
+    for edits in chosen:
+        changed = copy.deepcopy(node)
+        change(changed, edits)
+        assert not any(passes(node, code) and passes(changed, code) for code in CODES)
+
+
+class Both(ValueError, TypeError, KeyError):
+    """An exception of many kinds."""
+
+
+CODES: list[Callable[..., Any]] = [
+    *(
+        lambda *_, value=value: value
+        for value in (*range(-3, 12), True, None, "", "x", 4.0, [], [4], [1, 2], [2, 1], ())
+    ),
+    lambda *_: fail(Both()),
+    lambda *_: fail(ValueError()),
+    lambda value, *_: value,
+    lambda value, *_: [value, 4],
+]
+
+
+def passes(node: ast.AST, code: Callable[..., Any]) -> bool:
+    """Whether code passes a test."""
+    module = ast.fix_missing_locations(ast.Module([copy.deepcopy(node)], []))  # type: ignore[list-item]
+    space = {"f": code, "raises": pytest.raises, "pytest": pytest, "case": unittest.TestCase()}
+    exec(compile(module, "t.py", "exec"), space)
+    try:
+        space["test"]()
+    except BaseException:
+        return False
+    return True
 
 
 class Colour(IntEnum):

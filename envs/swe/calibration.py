@@ -16,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
 
@@ -29,6 +29,7 @@ from agentgym.envs.swe.perturb import Change, proposals
 from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.envs.swe.withheld_calibration import forms_that_withhold
+from agentgym.envs.swe.withholding import decided
 from agentgym.errors import TaskError
 from agentgym.tasks.swe.pytest_folder import versions
 
@@ -47,7 +48,7 @@ MAX_ROUNDS = 6
 PATIENCE, LEAST_WALL_S = 5.0, 20.0
 """A process with changed tests may take so many times as long as one without, and always so many seconds: a changed
 test may wait for ever."""
-_VERSION = 6
+_VERSION = 7
 
 
 @dataclass(frozen=True)
@@ -166,15 +167,20 @@ def _tried(
             each = DECISIVE_FORMS if place in first else OTHER_FORMS
             found = proposals(function, hidden.modules[place[0]], rng)
             some = islice(found, min(each + (len(cases[place]) - 1) * each // 2, MAX_FORMS))
-            tried[place] = [_form(Change(*place, edits, row), cases[place]) for edits, row in some]
+            certain = decided(function)
+            tried[place] = [
+                _form(Change(*place, edits, row), cases[place], any(edit.number in certain for edit in edits))
+                for edits, row in some
+            ]
     return tried
 
 
-def _form(change: Change, cases: Mapping[str, int]) -> Form:
+def _form(change: Change, cases: Mapping[str, int], contradicts: bool) -> Form:
     """Return the form of a change before it was tried: it concerns the case of its row, if that is known, or all."""
     if change.row is None:
-        return Form(change)
-    return Form(change, {case: "" for case, number in cases.items() if number == change.row}, dict(cases))
+        return Form(change, contradicts=contradicts)
+    concerned = {case: "" for case, number in cases.items() if number == change.row}
+    return Form(change, concerned, dict(cases), contradicts)
 
 
 def _bundles(forms: Sequence[Form]) -> list[list[Form]]:
@@ -298,7 +304,7 @@ def _working(found: Iterable[TestRun]) -> list[Form]:
         fails = {case: next(iter(told))[1] for case, told in cases.items() if _is_plain(told, FAILED)}
         rest = [told for case, told in cases.items() if case not in fails]
         if fails and all(len(told) == 1 and next(iter(told))[0] == PASSING for told in rest):
-            kept.append(Form(form.change, fails, form.numbers))
+            kept.append(replace(form, fails=fails))
     return sorted(kept, key=lambda form: form.change)
 
 

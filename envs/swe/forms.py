@@ -26,6 +26,8 @@ class Form:
     numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Cases to their numbers among all of the function, if the change is in the cases: ids say what is in them."""
 
+    contradicts: bool = False
+    """Whether no code passes both this form and the true one."""
     notes: Mapping[str, Mapping[int, int]] = field(default_factory=dict, hash=False)
     """Cases to the places of what is withheld from them, and how often each is compared."""
 
@@ -54,19 +56,20 @@ class Form:
     def to_list(self) -> list[object]:
         """Return it as JSON data."""
         notes = {case: sorted(counts.items()) for case, counts in self.notes.items()}
-        return [self.change.to_list(), dict(self.fails), dict(self.numbers), notes]
+        return [self.change.to_list(), dict(self.fails), dict(self.numbers), self.contradicts, notes]
 
     @classmethod
     def from_list(cls, data: Sequence[object]) -> Form:
         """Rebuild it from `to_list`."""
-        change, fails, numbers, notes = data
+        change, fails, numbers, contradicts, notes = data
         assert isinstance(change, list)
         assert isinstance(fails, dict)
         assert isinstance(numbers, dict)
         assert isinstance(notes, dict)
         where = {str(case): str(lines) for case, lines in fails.items()}
         counts = {str(case): {int(number): int(count) for number, count in own} for case, own in notes.items()}
-        return cls(Change.from_list(change), where, {str(case): int(one) for case, one in numbers.items()}, counts)
+        places = {str(case): int(one) for case, one in numbers.items()}
+        return cls(Change.from_list(change), where, places, contradicts is True, counts)
 
 
 def compatible(one: Form, two: Form) -> bool:

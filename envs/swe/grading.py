@@ -196,11 +196,12 @@ class Evidence:
     def signs(self) -> list[str]:
         """Return the signs of tampering.
 
-        A changed test that passes while the true one fails is no sign: wrong code may do what right code does not.
+        A changed test that passes is a sign only if it contradicts a true one that passes too: wrong code may do what
+        right code does not.
         """
         told = [sign for run in self.runs for sign in run.tampered]
         passed = [(test, seen) for run in self.runs for test, seen in run.changed.items() if seen.status == PASSING]
-        changed = {test: seen for test, seen in passed if not seen.form.withholds}
+        changed = {test: seen for test, seen in passed if seen.form.contradicts}
         told += [f"{test} passed when right code fails it" for test in changed if not self.fails(test)]
         return list(dict.fromkeys(told))
 

@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from agentgym.envs.swe.expectations import affirmed, parametrised
+from agentgym.envs.swe.expectations import affirmed, opposite_of, parametrised
 from agentgym.envs.swe.ids import Function
 from agentgym.envs.swe.notes import value_of
 from agentgym.envs.swe.perturb import UNKNOWN_ROW, Edit, rows_of
@@ -28,6 +28,28 @@ _Place = tuple[ast.expr, str, str]
 
 def withheld(function: Function) -> tuple[tuple[Edit, ...], int | None]:
     """Return what withholds all that a function expects and that can be withheld, and the `Change.row` of that."""
+    found = _places(function)
+    numbers = {id(node): number for number, node in enumerate(ast.walk(function))}
+    edits = {Edit(numbers[id(node)], kind, text) for node, kind, text in found if kind != "name"}
+    rows = rows_of(function)
+    in_rows = any(id(node) in rows for node, kind, _ in found if kind == "value")
+    return tuple(sorted(edits)), UNKNOWN_ROW if in_rows else None
+
+
+def decided(function: Function) -> frozenset[int]:
+    """Return the nodes, by their numbers, of which no other content lets code pass that passes as they are.
+
+    These are expected values, and conditions as a whole, past which every run comes. Elsewhere a changed test may pass
+    where the true one does: wrong code may take an input that right code refuses.
+    """
+    values = [part for node, kind, _ in _places(function) if kind == "value" for part in ast.walk(node)]
+    asserted = [one.value if isinstance(one, ast.Expr) else one for one in _certain(function.body)]
+    nodes = {id(node) for node in (*values, *filter(opposite_of, asserted))}
+    return frozenset(number for number, node in enumerate(ast.walk(function)) if id(node) in nodes)
+
+
+def _places(function: Function) -> list[_Place]:
+    """Return what is expected for certain, each with the kind and the text of the edit that withholds it."""
     statements = list(_certain(function.body))
     conditions = [part for one in statements if isinstance(one, ast.Assert) for part in _all_of(one.test)]
     found = list(_named_values(function, conditions, _calls(statements)))
@@ -38,12 +60,7 @@ def withheld(function: Function) -> tuple[tuple[Edit, ...], int | None]:
             found += _of_condition(condition, names)
     for call in _calls(statements):
         found += _values([(call.args[0], call.args[1])])
-    found += [place for one in statements if isinstance(one, ast.With) for place in _raised(one)]
-    numbers = {id(node): number for number, node in enumerate(ast.walk(function))}
-    edits = {Edit(numbers[id(node)], kind, text) for node, kind, text in found if kind != "name"}
-    rows = rows_of(function)
-    in_rows = any(id(node) in rows for node, kind, _ in found if kind == "value")
-    return tuple(sorted(edits)), UNKNOWN_ROW if in_rows else None
+    return found + [place for one in statements if isinstance(one, ast.With) for place in _raised(one)]
 
 
 def _certain(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
