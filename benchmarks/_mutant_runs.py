@@ -85,10 +85,12 @@ class _Copy:
         self._folder, self._said = folder, folder.with_suffix(".txt")
         self._clock = int(time.time())
         path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+        # Tests are compiled once, not in every run.
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self._nursery = subprocess.Popen(
             [sys.executable, "benchmarks/_mutant_nursery.py"],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
+            env={**inherited, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

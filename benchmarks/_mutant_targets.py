@@ -12,7 +12,11 @@ _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "test
 _ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py")
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
 _CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks.py")
+_PAY = ("tests/test_checks_adversaries.py", "tests/test_checks.py")
 _SEARCH = ("tests/test_search_grading.py",)
+_SEARCH_PAY = ("tests/test_search_grading.py", "tests/test_search_rewards.py")
+_CODE = ("tests/test_code_matching_bounds.py", "tests/test_code_leaks.py", "tests/test_code_grading.py")
+_SWE = ("tests/test_swe_grading.py", "tests/test_swe_calibration.py")
 _RECORDS = ("tests/test_trajectory_numbers.py", "tests/test_trajectory.py")
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -31,6 +35,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
             "tools",
         )
     },
+    **{f"agentgym/checks/{name}.py": _PAY for name in ("adversaries", "contest", "honest", "pay")},
+    "agentgym/answers.py": _ENV,
     "agentgym/dialects/compact.py": _DIALECTS,
     "agentgym/dialects/fenced.py": _DIALECTS,
     "agentgym/dialects/hermes.py": _DIALECTS,
@@ -47,21 +53,34 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/rewards.py": ("tests/test_rewards_bounds.py", "tests/test_rewards.py"),
     "agentgym/rollout.py": _ROLLOUT,
     "agentgym/statistics.py": ("tests/test_statistics_edges.py", "tests/test_statistics.py"),
+    "agentgym/steps.py": _ENV,
     "agentgym/strict_json.py": ("tests/test_dialects.py", "tests/test_dialects_malformed.py"),
     "agentgym/summary.py": ("tests/test_summary.py", "tests/test_evaluation.py"),
     "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),
     "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
     "agentgym/trajectory.py": _RECORDS,
+    "envs/code/answers.py": _CODE,
+    "envs/code/canaries.py": _CODE,
+    "envs/code/grading.py": _CODE,
     "envs/code/matching.py": ("tests/test_code_matching_bounds.py", "tests/test_code_matching.py"),
+    "envs/code/replay.py": _CODE,
+    "envs/code/schemes.py": ("tests/test_code_rewards.py",),
     "envs/code/verdict.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
     "envs/search/answers.py": _SEARCH,
     "envs/search/deciding.py": _SEARCH,
     "envs/search/judging.py": _SEARCH,
     "envs/search/ledger.py": _SEARCH,
+    "envs/search/schemes.py": _SEARCH_PAY,
+    "envs/search/verdict.py": _SEARCH_PAY,
     "envs/sql/cells.py": _SQL,
     "envs/sql/grading.py": _SQL,
     "envs/sql/linking.py": ("tests/test_sql_grading_partial.py",),
     "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
+    "envs/swe/draws.py": _SWE,
+    "envs/swe/forms.py": _SWE,
+    "envs/swe/grading.py": _SWE,
+    "envs/swe/judge.py": _SWE,
+    "envs/web/grading.py": ("tests/test_web_plans.py", "tests/test_web_tasks.py"),
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
     "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),

@@ -1,14 +1,16 @@
 """Small faults in source files, such as a programmer makes, and a sample of them. Cosmic Ray makes them.
 
 A *place* is a comparison, an operator, a number, a condition, a loop or a handler. A sample draws places, each with one
-of the faults that it can have: a place does not count for more because there are many ways to spoil it.
+of the faults that it can have: a place does not count for more because there are many ways to spoil it. Whether one is
+drawn depends on its own line alone, so that an edit elsewhere, or another version of Cosmic Ray, leaves the others.
 """
 
 from __future__ import annotations
 
 import ast
-import random
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -79,6 +81,27 @@ class Mutant:
     """The whole file with the fault."""
 
 
+@dataclass(frozen=True)
+class _Place:
+    """What can be spoiled, named by its line so that it is known again after edits elsewhere."""
+
+    file: str
+    line: str
+    kind: str
+    """The name of the operators without what they put there: `AddNot`, `ReplaceComparisonOperator`."""
+    column: int
+    """Counted from where the line's text begins."""
+    repeat: int
+    """Which of the places that are alike in all of this, from 0."""
+    choices: tuple[tuple[str, int], ...]
+    """The operators that can spoil it, and which of their places it is."""
+
+    def rank(self, seed: int, becomes: str = "") -> bytes:
+        """Return where this place comes in the draw of a seed, or one of its mutants among its others."""
+        name = (seed, self.file, self.line, self.kind, self.column, self.repeat, becomes)
+        return hashlib.sha256(repr(name).encode()).digest()
+
+
 def draw(sources: Mapping[str, str], sample: int, seed: int) -> list[Mutant]:
     """Return `sample` mutants of some files, or all there are places for; a larger sample begins with a smaller one.
 
@@ -87,28 +110,33 @@ def draw(sources: Mapping[str, str], sample: int, seed: int) -> list[Mutant]:
         sample: How many.
         seed: Seeds the choice.
     """
-    chance = random.Random(f"mutants/{seed}")
-    places = [(file, choices) for file in sorted(sources) for choices in _places(sources[file])]
-    chance.shuffle(places)
+    places = [place for file, source in sources.items() for place in _places(file, source)]
     found: list[Mutant] = []
-    for file, choices in places:
+    for place in sorted(places, key=lambda place: place.rank(seed)):
         if len(found) == sample:
             break
-        operator, occurrence = chance.choice(choices)
-        if mutant := _mutant(file, sources[file], operator, occurrence):
-            found.append(mutant)
+        source = sources[place.file]
+        mutants = [mutant for choice in place.choices if (mutant := _mutant(place.file, source, *choice))]
+        if mutants:
+            found.append(min(mutants, key=lambda mutant: place.rank(seed, mutant.becomes)))
     return found
 
 
-def _places(source: str) -> Iterator[Sequence[tuple[str, int]]]:
-    """Yield, for each place in a file, the operators that can spoil it and which of their places it is."""
-    nodes = list(ast_nodes(get_ast(source)))
-    places: dict[tuple[str, object], list[tuple[str, int]]] = {}
+def _places(file: str, source: str) -> Iterator[_Place]:
+    """Yield the places of a file with what can be done to them."""
+    nodes, lines = list(ast_nodes(get_ast(source))), source.splitlines()
+    places: dict[tuple[str, tuple[int, int]], list[tuple[str, int]]] = {}
     for name in OPERATORS:
         positions = (place for node in nodes for place in get_operator(f"core/{name}")().mutation_positions(node))
-        for occurrence, place in enumerate(positions):
-            places.setdefault((name.partition("_")[0], place), []).append((name, occurrence))
-    yield from places.values()
+        for occurrence, (start, _) in enumerate(positions):
+            places.setdefault((name.partition("_")[0], start), []).append((name, occurrence))
+    alike: Counter[tuple[str, str, int]] = Counter()
+    for (kind, (number, column)), choices in sorted(places.items()):
+        line = lines[number - 1]
+        text = line.strip()
+        name = (text, kind, column - len(line) + len(line.lstrip()))
+        yield _Place(file, *name, alike[name], tuple(choices))
+        alike[name] += 1
 
 
 def _mutant(file: str, source: str, operator: str, occurrence: int) -> Mutant | None:
