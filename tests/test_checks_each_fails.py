@@ -14,18 +14,66 @@ from agentgym import checks
 from agentgym.checks import CHECKS, Check, Status, check_names, print_report, run_checks
 from tests.test_checks import BROKEN, BROKEN_ELSEWHERE
 
-BROKEN_CONTRACTS = {
-    "gymnasium": ("WrongSpace", ""),
-    "wrappers": ("FourValues", "not enough values to unpack"),
-    "vector-sync": ("NumbersItself", "alone and in the vector"),
-    "group-identity": ("NumbersItself", "again"),
-    "deterministic": ("CountsLooks", "again"),
-    "replay": ("CountsLooks", "observation differs"),
-    "async-twin": ("OtherOnALoop", "on an event loop"),
-    "spawns": ("KnowsItIsACopy", "I was copied"),
-    "tool-schemas": ("HidesATool", "does not list look, answer"),
-    "reset-needed": ("StepsBeforeReset", "before the first reset was accepted"),
-}
+BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
+    # the environment, the check that must fail, what it must say
+    ("Undocumented", "makes", "Undocumented has no docstring"),
+    ("WrongSpace", "gymnasium", "check_env"),
+    ("BreaksAtReset", "gymnasium", "check_env"),
+    ("FourValues", "wrappers", "not enough values to unpack"),
+    ("NumbersItself", "vector-sync", "alone and in the vector"),
+    ("CountsResets", "seed-honoured", "seed 0, reset 2, two instances"),
+    ("NumbersItself", "group-identity", "again"),
+    ("OpensOtherwiseById", "group-identity", "again"),
+    ("SeedsRandomOnly", "global-rng-untouched", "the module 'random', which belongs to everyone"),
+    ("CountsLooks", "deterministic", "again"),
+    ("CountsLooks", "replay", "observation differs"),
+    ("OtherOnALoop", "async-twin", "on an event loop"),
+    ("KnowsItIsACopy", "pickles", "in a copy"),
+    ("KnowsItIsACopy", "spawns", "I was copied"),
+    ("CleansUpAtTheEnd", "reset-clean", "after another episode: turn 2 differs"),
+    ("RestoresOnlyItself", "snapshot", "restored in another instance"),
+    ("HoldsWhatItLookedAt", "close-twice", "closing twice in the middle raised AssertionError"),
+    ("HoldsWhatWasAnswered", "close-twice", "closing twice after the end raised AssertionError"),
+    ("StepsBeforeReset", "reset-needed", "before the first reset was accepted"),
+    ("AcceptsStepsAfterTheEnd", "reset-needed", "after the end of an episode was accepted"),
+    ("RefusesInItsOwnWords", "reset-needed", "raised RuntimeError('reset me')"),
+    ("TakesOneTurnMore", "max-turns", "max_turns=2 was given, yet an episode took 3 turns"),
+    ("EndsTooEarly", "endings", "turn 1: info names the ending 'answered' of an episode that goes on"),
+    ("EndsForNoReason", "endings", "info['ending'] is 'bored'; end episodes with finish(Reason...)"),
+    ("EndsForAnotherReason", "endings", "info['ending'] 'gave_up'"),
+    ("EndsWithACount", "endings", "info['is_success'] is 1, not a bool"),
+    ("EndsWithTheOtherFlag", "endings", "the reason 'answered' means terminated, the flags say truncated"),
+    ("TuplesInGold", "task-json", "after JSON, gold differs"),
+    ("HidesATool", "tool-schemas", "does not list look, answer"),
+    ("DescribesNoSchema", "tool-schemas", "tool 'look': its parameters are no JSON Schema"),
+    ("DescribesAText", "tool-schemas", "tool 'look': its parameters must be of type 'object', not 'string'"),
+    ("DescribesNothing", "tool-schemas", "tool 'look' has no description"),
+    ("DescribesNoArgument", "tool-schemas", "tool 'look': argument 'box' is not explained"),
+    ("AnswersMistakesWithNo", "tool-mistakes", "the answer must name 'no_such_argument'"),
+    ("BreaksOnUnknownTools", "tool-mistakes", "look_x(‹{}›) raised"),
+    ("PaysIntoAnotherChannel", "reward-channels", "declared are ['effort', 'outcome']"),
+    ("PaysNan", "reward-channels", "turn 1: channel 'effort' is nan, not a finite number"),
+    ("PaysText", "reward-channels", "turn 1: channel 'effort' is '1', not a finite number"),
+    ("PaysTooLittle", "reward-channels", "turn 1: channel 'effort' is -0.5, declared 0 to 1"),
+    ("PaysALittleBesidesTheScheme", "rewards-add-up", "leave the paying to Env"),
+    ("PaysFailuresMore", "scheme-sound", "a failed episode of 'boxes/train/0' earned 2.4, a solved one of"),
+    ("StopsEarly", "solution-solves", "outcome 1 after 1 turns, ending 'none'"),
+    ("HidesItsSuccess", "solution-solves", "outcome 1 after 2 turns, ending 'answered'"),
+    ("ChangesItsMind", "grader-stable", "time; a grader may depend on nothing but the task and the actions"),
+    ("TellsSuccessByChance", "grader-stable", "the 2. time; a grader may depend on nothing"),
+]
+
+BROKEN_SOURCES = [
+    # what the task source does wrong, what `task-ids` must say
+    ("says another split", "task 'boxes/test/0' came from split 'test' and says 'train'"),
+    ("repeats an id", "the id 'boxes/train/0' names two tasks"),
+    ("numbers itself", "task 39 of 'train' is another in a second task source"),
+    ("finds the first", "find('boxes/train/1') gives another task than get('train', 1)"),
+    ("finds anything", "find('no such task') gave a task"),
+    ("takes any split", "get('no such split', 0) gave a task"),
+    ("takes any number", "get('train', -1) gave a task; raise TaskError for what there is not"),
+    ("looks up", "get('no such split', 0) raised KeyError"),
+]
 NOT_JUDGED = {"latency"}
 """Checks that only tell something."""
 
@@ -35,17 +83,30 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
 
-@pytest.mark.parametrize("name", BROKEN_CONTRACTS)
-def test_a_broken_promise_is_found(name: str):
-    env, phrase = BROKEN_CONTRACTS[name]
-    row = run_checks(f"tests.broken_contracts:{env}", only=[name]).row(name)
+@pytest.mark.parametrize(("env", "check", "phrase"), BROKEN_CONTRACTS)
+def test_a_broken_promise_is_found(env: str, check: str, phrase: str):
+    row = run_checks(f"tests.broken_contracts:{env}", only=[check]).row(check)
+    assert row.status in (Status.FAIL, Status.ERROR)
+    assert phrase in row.message
+
+
+@pytest.mark.parametrize(("wrong", "phrase"), BROKEN_SOURCES)
+def test_what_is_wrong_with_a_task_source_is_found(wrong: str, phrase: str):
+    row = run_checks("tests.broken_contracts:HasTasks", {"wrong": wrong}, only=["task-ids"]).row("task-ids")
+    assert row.status is Status.FAIL
+    assert phrase in row.message
+
+
+@pytest.mark.parametrize(("env", "check", "phrase", "also"), BROKEN, ids=[case[0] for case in BROKEN])
+def test_a_check_alone_finds_what_it_is_there_for(env: str, check: str, phrase: str, also: set[str]):
+    row = run_checks(f"tests.broken_envs:{env}", only=[check]).row(check)
     assert row.status in (Status.FAIL, Status.ERROR)
     assert phrase in row.message
 
 
 def test_every_check_is_seen_to_fail_somewhere():
     """With those of `test_checks`; that all of them pass a sound environment is tested there."""
-    seen = {check for _, check, *_ in (*BROKEN, *BROKEN_ELSEWHERE)} | set(BROKEN_CONTRACTS)
+    seen = {check for _, check, *_ in (*BROKEN, *BROKEN_ELSEWHERE)} | {check for _, check, _ in BROKEN_CONTRACTS}
     assert set(check_names()) - NOT_JUDGED - seen == set()
 
 
