@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from itertools import islice
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from agentgym.checks.adversaries import KINDS, junk_arguments
-from agentgym.checks.honest import spoiled_values
-from agentgym.checks.pay import paid_schemes
-from agentgym.checks.play import assistant_call
+from agentgym.checks.adversaries import KINDS, adversaries, ending_tools, junk_arguments
+from agentgym.checks.catalog import CheckFailed, CheckSkipped
+from agentgym.checks.contest import Contest
+from agentgym.checks.pay import junk_scores_low, paid_schemes, useful_work_pays
+from agentgym.checks.play import Episode, assistant_call, play
 from agentgym.checks.subject import Subject
+from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
-from agentgym.rewards import Scheme
-from agentgym.toolset import tool
-from tests.sound_envs import SoundEnv
+from agentgym.rewards import OUTCOME, Scheme
+from agentgym.spaces import Action
+from agentgym.steps import StepResult
+from agentgym.task import Task
+from agentgym.toolset import Tool, tool
+from tests.sound_envs import SoundEnv, SoundTalkEnv, boxes_task
 
-
-def test_an_environments_own_failing_attempt_is_the_one_that_counts():
-    subject = Subject("tests.sound_envs:SoundFailingEnv")
-    assert subject.contests
-    for contest in subject.contests:
-        [attempt] = contest.honest
-        assert text_of(attempt.results[-1].observation[-1]) == "Noted, after 1 looks."
-        assert "too dark to see" in str(attempt.actions[-1])
-
-
-def test_a_spoiled_solution_does_the_work_and_fails_at_the_end():
-    subject = Subject("tests.sound_envs:SoundEnv")
-    solutions = {episode.task.id: episode for episode in subject.episodes("solution")}
-    assert subject.contests
-    for contest in subject.contests:
-        for attempt in contest.honest:
-            assert attempt.actions[0] == solutions[contest.task.id].actions[0]
-            assert (attempt.outcome, attempt.ended) == (0.0, True)
+TASK = boxes_task("train", 0)
+LOOK, ANSWER = (assistant_call(ToolCall(name, {key: "1"})) for name, key in (("look", "box"), ("answer", "text")))
 
 
 def test_the_adversaries_stall_repeat_and_hand_in_junk():
     subject = Subject("tests.sound_envs:SoundEnv")
-    for contest in subject.contests:
-        played = contest.adversaries
+    for one in subject.contests:
+        played = one.adversaries
         assert {"idle", "helpless", "one call, repeated", "stalling", "junk at once (empty)"} <= set(played)
         assert len(played["stalling"].results) == len(played["one call, repeated"].results) == SoundEnv.max_turns
         pasted = played["one call, then junk (pasted)"]
@@ -56,47 +45,182 @@ def test_a_control_that_says_it_is_unsound_is_left_out():
         assert set(paid_schemes(env)) == {"in use", "default", "outcome"}
 
 
+class Everything(SoundEnv):
+    """Has a tool that takes everything."""
+
+    @tool
+    def take(
+        self,
+        text: str,
+        count: int,
+        share: float,
+        sure: bool,
+        names: list[str],
+        facts: dict[str, int],
+        way: Literal["a", "b", "c"],
+        either: int | str,
+        more: str = "",
+    ) -> str:
+        """Take it.
+
+        Args:
+            text: Words.
+            count: How many.
+            share: How much.
+            sure: Whether.
+            names: Which.
+            facts: What.
+            way: How.
+            either: Of two kinds.
+            more: Not needed.
+        """
+        return text
+
+
+JUNK: dict[str, list[Any]] = {
+    "empty": ["", 0, 0.0, False, [], {}, "a", 0],
+    "zero": ["0", 0, 0.0, False, ["0"], {}, "c", 0],
+    "word": ["something", 1, 1.0, True, ["something"], {}, "c", 1],
+    "prompt": ["the prompt", 1, 1.0, True, ["the prompt"], {}, "c", 1],
+    "pasted": ["the page", 1, 1.0, True, ["the page"], {}, "c", 1],
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_junk_has_the_right_types(kind: str):
-    class Everything(SoundEnv):
-        """Has a tool that takes everything."""
-
-        @tool
-        def take(
-            self,
-            text: str,
-            count: int,
-            share: float,
-            sure: bool,
-            names: list[str],
-            way: Literal["a", "b"],
-            more: str = "",
-        ) -> str:
-            """Take it.
-
-            Args:
-                text: Words.
-                count: How many.
-                share: How much.
-                sure: Whether.
-                names: Which.
-                way: How.
-                more: Not needed.
-            """
-            return text
-
-    taken = Everything.tools.get("take")
-    arguments = junk_arguments(taken, kind, "the prompt", "the page")
-    assert taken.check(arguments) == {**arguments, "more": ""}
+def test_junk_has_the_right_types_and_says_nothing_of_use(kind: str):
+    take: Tool = Everything.tools.get("take")
+    arguments = junk_arguments(take, kind, "the prompt", "the page")
+    assert list(arguments.values()) == JUNK[kind]
+    assert take.check(arguments) == {**arguments, "more": ""}
 
 
-@given(st.recursive(st.booleans() | st.integers() | st.text(), lambda parts: st.lists(parts, max_size=3)))
-def test_a_spoiled_value_is_another_of_the_same_type(value: Any):
-    for changed in spoiled_values(value):
-        assert changed != value
-        assert type(changed) is type(value)
+def moves(player: Any, env: Env, count: int, task: Task = TASK) -> list[Action]:
+    return list(islice(player(env, task), count))
 
 
-def test_a_text_is_spoiled_near_its_end():
-    texts = list(spoiled_values("select 1 from t\nwhere x = 41"))
-    assert texts[:2] == ["select 1 from t\nwhere x = 42", "select 2 from t\nwhere x = 41"]
+def test_tools_that_end_an_episode_are_those_that_were_called_last_in_one_that_terminated():
+    env = SoundEnv()
+    answered = play(env, TASK, 0, lambda *_: iter([LOOK, LOOK, ANSWER]))
+    truncated = play(env, TASK, 0, lambda *_: iter([LOOK] * 9))
+    given_up = play(env, TASK, 0, lambda *_: iter([]))
+    assert ending_tools(env, [truncated, given_up, answered]) == ("answer",)
+    assert ending_tools(env, [truncated, given_up]) == ()
+
+
+def test_junk_is_handed_in_through_every_tool_that_ends_an_episode():
+    kinds = set(KINDS[:-1])
+    for number in range(30):
+        task = boxes_task("train", number)
+        at_once = {f"junk at once ({kind})" for kind in kinds}
+        found = set(adversaries(SoundEnv(), task, LOOK, ("answer",)))
+        later = found - at_once - {"idle", "helpless", "one call, repeated", "stalling"}
+        assert at_once < found
+        assert len(later) == 2
+        assert "one call, then junk (pasted)" in later
+        assert later <= {f"one call, then junk ({kind})" for kind in KINDS}
+    both = set(adversaries(SoundEnv(), TASK, LOOK, ("look", "answer")))
+    assert {f"junk at once ({name}: {kind})" for name in ("look", "answer") for kind in kinds} < both
+    assert len(both) == 4 + 2 * 6
+
+
+def test_junk_at_once_is_the_same_call_for_ever():
+    env = SoundEnv()
+    env.reset(seed=0, options={"task": TASK})
+    junk = adversaries(env, TASK, LOOK, ("answer",))["junk at once (prompt)"]
+    assert moves(junk, env, 9) == [assistant_call(ToolCall("answer", {"text": TASK.prompt}))] * 9
+
+
+def test_where_there_are_no_tools_junk_is_text():
+    env = SoundTalkEnv()
+    players = adversaries(env, TASK, "word", ())
+    said = {kind: moves(players[f"junk at once ({kind})"], env, 2) for kind in KINDS[:-1]}
+    assert said == {"empty": [""] * 2, "zero": ["0"] * 2, "word": ["something"] * 2, "prompt": [TASK.prompt] * 2}
+    assert moves(players["stalling"], env, 3) == ["word"] * 3
+
+
+def test_what_is_pasted_is_what_was_seen_last():
+    env = SoundEnv()
+    env.reset(seed=0, options={"task": TASK})
+    paste = adversaries(env, TASK, LOOK, ("answer",))["one call, then junk (pasted)"](env, TASK)
+    assert isinstance(paste, Generator)
+    assert next(paste) == LOOK
+    pages = [{"role": "tool", "content": "the first page"}, {"role": "tool", "content": "the last page"}]
+    for _ in range(3):
+        assert paste.send(pages) == assistant_call(ToolCall("answer", {"text": "the last page"}))
+
+
+def test_one_call_is_repeated_for_ever():
+    assert moves(adversaries(SoundEnv(), TASK, LOOK, ())["one call, repeated"], SoundEnv(), 9) == [LOOK] * 9
+
+
+def test_who_stalls_takes_turns_between_a_legal_call_and_all_tools_that_do_not_end_it():
+    env = Everything()
+    calls = [text_name(action) for action in moves(adversaries(env, TASK, LOOK, ("answer",))["stalling"], env, 9)]
+    assert calls == ["look", "look", "take"] * 3
+    first = moves(adversaries(env, TASK, LOOK, ("answer",))["stalling"], env, 9)
+    assert first[0] == first[3] == LOOK != first[1]
+
+
+def test_who_stalls_never_ends_it_even_if_the_solution_does_at_once():
+    env = Everything()
+    players = adversaries(env, TASK, ANSWER, ("answer",))
+    assert {text_name(action) for action in moves(players["stalling"], env, 9)} == {"look", "take"}
+    bare = adversaries(env, TASK, ANSWER, ("look", "answer", "take"))
+    assert moves(bare["stalling"], env, 3) == [""] * 3
+
+
+def text_name(action: Any) -> str:
+    return action["tool_calls"][0]["function"]["name"]
+
+
+# Pay.
+
+
+def paid(outcome: float = 0.0, effort: float = 0.0) -> Episode:
+    """Return an episode that earned so much."""
+    rewards = {OUTCOME: outcome, "effort": effort}
+    return Episode(TASK, 0, [], {}, [""], [StepResult([], 0.0, True, False, {"rewards": rewards})])
+
+
+class Compared(Subject):
+    """An environment whose contests are given."""
+
+    contests: list[Contest]
+
+    def __init__(self, *contests: Contest):
+        super().__init__("tests.broken_envs:PaysEveryLook")
+        self.contests = list(contests)
+
+
+def against(**adversaries: Episode) -> Contest:
+    """Return a contest with honest attempts of which the best earned an effort of 1."""
+    named = {name.replace("_", " "): episode for name, episode in adversaries.items()}
+    return Contest(TASK, (paid(), paid(effort=1.0)), named)
+
+
+def test_an_adversary_may_earn_as_much_as_an_honest_failure_and_no_more():
+    assert "1 tasks, 3 schemes" in str(useful_work_pays.run(Compared(against(idle=paid(effort=1.0)))))
+    with pytest.raises(CheckFailed, match=r"scheme 'curious', task 'boxes/train/0': the adversary 'idle' is paid 0\.1"):
+        useful_work_pays.run(Compared(against(idle=paid(effort=1.0 + 1e-6))))
+
+
+def test_an_adversary_that_solves_the_task_by_luck_is_not_compared():
+    told = useful_work_pays.run(Compared(against(idle=paid(outcome=1.0, effort=9.0))))
+    assert str(told).endswith("honest failures earn 0.03 on average, the best adversary 0.00")
+
+
+def test_junk_may_solve_half_of_the_tasks_and_no_more():
+    right, wrong = against(**{"junk at once": paid(outcome=1.0)}), against(**{"junk at once": paid()})
+    assert junk_scores_low.run(Compared(right, right, wrong, wrong)) == "1 kinds of junk"
+    with pytest.raises(CheckFailed, match="junk at once solved 3 of 4 tasks"):
+        junk_scores_low.run(Compared(right, right, right, wrong))
+    with pytest.raises(CheckSkipped, match="3 tasks were played in the time there is, too few"):
+        junk_scores_low.run(Compared(right, right, right))
+    honest_luck = against(idle=paid(outcome=1.0))
+    assert junk_scores_low.run(Compared(*[honest_luck] * 4)) == "0 kinds of junk"
+
+
+def test_without_an_honest_failure_there_is_nothing_to_compare_with():
+    for check in (useful_work_pays, junk_scores_low):
+        with pytest.raises(CheckSkipped, match="no solution could be spoiled"):
+            check.run(Compared())
