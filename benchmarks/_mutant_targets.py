@@ -11,8 +11,8 @@ _ROLLOUT = (
 _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
 _ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py")
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
-_CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks.py")
-_PAY = ("tests/test_checks_adversaries.py", "tests/test_checks.py")
+_CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks_runs.py")
+_PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHECKS)
 _SEARCH = ("tests/test_search_grading.py",)
 _SEARCH_PAY = ("tests/test_search_grading.py", "tests/test_search_rewards.py")
 _CODE = ("tests/test_code_matching_bounds.py", "tests/test_code_leaks.py", "tests/test_code_grading.py")
@@ -22,20 +22,12 @@ _RECORDS = ("tests/test_trajectory_numbers.py", "tests/test_trajectory.py")
 TARGETS: dict[str, tuple[str, ...]] = {
     **{
         f"agentgym/checks/{name}.py": _CHECKS
-        for name in (
-            "contract",
-            "gold",
-            "grading",
-            "hostile",
-            "lifecycle",
-            "play",
-            "runner",
-            "seeding",
-            "tasks",
-            "tools",
-        )
+        for name in ("contract", "grading", "lifecycle", "runner", "seeding", "tasks", "tools")
     },
     **{f"agentgym/checks/{name}.py": _PAY for name in ("adversaries", "contest", "honest", "pay")},
+    "agentgym/checks/gold.py": ("tests/test_checks_gold.py", *_CHECKS),
+    "agentgym/checks/hostile.py": ("tests/test_checks_hostile.py", *_CHECKS),
+    "agentgym/checks/play.py": ("tests/test_checks_play.py", *_CHECKS),
     "agentgym/answers.py": _ENV,
     "agentgym/dialects/compact.py": _DIALECTS,
     "agentgym/dialects/fenced.py": _DIALECTS,

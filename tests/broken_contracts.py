@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -467,3 +468,11 @@ class HoldsWhatWasAnswered(SoundEnv):
         if self.reason is not None:
             self.freed = getattr(self, "freed", 0) + 1
             assert self.freed < 2, "freed twice"
+
+
+class HangsAtReset(SoundEnv):
+    """Never comes back from a reset."""
+
+    def start(self, task: Task) -> str:
+        time.sleep(600)
+        return super().start(task)

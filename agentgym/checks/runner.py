@@ -69,9 +69,9 @@ class Report:
 def run(
     target: str,
     checks: Sequence[Check],
-    kwargs: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    timeout_s: float = CHECK_TIMEOUT_S,
+    kwargs: Mapping[str, Any] | None,
+    seed: int,
+    timeout_s: float,
     on_row: Callable[[Row], None] | None = None,
 ) -> Report:
     """Run `checks` against the environment that `target` names."""

@@ -1,0 +1,267 @@
+"""How checks are run and what their reports say: time, seeds, errors, and that nothing is left open or changed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from agentgym.checks import CHECKS, Status, check_names, run_checks
+from agentgym.checks.catalog import Blocked, Check, CheckSkipped
+from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
+from agentgym.checks.lifecycle import latency
+from agentgym.checks.play import Episode
+from agentgym.checks.subject import Subject
+from agentgym.messages import ToolCall
+from agentgym.spaces import MessagesSpace
+from agentgym.steps import Solution
+from agentgym.task import GeneratedTasks, Task
+from tests.sound_envs import SoundEnv, boxes_task
+from tests.test_checks import FRESH_PROCESS
+
+FINDINGS = {
+    "makes": "tests.sound_envs:SoundEnv, tools: look, answer",
+    "plays": "8 tasks over 2 splits and difficulties [1, 2]",
+    "endings": "seen: answered, format_errors, max_turns",
+    "max-turns": "max_turns is 6",
+    "seed-honoured": "14 tasks from 16 seeds",
+    "deterministic": "16 episodes, 37 turns",
+    "group-identity": "8 tasks",
+    "splits-disjoint": "compared: train 60, test 60",
+    "task-ids": "120 ids",
+    "task-json": "120 tasks",
+    "solution-solves": "8 of 8 tasks, 2.0 turns on average",
+    "idle-scores-low": "idle solved 0 of 8, mean reward 0.00; helpless solved 0 of 8, mean reward 0.00",
+    "random-scores-low": "random solved 0 of 8, mean reward 0.00",
+    "grader-stable": "12 episodes, three times each",
+    "reward-channels": "channels: outcome, effort",
+    "scheme-sound": "solved earn from 1.05, failed up to 0.00",
+    "useful-work-pays": "4 tasks, 2 schemes: honest failures earn 0.00 on average, the best adversary 0.00",
+    "junk-scores-low": "4 kinds of junk",
+    "gold-hidden-at-start": "looked for 8 pieces of gold",
+    "gold-hidden-in-play": "8 canaries",
+    "tool-schemas": "2 tools",
+    "tool-mistakes": "6 wrong calls",
+    "replay": "8 trajectories",
+    "async-twin": "8 episodes at once",
+}
+"""What checks tell of `SoundEnv`: how much they have tried."""
+
+
+@pytest.fixture(autouse=True)
+def _environments_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+
+
+def subject_of(env: type, **kwargs: Any) -> Subject:
+    return Subject(f"{env.__module__}:{env.__qualname__}", kwargs)
+
+
+def check_named(name: str) -> Check:
+    return next(check for check in CHECKS if check.name == name)
+
+
+# What is tried.
+
+
+def test_what_a_check_tells_is_what_it_has_tried():
+    subject = Subject("tests.sound_envs:SoundEnv")
+    assert {name: check_named(name).run(subject) for name in FINDINGS} == FINDINGS
+
+
+class Counted(SoundEnv):
+    """Counts how many of it are open."""
+
+    made = 0
+    open: ClassVar[set[int]] = set()
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        Counted.made += 1
+        self.number = Counted.made
+        self.open.add(self.number)
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state)
+        Counted.made += 1
+        self.number = Counted.made
+        self.open.add(self.number)
+
+    def release(self) -> None:
+        self.open.discard(self.number)
+
+
+@pytest.mark.parametrize("name", [name for name in check_names() if name not in FRESH_PROCESS])
+def test_every_environment_that_a_check_makes_is_closed(name: str):
+    subject = subject_of(Counted)
+    Counted.made = 0
+    check_named(name).run(subject)
+    assert Counted.made > 0
+    assert not Counted.open
+
+
+@pytest.mark.parametrize("name", ["global-rng-unused", "global-rng-untouched", "seed-isolated", "deterministic"])
+def test_checks_leave_the_global_generators_as_they_were(name: str):
+    random.seed(11)
+    np.random.seed(11)
+    check_named(name).run(Subject("tests.sound_envs:SoundEnv"))
+    drawn = random.random(), np.random.random()
+    random.seed(11)
+    np.random.seed(11)
+    assert drawn == (random.random(), np.random.random())
+
+
+class OneTask(SoundEnv):
+    """Has one task in one split."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("boxes", boxes_task, {"train": 1})
+
+
+class AnswersAtOnce(SoundEnv):
+    """Has solutions of one step."""
+
+    def solution(self, task: Task) -> Solution:
+        yield ToolCall("answer", {"text": task.gold["content"]})
+
+
+def test_one_task_is_enough_for_all_seeds_and_leaves_no_splits_to_compare():
+    subject = subject_of(OneTask)
+    assert check_named("seed-honoured").run(subject) == "1 tasks from 16 seeds"
+    with pytest.raises(CheckSkipped, match="there is one split only"):
+        check_named("splits-disjoint").run(subject)
+    assert check_named("task-ids").run(subject) == "1 ids"
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_short_episodes_are_no_mistake(turns: int):
+    # Of these checks none needs a longer episode; with one turn, a wrong call ends it.
+    for name in ("tool-mistakes", "max-turns", "reset-clean", "snapshot", "seed-isolated", "close-twice", "endings"):
+        check_named(name).run(subject_of(AnswersAtOnce, max_turns=turns))
+
+
+class RightHalfOfTheTime(SoundEnv):
+    """Takes any answer for a right one in every other task."""
+
+    def grade(self) -> dict[str, float]:
+        return {"outcome": 1.0} if self.task.difficulty == 1 and self.reason == "answered" else {}
+
+
+def test_random_actions_may_solve_half_of_the_tasks():
+    told = check_named("random-scores-low").run(subject_of(RightHalfOfTheTime))
+    assert str(told).startswith("random solved 4 of 8, mean reward 0.5")
+
+
+# Time.
+
+
+class Timed(Subject):
+    """Has played episodes that took given seconds."""
+
+    def __init__(self, resets: list[float], steps: list[float]):
+        super().__init__("tests.sound_envs:SoundEnv")
+        self._resets, self._steps = resets, steps
+
+    def episodes(self, player: str) -> list[Episode]:
+        task = boxes_task("train", 0)
+        if player == "random":
+            return [Episode(task, 0, [], {}, reset_s=self._resets[-1], step_s=self._steps[5:])]
+        return [Episode(task, 0, [], {}, reset_s=seconds, step_s=self._steps[:5]) for seconds in self._resets[:-1]]
+
+
+def test_the_median_and_the_slowest_hundredth_are_told_in_milliseconds():
+    few = latency.run(Timed([0.003, 0.001], [0.5]))
+    assert few == "reset median 2.00 ms, p99 3.00 ms; step median 500.00 ms, p99 500.00 ms"
+    many = latency.run(Timed([0.001, 0.002], [index / 1e3 for index in range(200)]))
+    assert many == "reset median 1.50 ms, p99 2.00 ms; step median 99.50 ms, p99 198.00 ms"
+
+
+def test_a_check_has_its_time_and_that_of_its_resets_and_steps(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Subject, "pace", lambda self: (0.001, 0.0001))
+    began = time.perf_counter()
+    report = run_checks("tests.broken_envs:HangsOnText", only=["hostile-text", "makes"], timeout_s=1.0)
+    [row] = report.problems
+    # 500 resets and 5000 steps more than a second.
+    assert row.message == "did not come back within 2 s; find out what it waits for, and bound it"
+    assert report.row("makes").status is Status.PASS
+    assert all(0.0 < each.seconds < time.perf_counter() - began for each in report.rows)
+
+
+def test_what_hangs_does_not_keep_the_program_from_ending():
+    report = run_checks("tests.broken_contracts:HangsAtReset", only=["deterministic"], timeout_s=0.2)
+    assert report.row("deterministic").status is Status.ERROR
+    left = {thread.name: thread.daemon for thread in threading.enumerate() if thread.name.startswith("check-")}
+    assert left.keys() >= {"check-pace", "check-deterministic"}
+    assert all(left.values())
+
+
+# What is told.
+
+
+def test_an_error_is_told_with_the_line_that_raised_it():
+    row = run_checks("tests.broken_envs:CannotBeMade", only=["makes"]).row("makes")
+    source = Path(__file__).with_name("broken_envs.py").read_text(encoding="utf-8").splitlines()
+    number = 1 + next(i for i, line in enumerate(source) if "boxes.db is missing" in line)
+    assert row.status is Status.ERROR
+    assert (
+        row.message == f"FileNotFoundError: boxes.db is missing; run make-boxes (broken_envs.py:{number} in __init__)"
+    )
+
+
+def test_a_check_that_cannot_run_is_skipped_where_the_reason_has_been_told_and_an_error_elsewhere():
+    after = run_checks("tests.broken_envs:CannotBeMade", only=["makes", "pickles"])
+    assert after.row("pickles").status is Status.SKIP
+    assert after.row("pickles").message == "it cannot be made; see 'makes'"
+    alone = run_checks("tests.broken_envs:CannotBeMade", only=["pickles"])
+    assert alone.row("pickles").status is Status.ERROR
+    assert "boxes.db is missing" in alone.row("pickles").message
+    with pytest.raises(Blocked, match="see 'makes'"):
+        check_named("plays").run(Subject("tests.broken_envs:CannotBeMade"))
+
+
+def test_an_environment_that_does_not_pickle_is_not_sent_to_another_process():
+    with pytest.raises(CheckSkipped, match="it does not pickle; see 'pickles'"):
+        check_named("spawns").run(Subject("tests.broken_envs:DoesNotPickle"))
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_check_that_is_ended_is_an_error_of_that_check(error: type[BaseException], monkeypatch: pytest.MonkeyPatch):
+    def ended(*_: Any, **__: Any) -> None:
+        raise error("over")
+
+    monkeypatch.setattr(SoundEnv, "__init__", ended)
+    report = run_checks("tests.sound_envs:SoundEnv", only=["makes", "pickles"])
+    assert [row.status for row in report.rows] == [Status.ERROR, Status.SKIP]
+    assert f"{error.__name__}: over" in report.row("makes").message
+
+
+# Messages.
+
+
+@pytest.mark.parametrize(
+    ("observed", "problem"),
+    [
+        ([], None),
+        ([{"role": "user", "content": "x" * MAX_MESSAGE_CHARS}], None),
+        (
+            [{"role": "user", "content": "x" * (MAX_MESSAGE_CHARS + 1)}],
+            "a message of 65537 characters",
+        ),
+        (
+            [{"role": "user", "content": "a"}, {"role": "user", "content": "\ud800"}],
+            "a message with text that is no",
+        ),
+        ([{"content": "who says this?"}], "is not in the observation space"),
+        ("text", "is not in the observation space"),
+    ],
+)
+def test_messages_are_bounded_text_with_a_role(observed: Any, problem: str | None):
+    found = observation_problem(MessagesSpace(), observed)
+    assert found is None if problem is None else problem in str(found)
