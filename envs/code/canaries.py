@@ -145,7 +145,8 @@ def _other(value: object, peers: Sequence[object], rng: Random) -> bool | int | 
         return rng.choice(others)  # pyright: ignore[reportReturnType]
     if isinstance(value, int | float):
         step = rng.choice((1, 2)) * rng.choice((-1, 1))
-        return value + step if value + step >= 0 or value < 0 else value - step
+        # A negative number is a minus and a number, so below 0 there is nothing to write.
+        return value + step if value + step >= 0 else value - step
     if isinstance(value, str):
         return _respelled(value, rng) if value != "inf" else "-inf"
     return _respelled(value.decode("latin-1"), rng).encode("latin-1") if isinstance(value, bytes) else 0
