@@ -16,6 +16,9 @@ class Equivalent(NamedTuple):
 
 
 _GRADING = "envs/sql/grading.py"
+_PATIENCE = "how long something that does not end is waited for; no promise depends on it"
+_ANY_SEED = "any seed will do that is the same every time"
+_TRIED = "how much is tried; one more or less finds the same mistakes"
 _BOUND_ON_WORK = "a bound on how long is searched, far beyond any real result; one more or less changes no grade"
 
 EQUIVALENT = (
@@ -88,5 +91,94 @@ EQUIVALENT = (
         "_shortened(message, index < task_until, max_chars)",
         "_shortened(message, index <= task_until, max_chars)",
         "the message at that place is the policy's own",
+    ),
+    Equivalent(
+        "agentgym/rewards.py",
+        "if not gate.is_open((earned[gate.on],), 0):",
+        None,
+        "gates act on sums here, and those do not read the number of the turn",
+    ),
+    Equivalent(
+        "agentgym/dialects/compact.py",
+        "following = names.opening.search(text, opening.end(1))",
+        "following = names.opening.search(text, opening.end(0))",
+        "what stands between the two is the white space after the name, where no call begins",
+    ),
+    Equivalent(
+        "envs/sql/cells.py",
+        "return tuple(0.0 if i in fractions and isinstance(cell, int | float) else cell for i, cell in enumerate(row))",
+        "return tuple(0.0 if i in fractions or isinstance(cell, int | float) else cell for i, cell in enumerate(row))",
+        "rows are only sorted into buckets by it, and compared in full afterwards",
+    ),
+    Equivalent(
+        "envs/code/verdict.py",
+        "given = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]",
+        "given = [[json.dumps(part) for part in tree[1][0:]] for tree in arguments]",
+        "the first part is the tag of the tree, which no expected value equals",
+    ),
+    Equivalent(
+        "trainers/batches.py",
+        "while len(indices) < count:",
+        "while len(indices) <= count:",
+        "an epoch more is drawn and cut off again",
+    ),
+    Equivalent("envs/code/matching.py", "_MAX_PAIRS = 40_000", None, "a bound on work, far beyond any real result"),
+    Equivalent("agentgym/checks/runner.py", "CHECK_TIMEOUT_S = 60.0", None, _PATIENCE),
+    Equivalent("agentgym/checks/runner.py", "RESETS, STEPS = 500, 5000", None, _PATIENCE),
+    Equivalent("agentgym/checks/play.py", "_SPARE_TURNS = 3", None, _PATIENCE),
+    Equivalent("agentgym/checks/play.py", "env.action_space.seed(int(task.hash[:8], 16))", None, _ANY_SEED),
+    Equivalent(
+        "agentgym/checks/adversaries.py",
+        "samples = ActionSpace(env.tools, env.dialect, seed=int(task.hash[:8], 16))",
+        None,
+        _ANY_SEED,
+    ),
+    Equivalent("agentgym/checks/seeding.py", "np.random.seed(4_242_424)", None, _ANY_SEED),
+    Equivalent("agentgym/checks/seeding.py", "_SEEDS = 16", None, _TRIED),
+    Equivalent("agentgym/checks/tasks.py", "_LOOKED_UP = 40", None, _TRIED),
+    Equivalent("agentgym/checks/honest.py", "_TRIES = 24", None, _TRIED),
+    Equivalent("agentgym/checks/honest.py", "_PER_STEP = 5", None, _TRIED),
+    Equivalent(
+        "agentgym/checks/hostile.py",
+        "yield text[: len(text) * 2 // 3]",
+        "yield text[: len(text) * 2 // 4]",
+        "where a text is cut short makes no difference",
+    ),
+    Equivalent(
+        "agentgym/checks/hostile.py",
+        "yield text[: len(text) * 2 // 3]",
+        "yield text[: len(text) * 1 // 3]",
+        "where a text is cut short makes no difference",
+    ),
+    Equivalent(
+        "agentgym/checks/hostile.py", "over = False", "over = True", "an episode is begun twice with the same seed"
+    ),
+    Equivalent(
+        "agentgym/checks/gold.py",
+        'digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()[:12]',
+        None,
+        "any text will do that turns up nowhere else",
+    ),
+    *(
+        Equivalent(
+            "agentgym/checks/gold.py",
+            'words.append(f"canary{digest}" if isinstance(value, str) else str(int(digest, 16) + 10**15))',
+            f'words.append(f"canary{{digest}}" if isinstance(value, str) else str(int(digest, {base}) + {more}))',
+            "any number will do that turns up nowhere else",
+        )
+        for base, more in (
+            (16, "10** 14"),
+            (16, "10** 16"),
+            (16, "9**15"),
+            (16, "11**15"),
+            (16, "10*15"),
+            ("17", "10**15"),
+        )
+    ),
+    Equivalent(
+        "agentgym/checks/lifecycle.py",
+        'episode = subject.episodes("solution")[0]',
+        None,
+        "which task is played makes no difference",
     ),
 )

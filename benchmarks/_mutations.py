@@ -61,7 +61,9 @@ OPERATORS = (
 )
 
 ASIDE = {"frozen", "strict", "stacklevel", "padding", "width", "min_width", "max_width", "indent", "expand", "no_wrap"}
-"""Arguments that say how something looks, or guard against slips of programmers (`zip(..., strict=True)`)."""
+ASIDE |= {"maxsize", "total"}
+"""Arguments that say how something looks or how much a cache holds, that are for type checkers alone (`total=False`),
+or that guard against slips of programmers (`zip(..., strict=True)`)."""
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,22 @@ def pasted(task: Task) -> str:
     return f"def f(x):\n    return {shown}.get((x,), 'wrong')\n"
 
 
+@pytest.mark.parametrize(
+    ("channels", "paid"),
+    [
+        ([{"outcome": 1.0}], 1.0),
+        ([{"outcome": 1.0, "format": 1.0, "ran": 1.0}, {"format": 1.0}], 1.0 + 0.05 + 0.025),
+        ([{"refused": 1.0}, {"refused": 1.0}, {"refused": 1.0}, {"outcome": 1.0}], 0.9),
+        ([{"worked": 1.0, "visible": 1.0, "progress": 0.5, "submitted": 1.0}], 0.25),
+        ([{"worked": 1.0, "visible": 1.0, "progress": 0.0, "submitted": 1.0}], 0.05),
+        ([{"worked": 1.0, "visible": 1.0, "progress": 0.5, "format": 1.0, "ran": 1.0}, {"refused": 1.0}], 0.0),
+        ([{"format": 1.0, "ran": 1.0, "refused": 1.0, "submitted": 1.0, "used_code": 1.0, "tool_cost": 1.0}], 0.0),
+    ],
+)
+def test_the_default_pays_what_it_says(channels: list[dict[str, float]], paid: float):
+    assert CodeEnv.scheme.total(channels) == pytest.approx(paid)
+
+
 def honest(task: Task) -> list[ToolCall]:
     """An attempt that tries its code and passes every example, but no hidden test."""
     return [python(f"{pasted(task)}print(f(20))"), ToolCall("test", {}), submit(pasted(task))]

@@ -8,6 +8,7 @@ import pytest
 
 from agentgym.dialects import get_dialect
 from agentgym.dialects.base import MAX_ACTION_CHARS
+from agentgym.dialects.text import text_parameters
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.messages import text_of
@@ -189,3 +190,49 @@ def test_unreadable_turns_in_a_row_end_the_episode():
     truncated = [env.step(OPEN).truncated for _ in range(env.max_format_errors)]
     assert truncated == [False] * (env.max_format_errors - 1) + [True]
     assert env.reason is Reason.FORMAT_ERRORS
+
+
+ENDS = [0, 0xD800, 0xDFFF, 0x110000]
+"""Numbers of no character, next to numbers of characters."""
+
+
+@pytest.mark.parametrize("code", [1, *ENDS, *(end - 1 for end in ENDS[1:2]), ENDS[2] + 1, ENDS[3] - 1])
+def test_a_numbered_entity_is_a_character_if_there_is_one_of_that_number(code):
+    [call] = get_dialect("tags").parse(f"<say>x&#{code};y</say>", Adding.tools).calls
+    assert call.arguments == {"text": f"x&#{code};y" if code in ENDS else f"x{chr(code)}y"}
+
+
+class Chatty(Adding):
+    """Has tools with a string among other things."""
+
+    @tool
+    def hint(self, text: str = "") -> str:
+        """Give a hint.
+
+        Args:
+            text: What, if anything.
+        """
+        return text
+
+    @tool
+    def tell(self, who: str, text: str) -> str:
+        """Tell somebody something.
+
+        Args:
+            who: Whom.
+            text: What.
+        """
+        return text
+
+    @tool
+    def many(self, texts: list[str]) -> str:
+        """Say some things.
+
+        Args:
+            texts: What.
+        """
+        return "".join(texts)
+
+
+def test_only_a_tool_that_needs_one_string_and_takes_nothing_else_is_called_with_bare_text():
+    assert text_parameters(Chatty.tools) == {"say": "text"}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import string
+from typing import Any, cast
 
 import pytest
 
 from agentgym.envs.search.answers import abstains, contains, exact, f1, mentions, nearly, normalize, without_citations
 from agentgym.envs.search.deciding import decision_f1, labels
-from agentgym.envs.search.judging import worth
+from agentgym.envs.search.judging import brings_news, shows_answer, worth
 from agentgym.envs.search.ledger import Ledger
-from agentgym.envs.search.schemes import SCHEMES, tier
+from agentgym.envs.search.schemes import DEFAULT, SCHEMES, tier
+from agentgym.envs.search.verdict import verdict
 from agentgym.errors import ToolError
-from agentgym.rewards import lint
+from agentgym.rewards import OUTCOME, lint
+from agentgym.task import Task
 from agentgym.tools.index import Hit
 from agentgym.trajectory import Trajectory, Turn
 
@@ -227,6 +230,126 @@ def test_deciding_is_measured_over_the_episodes_that_decided():
     assert labels({"a": 0.2, "b": 0.5}, 0.5) == {"a": True, "b": False}
 
 
+@pytest.mark.parametrize(
+    ("decisions", "precision", "recall", "f1_"),
+    [
+        ("right", 1, 1, 1),
+        ("right wrong", 1 / 2, 1, 2 / 3),
+        ("right missed", 1, 1 / 2, 2 / 3),
+        ("right wrong missed", 1 / 2, 1 / 2, 1 / 2),
+        ("right right wrong missed missed missed", 2 / 3, 2 / 5, 1 / 2),
+        ("wrong", 0, 0, 0),
+        ("missed", 0, 0, 0),
+        ("wrong missed", 0, 0, 0),
+        ("searched", 0, 0, 0),
+        ("right searched searched", 1, 1, 1),
+    ],
+)
+def test_deciding_has_precision_recall_and_their_harmonic_mean(
+    decisions: str, precision: float, recall: float, f1_: float
+):
+    kinds = {"right": (1.0, 1.0), "wrong": (1.0, 0.0), "missed": (0.0, 0.0), "searched": (0.0, 1.0)}
+
+    def turn(kind: str) -> Turn:
+        known, correct = kinds[kind]
+        return Turn("", [], {"decided": 1.0, "decided_known": known, "decision": correct}, 0.0)
+
+    undecided = Turn("", [], {"decided_known": 1.0, "decision": 1.0}, 0.0)
+    other = Turn("", [], {"outcome": 1.0}, 0.0)
+    turns = [undecided, other, *map(turn, decisions.split()), undecided]
+    found = decision_f1([Trajectory("x", "e", "t", "h", 0, "p", [], turns=turns)])
+    assert list(found.values()) == pytest.approx([precision, recall, f1_])
+
+
+GOLD = {"answers": ["Lisk", "12", "Veld"], "evidence": ["p1", "p2"]}
+ASKED = "Which town of the Veld burned?"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("It was in Lisk.", True),
+        ("Liskov", False),
+        ("12 houses", False),  # too short to tell anything
+        ("the Veld", False),  # stands in the question
+        ("", False),
+    ],
+)
+def test_a_page_shows_an_answer_that_the_question_does_not_name(text: str, shown: bool):
+    assert shows_answer([text, "Tam."], GOLD, ASKED) is shown
+    assert shows_answer([], GOLD, ASKED) is False
+    assert brings_news({"p9": text}, GOLD, ASKED) is shown
+
+
+def test_an_answer_of_three_letters_is_long_enough():
+    assert shows_answer(["It was in Orn."], {"answers": ["Orn"]}, ASKED)
+
+
+def test_new_evidence_is_news_whatever_it_says():
+    assert brings_news({"p8": "", "p2": ""}, GOLD, ASKED)
+    assert not brings_news({}, GOLD, ASKED)
+    assert not brings_news({"p2": "Tam."}, {"answers": ["Lisk"]}, ASKED)
+
+
+def answered(said: str, rule: str = "em", **gold: Any) -> dict[str, float]:
+    task = Task("t", "test", ASKED, gold={"unanswerable": False, "answers": ["Lisk"], **gold})
+    return verdict(said, task, cast(Any, rule))
+
+
+@pytest.mark.parametrize(
+    ("said", "rights"),
+    [("Lisk", (1, 1, 1)), ("It is Lisk", (0, 0, 1)), ("Tam", (0, 0, 0)), ("unknown", (0, 0, 0))],
+)
+def test_an_answer_is_right_by_the_rule_that_was_chosen(said: str, rights: tuple[int, ...]):
+    assert tuple(answered(said, rule)[OUTCOME] for rule in ("em", "f1", "contains")) == rights
+    assert answered(said)["answered"] == 1.0
+
+
+def test_where_there_is_no_answer_only_saying_so_is_right():
+    for rule in ("em", "f1", "contains"):
+        right, wrong = (answered(said, rule, unanswerable=True, answers=[]) for said in ("unknown", "Lisk"))
+        assert [right[name] for name in (OUTCOME, "em", "f1")] == [1.0, 1.0, 1.0]
+        assert [wrong[name] for name in (OUTCOME, "em", "f1")] == [0.0, 0.0, 0.0]
+
+
+def test_an_answer_is_misled_if_it_is_the_wrong_one_that_was_planted():
+    assert answered("Tam", wrong="Tam")["misled"] == 1.0
+    assert answered("Lisk", wrong="Tam")["misled"] == 0.0
+    assert answered("Tam")["misled"] == answered("Tam", wrong="")["misled"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("scheme", "turns", "paid"),
+    [
+        ("default", [{"outcome": 1.0}], 1.0),
+        (
+            "default",
+            [{"outcome": 1.0, "answered": 1.0, "f1": 1.0, "evidence": 1.0, "citations": 1.0, "format": 1.0}],
+            1.4,
+        ),
+        ("default", [{"redundant": 1.0, "searches": 1.0}, {"outcome": 1.0, "searches": 1.0}], 1 - 0.05 / 2 - 0.01),
+        ("default", [{"answered": 1.0, "f1": 0.6, "evidence": 0.5, "citations": 1.0, "format": 1.0}], 0.17),
+        ("default", [{"answered": 1.0, "f1": 0.5, "evidence": 0.5}], 0.15),
+        ("default", [{"answered": 1.0, "f1": 0.4, "evidence": 0.5}], 0.05),
+        ("default", [{"answered": 1.0, "f1": 0.9, "redundant": 1.0, "searches": 1.0}], 0.0),
+        ("default", [{"f1": 0.9, "evidence": 1.0}], 0.0),
+        ("search-r1", [{"outcome": 1.0, "evidence": 0.5}], 1.0),
+        ("search-r1", [{"outcome": 1.0, "broken": 1.0}], 0.8),
+        ("search-r1", [{"tier": 0.2, "evidence": 0.5}], 0.2),
+        ("search-r1", [{"tier": 0.2}], 0.0),
+        ("reseek", [{"judged_right": 0.3, "evidence": 0.5}, {"judged_right": 0.3}], 0.3),
+        ("reseek", [{"judged_right": 0.3}], 0.0),
+        ("reseek", [{"judged_wrong": -0.6}, {"outcome": 1.0}], 0.7),
+        ("adasearch", [{"rightly_searched": 1.0, "evidence": 0.5}], 0.5),
+        ("adasearch", [{"rightly_searched": 1.0}], 0.0),
+        ("adasearch", [{"rightly_known": 1.0, "outcome": 1.0}], 1.5),
+        ("adasearch", [{"rightly_known": 1.0}], 0.0),
+    ],
+)
+def test_schemes_pay_what_they_say(scheme: str, turns: list[dict[str, float]], paid: float):
+    assert {"default": DEFAULT, **SCHEMES}[scheme].total(turns) == pytest.approx(paid)
+
+
 def hits(*ids: str) -> list[Hit]:
     return [Hit(name, name.upper(), "", 1.0) for name in ids]
 
@@ -239,6 +362,17 @@ def test_pages_keep_their_number_and_answer_to_their_title():
     for name in ("0", "4", "nothing", "99999999999999999999", ""):
         with pytest.raises(ToolError, match="1 to 3"):
             ledger.find(name)
+
+
+def test_a_title_that_several_pages_have_names_none_of_them():
+    ledger = Ledger()
+    with pytest.raises(ToolError, match="none yet; search first"):
+        ledger.find("1")
+    ledger.add([Hit(str(number), "Same" if number < 8 else f"Other {number}", "", 1.0) for number in range(10)])
+    assert ledger.find(" other 9 ") == "9"
+    with pytest.raises(ToolError, match=r"open one by its number: 1, 2, 3, 4, 5\."):
+        ledger.find("Same")
+    assert (len(ledger), ledger.number_of("9"), ledger.number_of("10")) == (10, 10, None)
 
 
 def test_a_search_is_redundant_if_it_repeats_or_finds_nothing_new():

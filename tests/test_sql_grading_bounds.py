@@ -21,6 +21,16 @@ def score(predicted: list[tuple], gold: list[tuple]) -> float:
     return partial(result(*predicted), result(*gold))
 
 
+def test_the_order_of_rows_counts_only_where_it_is_asked_for():
+    rows, turned = [("Ann",), ("Bob",)], result(("Bob",), ("Ann",))
+    assert match(result(*rows), turned)
+    assert partial(result(*rows), turned) == 1.0
+    assert answer_matches("Ann, Bob", turned)
+    assert not match(result(*rows), turned, ordered=True)
+    assert partial(result(*rows), turned, ordered=True) < 1.0
+    assert not answer_matches("Ann, Bob", turned, ordered=True)
+
+
 # Cells.
 
 

@@ -132,11 +132,25 @@ def test_numbers_are_shown_as_percentages_and_what_is_missing_as_a_dash():
     assert any(line.split() == ["tool", "errors", "33.3", "%", "of", "calls"] for line in text)
     assert any(line.split() == ["format", "errors", "33.3", "%", "of", "turns"] for line in text)
     assert any(line.split() == ["turns", "1.5"] for line in text)
+    assert any(line.split() == ["time", "0.0", "s;", "1.50", "s", "an", "episode"] for line in text)
+    assert any(line.split() == ["channels", "outcome", "0.50", "format", "0.38"] for line in text)
     assert any(line.split()[:3] == ["all", "66.7", "%"] and line.split()[-2:] == ["2", "4"] for line in text)
     assert any(line.split()[:1] == ["reward"] and line.split()[1] == "0.500" for line in text)
     silent = printed(summarize([made("a", 0, False, turns=0)]))
     assert "tool errors" not in silent
     assert "– of turns" in silent
+
+
+def test_sampled_tokens_are_shown_where_there_are_any():
+    found = [made(str(i), 0, True, tokens=Tokens([1], [2] * i, [1] * i, [0.0] * i, [0] * i)) for i in (2, 3)]
+    assert any(line.split() == ["sampled", "tokens", "2.5"] for line in lines(summarize(found)))
+    assert "sampled tokens" not in printed(summarize(UNEVEN))
+
+
+def test_a_channel_that_an_episode_does_not_have_counts_there_as_nothing():
+    other = made("b", 0, False)
+    del other.turns[0].rewards["format"]
+    assert summarize([made("a", 0, False), other]).channels["format"] == 0.25 / 2
 
 
 def test_estimates_over_k_are_shown_where_there_were_several_attempts():

@@ -11,9 +11,9 @@ from agentgym.trajectory import Trajectory
 
 
 def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit, group_size: int) -> dict[str, float]:
-    """Return metrics of one step. Failed trajectories count only in `failed`."""
+    """Return metrics of the trajectories of one step, at least one. Failed ones count only in `failed`."""
     played = [t for t in trajectories if t.ending is not Ending.FAILED]
-    metrics = {"failed": 1 - len(played) / max(1, len(trajectories))}
+    metrics = {"failed": 1 - len(played) / len(trajectories)}
     if not played:
         return metrics
     calls = sum(t.counts.get("calls", 0) for t in played)

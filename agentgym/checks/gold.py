@@ -114,8 +114,8 @@ def _with_canaries(task: Task) -> tuple[Task, list[str]]:
             return [mark(item) for item in value]
         if isinstance(value, bool) or not isinstance(value, str | int | float) or str(value) not in secrets:
             return value
-        digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()
-        words.append("canary" + digest[:12] if isinstance(value, str) else str(int(digest[:12], 16) + 10**15))
+        digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()[:12]
+        words.append(f"canary{digest}" if isinstance(value, str) else str(int(digest, 16) + 10**15))
         return type(value)(words[-1])
 
     secrets = set(secrets_of(task))

@@ -121,7 +121,7 @@ def _agree(mine: _Table, theirs: _Table, chosen: Sequence[int], ordered: bool) -
     return common_rows(left, right, fractional([*left, *right], len(chosen))) == len(theirs.rows)
 
 
-def _common(mine: _Table, theirs: _Table, assignment: Sequence[tuple[int, int]], distinct: bool = False) -> int:
+def _common(mine: _Table, theirs: _Table, assignment: Sequence[tuple[int, int]], distinct: bool) -> int:
     """Count the rows that agree in the assigned (gold, predicted) columns and say something in them."""
     left = _telling(zip(*(mine.columns[i] for _, i in assignment), strict=True))
     right = _telling(zip(*(theirs.columns[j] for j, _ in assignment), strict=True))
@@ -144,7 +144,8 @@ def _best_assignment(mine: _Table, theirs: _Table) -> list[tuple[int, int]]:
     while True:
         taken_gold, taken_mine = {j for j, _ in chosen}, {i for _, i in chosen}
         options = [pair for pair in pairs if pair[0] not in taken_gold and pair[1] not in taken_mine]
-        scored = [(_common(mine, theirs, [*chosen, pair]) * (len(chosen) + 1), pair) for pair in options]
+        width = len(chosen) + 1
+        scored = [(width * _common(mine, theirs, [*chosen, pair], distinct=False), pair) for pair in options]
         score, pair = max(scored, key=lambda item: item[0], default=(0, (0, 0)))
         if score <= best:
             return chosen

@@ -77,6 +77,13 @@ def test_episodes_in_which_nothing_was_called_or_said_have_no_errors():
     assert not [name for name in metrics if name.startswith("channel/")]
 
 
+def test_one_call_that_is_wrong_and_one_turn_that_cannot_be_read_are_all_of_them():
+    only = episode(0.0, calls=1, tool_errors=1, format_errors=1)
+    only.turns = only.turns[:1]
+    metrics = batch_metrics([only], Credit(), group_size=1)
+    assert metrics["tool_errors"] == metrics["format_errors"] == 1.0
+
+
 def test_a_channel_that_is_not_measured_in_every_turn_counts_there_as_nothing():
     batch = [episode(1.0), episode(1.0)]
     del batch[1].turns[0].rewards["format"]
