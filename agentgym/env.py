@@ -139,7 +139,6 @@ class Env(gymnasium.Env[list[Message], Action]):
         self._transcript: list[Message] = []
         self._actions: list[Action] = []
         self._turns: list[dict[str, float]] = []
-        self._paid = 0.0
         self._reason: AnyReason | None = None
         self._begun = False
         self._own_words: tuple[str, Toolset] | None = None
@@ -601,7 +600,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
 
     def _outcome(self) -> float:
-        return sum(turn.get(OUTCOME, 0.0) for turn in self._turns)
+        return sum(turn[OUTCOME] for turn in self._turns)
 
     def _show(self, messages: list[Message]) -> None:
         self._transcript.extend(messages)

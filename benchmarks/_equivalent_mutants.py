@@ -16,6 +16,7 @@ class Equivalent(NamedTuple):
 
 
 _GRADING = "envs/sql/grading.py"
+_FAR = "a bound far beyond any real line"
 _PATIENCE = "how long something that does not end is waited for; no promise depends on it"
 _ANY_SEED = "any seed will do that is the same every time"
 _TRIED = "how much is tried; one more or less finds the same mistakes"
@@ -180,5 +181,15 @@ EQUIVALENT = (
         'episode = subject.episodes("solution")[0]',
         None,
         "which task is played makes no difference",
+    ),
+    *(
+        Equivalent(
+            "agentgym/json_lines.py", "MAX_LINE = 256 * 2**20", f"MAX_LINE = {size}", "a bound far beyond any real line"
+        )
+        for size in ("257 * 2**20", "255 * 2**20", "256 * 2** 19", "256 * 2** 21", "256 * 3**20")
+    ),
+    *(
+        Equivalent("agentgym/env.py", f"{name}: ClassVar[bool] = False", None, "every class sets its own")
+        for name in ("_has_tools", "_is_async")
     ),
 )

@@ -66,6 +66,11 @@ def test_the_time_limit_truncates():
     assert (result.truncated, result.info["ending"]) == (True, "time")
 
 
+def test_an_episode_within_its_time_goes_on():
+    env = started(time_limit_s=3600.0)
+    assert not env.step(call("add", number=1)).truncated
+
+
 def test_three_unreadable_actions_in_a_row_truncate():
     env = started()
     assert not env.step("what?").truncated

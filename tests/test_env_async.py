@@ -37,17 +37,14 @@ def test_the_async_methods_do_what_the_others_do(kind: type[Env]):
     assert asyncio.run(play()) == expected
 
 
-def test_a_blocking_tool_does_not_block_the_event_loop():
-    class Slow(Counter):
-        """Waits until the loop has moved."""
+@pytest.mark.parametrize("kind", [Counter, AsyncCounter])
+def test_a_blocking_tool_does_not_block_the_event_loop(kind: type[Env]):
+    class Slow(kind):  # type: ignore[misc, valid-type]
+        """Waits until the loop has moved. Beside it there may be tools that are coroutines."""
 
         @tool
-        def add(self, number: int) -> str:
-            """Add.
-
-            Args:
-                number: How much.
-            """
+        def wait(self) -> str:
+            """Wait."""
             for _ in range(500):
                 if moved:
                     return "the loop moved"
@@ -59,7 +56,7 @@ def test_a_blocking_tool_does_not_block_the_event_loop():
     async def play() -> str:
         env = Slow()
         await env.areset(seed=1)
-        step = asyncio.create_task(env.astep(call("add", number=1)))
+        step = asyncio.create_task(env.astep(call("wait")))
         await asyncio.sleep(0.05)
         moved.append(True)
         return text_of((await step).observation[0])

@@ -13,7 +13,7 @@ from agentgym import make
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
-from agentgym.errors import UsageError
+from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Message
 from agentgym.policy import Generation, ScriptedPolicy
 from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
@@ -125,6 +125,23 @@ def test_as_many_episodes_run_as_both_bounds_allow():
         EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1)
 
 
+@pytest.mark.parametrize("error", [TypeError, ImportError, UsageError])
+def test_an_environment_that_can_never_be_made_is_the_callers_mistake(error: type[Exception]):
+    def broken() -> Env:
+        raise error("no such thing")
+
+    with pytest.raises(error, match="no such thing"):
+        EnvPool(broken).at_once(3)
+
+
+@pytest.mark.parametrize("error", [OSError, InfrastructureError, SystemExit])
+def test_an_environment_that_cannot_be_made_now_is_tried_again_by_its_episodes(error: type[BaseException]):
+    def broken() -> Env:
+        raise error("not now")
+
+    assert EnvPool(broken).at_once(3) == 3
+
+
 def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_pool():
     pool = EnvPool(GuessEnv)
     first = pool.take()
@@ -141,6 +158,7 @@ def test_attempts_at_a_task_differ_in_their_names_and_share_their_start():
     found = asyncio.run(collect(jobs, ScriptedPolicy(), GUESS))
     assert [t.id for t in found] == [f"{TASK.id}#{attempt}" for attempt in range(3)]
     assert len({str(t.opening) for t in found}) == 1
+    assert Job(TASK, 5).id == f"{TASK.id}#0"
 
 
 def test_a_seed_stands_for_the_same_task_for_ever():
