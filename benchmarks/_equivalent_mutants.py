@@ -192,4 +192,8 @@ EQUIVALENT = (
         Equivalent("agentgym/env.py", f"{name}: ClassVar[bool] = False", None, "every class sets its own")
         for name in ("_has_tools", "_is_async")
     ),
+    *(
+        Equivalent("agentgym/checks/subject.py", line, None, _TRIED)
+        for line in ("_SCANNED = 200", "_SCAN_SECONDS = 2.0", "_CONTEST_SECONDS = 20.0", "_TRIED_STEPS = 3")
+    ),
 )
