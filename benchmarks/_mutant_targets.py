@@ -53,7 +53,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
     "agentgym/trajectory.py": _RECORDS,
     "envs/code/answers.py": _CODE,
-    "envs/code/canaries.py": ("tests/test_code_canaries.py", *_CODE),
+    "envs/code/canaries.py": ("tests/test_code_canaries.py", "tests/test_code_leaks.py"),
     "envs/code/grading.py": _CODE,
     "envs/code/matching.py": ("tests/test_code_matching_bounds.py", "tests/test_code_matching.py"),
     "envs/code/replay.py": _CODE,

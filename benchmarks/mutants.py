@@ -15,7 +15,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -56,21 +56,21 @@ def _key(mutant: Mutant) -> str:
     return hashlib.sha256(f"{mutant.file}\n{mutant.source}".encode()).hexdigest()[:16]
 
 
-def usable(copies: Copies, files: Iterable[str], pool: ThreadPoolExecutor) -> dict[str, float]:
+def usable(copies: Copies, files: Sequence[str], pool: ThreadPoolExecutor) -> dict[str, float]:
     """Return the files whose tests pass, and fail without the file; with the seconds that the tests take."""
-    sets = sorted({TARGETS[file] for file in files})
-    passed = dict(zip(sets, pool.map(lambda tests: copies.test(tests, _BASELINE_S), sets), strict=True))
-    for tests, run in passed.items():
+    tests = sorted({test for file in files for test in TARGETS[file]})
+    runs = dict(zip(tests, pool.map(lambda test: copies.test((test,), _BASELINE_S), tests), strict=True))
+    for test, run in runs.items():
         if run.outcome is not Outcome.SURVIVED:
-            print(f"{' '.join(tests)} do not pass as they are:\n{run.said[-1500:]}", file=sys.stderr)
-    sound = [file for file in files if passed[TARGETS[file]].outcome is Outcome.SURVIVED]
+            print(f"{test} does not pass as it is:\n{run.said[-1500:]}", file=sys.stderr)
+    sound = [file for file in files if all(runs[test].outcome is Outcome.SURVIVED for test in TARGETS[file])]
     without = pool.map(lambda file: copies.test(TARGETS[file], _BASELINE_S, (file, UNUSABLE)), sound)
     found: dict[str, float] = {}
     for file, run in zip(sound, without, strict=True):
         if run.outcome is Outcome.SURVIVED:
             print(f"{file}: its tests pass without it:\n{run.said[-1500:]}", file=sys.stderr)
         else:
-            found[file] = passed[TARGETS[file]].seconds
+            found[file] = sum(runs[test].seconds for test in TARGETS[file])
     return found
 
 
