@@ -14,6 +14,7 @@ CHANNELS = {
     "found": Channel("something found", per_turn=True),
     "wait": Channel("time lost", per_turn=True),
     "started": Channel("never nothing", 0.2, 1.0, per_turn=True),
+    "balance": Channel("gained or lost", -1.0, 1.0),
 }
 SOLVED = Gate(OUTCOME, 1.0, ("ran",))
 
@@ -43,6 +44,14 @@ def test_a_cap_counts_what_gates_have_left():
     turns = [{"found": 0.8, "progress": 0.0}, {"found": 0.8, "progress": 1.0}, {"found": 0.8, "progress": 1.0}]
     assert scheme.turn_rewards(turns) == pytest.approx([0.0, 0.8, 0.2])
     assert scheme.total(turns) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("scope", ["trajectory", "turn", "past"])
+def test_a_channel_that_no_turn_has_opens_no_gate(scope: str):
+    scheme = Scheme({"found": 1.0}, (Gate("progress", 0.5, ("found",), scope=scope),))  # type: ignore[arg-type]
+    turns = [{"found": 0.8}, {"found": 0.8}]
+    assert scheme.turn_rewards(turns) == [0.0, 0.0]
+    assert scheme.total(turns) == 0.0
 
 
 def test_a_cap_on_what_is_not_paid_changes_nothing():
@@ -124,6 +133,8 @@ def test_a_gate_is_shut_where_its_value_cannot_open_it(strict: bool, shut: dict[
         ((Gate("started", 0.2, ("ran",), scope="turn"),), False),
         ((Gate("started", 0.5, ("ran",), scope="turn"),), True),
         ((Gate("found", 0.5, ("ran",), scope="past"),), True),
+        ((Gate("balance", 0.0, ("ran",)),), False),  # who does nothing loses nothing
+        ((Gate("balance", 0.1, ("ran",)),), True),
     ],
 )
 def test_a_cheap_channel_needs_a_gate_that_only_real_work_opens(gates: tuple[Gate, ...], sound: bool):
