@@ -182,14 +182,11 @@ def paid(outcome: float = 0.0, effort: float = 0.0) -> Episode:
     return Episode(TASK, 0, [], {}, [""], [StepResult([], 0.0, True, False, {"rewards": rewards})])
 
 
-class Compared(Subject):
-    """An environment whose contests are given."""
-
-    contests: list[Contest]
-
-    def __init__(self, *contests: Contest):
-        super().__init__("tests.broken_envs:PaysEveryLook")
-        self.contests = list(contests)
+def compared(*contests: Contest) -> Subject:
+    """Return an environment under test whose contests are given."""
+    subject = Subject("tests.broken_envs:PaysEveryLook")
+    subject.contests = list(contests)
+    return subject
 
 
 def against(**adversaries: Episode) -> Contest:
@@ -199,28 +196,28 @@ def against(**adversaries: Episode) -> Contest:
 
 
 def test_an_adversary_may_earn_as_much_as_an_honest_failure_and_no_more():
-    assert "1 tasks, 3 schemes" in str(useful_work_pays.run(Compared(against(idle=paid(effort=1.0)))))
+    assert "1 tasks, 3 schemes" in str(useful_work_pays.run(compared(against(idle=paid(effort=1.0)))))
     with pytest.raises(CheckFailed, match=r"scheme 'curious', task 'boxes/train/0': the adversary 'idle' is paid 0\.1"):
-        useful_work_pays.run(Compared(against(idle=paid(effort=1.0 + 1e-6))))
+        useful_work_pays.run(compared(against(idle=paid(effort=1.0 + 1e-6))))
 
 
 def test_an_adversary_that_solves_the_task_by_luck_is_not_compared():
-    told = useful_work_pays.run(Compared(against(idle=paid(outcome=1.0, effort=9.0))))
+    told = useful_work_pays.run(compared(against(idle=paid(outcome=1.0, effort=9.0))))
     assert str(told).endswith("honest failures earn 0.03 on average, the best adversary 0.00")
 
 
 def test_junk_may_solve_half_of_the_tasks_and_no_more():
     right, wrong = against(**{"junk at once": paid(outcome=1.0)}), against(**{"junk at once": paid()})
-    assert junk_scores_low.run(Compared(right, right, wrong, wrong)) == "1 kinds of junk"
+    assert junk_scores_low.run(compared(right, right, wrong, wrong)) == "1 kinds of junk"
     with pytest.raises(CheckFailed, match="junk at once solved 3 of 4 tasks"):
-        junk_scores_low.run(Compared(right, right, right, wrong))
+        junk_scores_low.run(compared(right, right, right, wrong))
     with pytest.raises(CheckSkipped, match="3 tasks were played in the time there is, too few"):
-        junk_scores_low.run(Compared(right, right, right))
+        junk_scores_low.run(compared(right, right, right))
     honest_luck = against(idle=paid(outcome=1.0))
-    assert junk_scores_low.run(Compared(*[honest_luck] * 4)) == "0 kinds of junk"
+    assert junk_scores_low.run(compared(*[honest_luck] * 4)) == "0 kinds of junk"
 
 
 def test_without_an_honest_failure_there_is_nothing_to_compare_with():
     for check in (useful_work_pays, junk_scores_low):
         with pytest.raises(CheckSkipped, match="no solution could be spoiled"):
-            check.run(Compared())
+            check.run(compared())

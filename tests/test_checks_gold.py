@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -46,7 +47,7 @@ class Boxes(SoundEnv):
 class Watched(Boxes):
     """Remembers the gold of every task it was given."""
 
-    golds: list[dict[str, Any]] = []
+    golds: ClassVar[list[Mapping[str, Any]]] = []
 
     @classmethod
     def gold_of(cls, split: str, index: int) -> dict[str, Any]:

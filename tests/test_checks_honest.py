@@ -188,7 +188,7 @@ def test_an_attempt_of_its_own_is_sent_what_it_observes():
 
 def test_text_is_spoiled_as_text():
     env = SoundTalkEnv()
-    right = play(env, env.tasks.get("train", 0), 0, lambda env, task: env.solution(task))
+    right = play(env, env.tasks.get("train", 0), 0, solution_player)
     found = failing_attempts(env, right, [])
     assert len(found) == 2
     assert all(isinstance(attempt.actions[0], str) and attempt.outcome == 0.0 for attempt in found)
