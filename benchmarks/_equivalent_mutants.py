@@ -19,6 +19,7 @@ _GRADING = "envs/sql/grading.py"
 _FAR = "a bound far beyond any real line"
 _PATIENCE = "how long something that does not end is waited for; no promise depends on it"
 _ANY_SEED = "any seed will do that is the same every time"
+_ANY_OTHER = "which other episode or action is taken makes no difference"
 _TRIED = "how much is tried; one more or less finds the same mistakes"
 _BOUND_ON_WORK = "a bound on how long is searched, far beyond any real result; one more or less changes no grade"
 
@@ -195,5 +196,36 @@ EQUIVALENT = (
     *(
         Equivalent("agentgym/checks/subject.py", line, None, _TRIED)
         for line in ("_SCANNED = 200", "_SCAN_SECONDS = 2.0", "_CONTEST_SECONDS = 20.0", "_TRIED_STEPS = 3")
+    ),
+    Equivalent(
+        "trainers/chat.py",
+        "return self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)",
+        "return self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=True)",
+        "byte-level tokenizers, as chat models have, find nothing to clean up",
+    ),
+    *(
+        Equivalent(f"agentgym/checks/{file}.py", line, becomes, why)
+        for file, line, becomes, why in (
+            ("contract", "wrapped: Any = RecordEpisodeStatistics(TimeLimit(env, max_episode_steps=2))", None, _TRIED),
+            ("lifecycle", "other = episodes[(number + 1) % len(episodes)]", None, _ANY_OTHER),
+            ("lifecycle", "first.reset(seed=episode.seed + 1)", "first.reset(seed=episode.seed + 2)", _ANY_SEED),
+            ("lifecycle", "for episode in subject.probed[:4]:", "for episode in subject.probed[: 3]:", _TRIED),
+            ("lifecycle", "for episode in subject.probed[:4]:", "for episode in subject.probed[: 5]:", _TRIED),
+            ("seeding", "other = others[(number + 1) % len(others)]", None, _ANY_OTHER),
+            ("seeding", 'episode = subject.episodes("random")[0]', None, _ANY_OTHER),
+            ("seeding", "sibling.step(other.actions[0])", None, _ANY_OTHER),
+            ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 59]", _TRIED),
+            ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 61]", _TRIED),
+            ("runner", "close = get_close_matches(name, names, n=1)", None, "the first one alone is used"),
+        )
+    ),
+    *(
+        Equivalent(
+            "agentgym/checks/seeding.py",
+            f'for number, episode in enumerate(subject.episodes("random")[:{was}]):',
+            f'for number, episode in enumerate(subject.episodes("random")[: {becomes}]):',
+            _TRIED,
+        )
+        for was, becomes in ((6, 5), (6, 7))
     ),
 )

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from agentgym.checks import CHECKS, Status, check_names, run_checks
-from agentgym.checks.catalog import Blocked, Check, CheckSkipped
+from agentgym.checks.catalog import Blocked, Check, CheckFailed, CheckSkipped
 from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
 from agentgym.checks.lifecycle import latency
 from agentgym.checks.play import Episode
 from agentgym.checks.subject import Subject
 from agentgym.messages import ToolCall
+from agentgym.rewards import OUTCOME, Scheme
 from agentgym.spaces import MessagesSpace
 from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task
@@ -145,6 +146,25 @@ def test_short_episodes_are_no_mistake(turns: int):
     # Of these checks none needs a longer episode; with one turn, a wrong call ends it.
     for name in ("tool-mistakes", "max-turns", "reset-clean", "snapshot", "seed-isolated", "close-twice", "endings"):
         check_named(name).run(subject_of(AnswersAtOnce, max_turns=turns))
+
+
+class PaysForTalk(SoundEnv):
+    """Pays a little for every word."""
+
+    scheme = Scheme({OUTCOME: 1.0, "effort": 0.05})
+
+    def respond(self, text: str) -> str:
+        self.reward("effort", 1.0)
+        return "Hm."
+
+
+def test_wrappers_add_up_what_every_turn_pays():
+    check_named("wrappers").run(subject_of(PaysForTalk))
+
+
+def test_an_end_after_a_mistake_is_found_in_the_shortest_episodes_that_could_go_on():
+    with pytest.raises(CheckFailed, match="ended the episode; tell the model its mistake, and go on"):
+        check_named("tool-mistakes").run(Subject("tests.broken_envs:PunishesMistakes", {"max_turns": 2}))
 
 
 class RightHalfOfTheTime(SoundEnv):

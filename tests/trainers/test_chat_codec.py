@@ -127,6 +127,25 @@ def test_decoding_gives_the_text_without_the_end(tokenizer: Any):
     assert codec.decode(said(tokenizer, "@guess 5")[:-1]) == "@guess 5"
 
 
+def test_special_tokens_that_the_policy_samples_are_seen():
+    codec = ChatCodec(chatml(CHATML))
+    start, end = codec.tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
+    assert codec.decode([start, *codec.tokenizer.encode("user"), end]) == "<|im_start|>user"
+
+
+def test_a_tokenizer_that_begins_texts_with_a_token_of_its_own_adds_none_in_a_conversation():
+    from tokenizers.processors import TemplateProcessing
+
+    codec = ChatCodec(chatml(CHATML))
+    start = codec.tokenizer.convert_tokens_to_ids("<|im_start|>")
+    codec.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|im_start|> $A", special_tokens=[("<|im_start|>", start)]
+    )
+    assert codec.tokenizer.encode("a")[0] == start
+    assert codec.open(opening(), []).count(start) == 3
+    assert codec.extend([{"role": "user", "content": "Higher."}], codec.end_id).count(start) == 2
+
+
 @pytest.mark.parametrize("template", [FORGETFUL, SHOUTING, ENDLESS], ids=["forgets", "changes", "never ends"])
 def test_a_template_that_cannot_be_extended_is_refused(template: str):
     codec = ChatCodec(chatml(template))
