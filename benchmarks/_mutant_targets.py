@@ -16,7 +16,6 @@ _PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHE
 _SEARCH = ("tests/test_search_grading.py",)
 _SEARCH_PAY = ("tests/test_search_grading.py", "tests/test_search_rewards.py")
 _CODE = ("tests/test_code_matching_bounds.py", "tests/test_code_leaks.py", "tests/test_code_grading.py")
-_SWE = ("tests/test_swe_grading.py", "tests/test_swe_calibration.py")
 _RECORDS = ("tests/test_trajectory_numbers.py", "tests/test_trajectory.py")
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -70,10 +69,6 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/sql/grading.py": _SQL,
     "envs/sql/linking.py": ("tests/test_sql_grading_partial.py",),
     "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
-    "envs/swe/draws.py": _SWE,
-    "envs/swe/forms.py": _SWE,
-    "envs/swe/grading.py": _SWE,
-    "envs/swe/judge.py": _SWE,
     "envs/web/grading.py": ("tests/test_web_plans.py", "tests/test_web_tasks.py"),
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),

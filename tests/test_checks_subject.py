@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -146,9 +147,10 @@ def test_what_cannot_be_pickled_is_known_and_what_can_be_is_kept():
 
 
 def test_the_pace_is_that_of_an_environment_that_has_warmed_up(levels: Subject):
+    began = time.perf_counter()
     reset_s, step_s = levels.pace()
-    assert 0.0 < reset_s < 60.0
-    assert 0.0 < step_s < 60.0
+    # Two episodes of three steps each.
+    assert 0.0 < reset_s + 3 * step_s < time.perf_counter() - began
     assert Levels.resets == ["boxes/train/0"] * 2
 
 
