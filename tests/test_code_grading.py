@@ -104,6 +104,19 @@ def test_wrong_functions_do_not_pass(grade: Callable[..., dict[str, Any]], how: 
     assert info["rewards"]["hidden"] < 1.0
 
 
+@pytest.mark.parametrize(("calls", "hidden"), [(1, 0.0), (2, 0.5), (4, 0.75)])
+def test_a_check_that_fails_on_results_that_are_all_alike_does_not_pass_in_full(
+    grade: Callable[..., dict[str, Any]], calls: int, hidden: float
+):
+    asserts = "\n".join(f"    assert candidate({n}) == 0.1 * {n} + 0.2" for n in range(1, calls + 1))
+    of = task(
+        {"check": f"def check(candidate):\n{asserts}\n"}, "def double(x):\n    return 0.1 * x + 0.2\n", examples=False
+    )
+    rewards = grade(of, "def double(x):\n    return 0.1 * x + 0.2 + 1e-12\n")["rewards"]
+    assert rewards["outcome"] == 0.0
+    assert rewards["hidden"] == pytest.approx(hidden)
+
+
 def test_hidden_says_how_many_tests_pass(grade: Callable[..., dict[str, Any]]):
     nearly = "def double(x):\n    return 2 * x if x != -1 else 2"
     for how in ("cases", "replay"):
