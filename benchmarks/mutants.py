@@ -2,9 +2,9 @@
 
 python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
 
-Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). Before, these
-tests must pass on the file as it is, and fail where it cannot be imported. A mutant counts as killed if a test fails or
-does not come to its end. Those listed in `_equivalent_mutants.py`, with the reason, are counted apart.
+Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). These must pass
+on the file as it is, and notice at least that it cannot be imported. A mutant counts as killed if a test fails or does
+not come to its end. Those listed in `_equivalent_mutants.py`, with the reason, are counted apart.
 """
 
 from __future__ import annotations
@@ -56,28 +56,32 @@ def _key(mutant: Mutant) -> str:
     return hashlib.sha256(f"{mutant.file}\n{mutant.source}".encode()).hexdigest()[:16]
 
 
-def usable(copies: Copies, files: Sequence[str], pool: ThreadPoolExecutor) -> dict[str, float]:
-    """Return the files whose tests pass, and fail without the file; with the seconds that the tests take."""
+def passing(copies: Copies, files: Sequence[str], pool: ThreadPoolExecutor) -> dict[str, float]:
+    """Return the files whose tests pass as they are, with the seconds that these take."""
     tests = sorted({test for file in files for test in TARGETS[file]})
     runs = dict(zip(tests, pool.map(lambda test: copies.test((test,), _BASELINE_S), tests), strict=True))
     for test, run in runs.items():
         if run.outcome is not Outcome.SURVIVED:
             print(f"{test} does not pass as it is:\n{run.said[-1500:]}", file=sys.stderr)
     sound = [file for file in files if all(runs[test].outcome is Outcome.SURVIVED for test in TARGETS[file])]
-    without = pool.map(lambda file: copies.test(TARGETS[file], _BASELINE_S, (file, UNUSABLE)), sound)
-    found: dict[str, float] = {}
-    for file, run in zip(sound, without, strict=True):
-        if run.outcome is Outcome.SURVIVED:
-            print(f"{file}: its tests pass without it:\n{run.said[-1500:]}", file=sys.stderr)
-        else:
-            found[file] = sum(runs[test].seconds for test in TARGETS[file])
+    return {file: sum(runs[test].seconds for test in TARGETS[file]) for file in sound}
+
+
+def untested(copies: Copies, rows: Sequence[dict[str, Any]], pool: ThreadPoolExecutor) -> set[str]:
+    """Return the files whose tests pass without them: what survives there says nothing of tests."""
+    killed = {row["file"] for row in rows if row["outcome"] in (Outcome.KILLED, Outcome.TIMEOUT)}
+    doubtful = sorted({row["file"] for row in rows if row["outcome"] == Outcome.SURVIVED} - killed)
+    runs = pool.map(lambda file: copies.test(TARGETS[file], _BASELINE_S, (file, UNUSABLE)), doubtful)
+    found = {file for file, run in zip(doubtful, runs, strict=True) if run.outcome is Outcome.SURVIVED}
+    for file in sorted(found):
+        print(f"{file}: its tests pass without it", file=sys.stderr)
     return found
 
 
 def try_all(mutants: Sequence[Mutant], jobs: int, log: Log, until: float) -> list[dict[str, Any]]:
     """Run the tests of every mutant and return a row for each that was tried."""
     with Copies(jobs) as copies, ThreadPoolExecutor(jobs) as pool:
-        seconds = usable(copies, sorted({m.file for m in mutants if not log.known(m) and not _why(m)}), pool)
+        seconds = passing(copies, sorted({m.file for m in mutants if not log.known(m) and not _why(m)}), pool)
 
         def attempt(mutant: Mutant) -> dict[str, Any] | None:
             if why := _why(mutant):
@@ -93,7 +97,9 @@ def try_all(mutants: Sequence[Mutant], jobs: int, log: Log, until: float) -> lis
             print(f"{row['outcome']:9} {row['file']}:{row['number']}  {row['line']}  ->  {row['becomes']}", flush=True)
             return row
 
-        return [row for row in pool.map(attempt, mutants) if row]
+        rows = [row for row in pool.map(attempt, mutants) if row]
+        left_out = untested(copies, rows, pool)
+        return [row for row in rows if row["file"] not in left_out]
 
 
 def _why(mutant: Mutant) -> str | None:

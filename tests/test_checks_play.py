@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -127,6 +128,15 @@ def test_what_breaks_a_reset_is_told_as_such():
         play(Broken_(), TASK, 0, idle_player)
 
 
+@pytest.fixture
+def _ctrl_c_raises() -> Iterator[None]:
+    """What runs the tests may have the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_raises")
 def test_a_program_that_is_told_to_end_ends():
     def player(env: Env, task: Task) -> Iterator[Action]:
         raise KeyboardInterrupt
