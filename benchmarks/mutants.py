@@ -2,7 +2,7 @@
 
 python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
 
-Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). These must pass
+Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). They must pass
 on the file as it is, and notice at least that it cannot be imported. A mutant counts as killed if a test fails or does
 not come to its end. Those listed in `_equivalent_mutants.py`, with the reason, are counted apart.
 """
