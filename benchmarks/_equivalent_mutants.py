@@ -20,6 +20,7 @@ _FAR = "a bound far beyond any real line"
 _PATIENCE = "how long something that does not end is waited for; no promise depends on it"
 _ANY_SEED = "any seed will do that is the same every time"
 _ANY_OTHER = "which other episode or action is taken makes no difference"
+_FIRST = "the first one alone is used"
 _TRIED = "how much is tried; one more or less finds the same mistakes"
 _BOUND_ON_WORK = "a bound on how long is searched, far beyond any real result; one more or less changes no grade"
 
@@ -94,11 +95,14 @@ EQUIVALENT = (
         "_shortened(message, index <= task_until, max_chars)",
         "the message at that place is the policy's own",
     ),
-    Equivalent(
-        "agentgym/rewards.py",
-        "if not gate.is_open((earned[gate.on],), 0):",
-        None,
-        "gates act on sums here, and those do not read the number of the turn",
+    *(
+        Equivalent(
+            "agentgym/rewards.py",
+            "if not gate.is_open((earned[gate.on],), 0):",
+            f"if not gate.is_open((earned[gate.on],), {turn}):",
+            "gates act on sums here, and those do not read the number of the turn",
+        )
+        for turn in (1, -1)
     ),
     Equivalent(
         "agentgym/dialects/compact.py",
@@ -184,9 +188,7 @@ EQUIVALENT = (
         "which task is played makes no difference",
     ),
     *(
-        Equivalent(
-            "agentgym/json_lines.py", "MAX_LINE = 256 * 2**20", f"MAX_LINE = {size}", "a bound far beyond any real line"
-        )
+        Equivalent("agentgym/json_lines.py", "MAX_LINE = 256 * 2**20", f"MAX_LINE = {size}", _FAR)
         for size in ("257 * 2**20", "255 * 2**20", "256 * 2** 19", "256 * 2** 21", "256 * 3**20")
     ),
     *(
@@ -216,7 +218,12 @@ EQUIVALENT = (
             ("seeding", "sibling.step(other.actions[0])", None, _ANY_OTHER),
             ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 59]", _TRIED),
             ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 61]", _TRIED),
-            ("runner", "close = get_close_matches(name, names, n=1)", None, "the first one alone is used"),
+            (
+                "runner",
+                "close = get_close_matches(name, names, n=1)",
+                "close = get_close_matches(name, names, n= 2)",
+                _FIRST,
+            ),
         )
     ),
     *(
