@@ -235,4 +235,43 @@ EQUIVALENT = (
         )
         for was, becomes in ((6, 5), (6, 7))
     ),
+    Equivalent(
+        "agentgym/statistics.py",
+        "return wilson(sum(group[0] for group in groups), len(groups), confidence)",
+        "return wilson(sum(group[-1] for group in groups), len(groups), confidence)",
+        "the members of a group are one, or agree, here",
+    ),
+    Equivalent(
+        "envs/search/answers.py",
+        "if _is_number(gold) and after[:1] and after[0] in _UNITS:",
+        "if _is_number(gold) and after[: 2] and after[0] in _UNITS:",
+        "both slices are empty where there is nothing, and only then",
+    ),
+    *(
+        Equivalent(
+            "envs/code/verdict.py",
+            "return 200 + _ROOM * len(text)",
+            f"return {room} + _ROOM * len(text)",
+            "a bound far beyond the text of any right outcome",
+        )
+        for room in (199, 201)
+    ),
+    Equivalent(
+        "envs/code/withheld.py",
+        "for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[0])):",
+        "for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[-1])):",
+        "a comparison with one operator has one comparator",
+    ),
+    Equivalent(
+        "envs/code/withheld.py",
+        "for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[0])):",
+        "for value, other in ((shown.comparators[-1], shown.left), (shown.left, shown.comparators[0])):",
+        "a comparison with one operator has one comparator",
+    ),
+    Equivalent(
+        "agentgym/checks/tasks.py",
+        '(f"get({split!r}, -1)", lambda: source.get(split, -1)),',
+        '(f"get({split!r}, -1)", lambda: source.get(split, - 2)),',
+        "any number below 0 names no task",
+    ),
 )

@@ -225,6 +225,8 @@ class Tasks(GeneratedTasks):
             return super().get("train", index)
         if self.wrong == "takes any number":
             return super().get(split, index % 60)
+        if self.wrong == "has no end" and index == 60:
+            return super().get(split, 0)
         if self.wrong == "looks up" and split not in self.splits:
             raise KeyError(split)
         task = super().get(split, index)

@@ -72,6 +72,7 @@ BROKEN_SOURCES = [
     ("finds anything", "find('no such task') gave a task"),
     ("takes any split", "get('no such split', 0) gave a task"),
     ("takes any number", "get('train', -1) gave a task; raise TaskError for what there is not"),
+    ("has no end", "get('train', 60) gave a task; raise TaskError for what there is not"),
     ("looks up", "get('no such split', 0) raised KeyError"),
 ]
 NOT_JUDGED = {"latency"}

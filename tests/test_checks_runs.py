@@ -18,6 +18,7 @@ from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
 from agentgym.checks.lifecycle import latency
 from agentgym.checks.play import Episode
 from agentgym.checks.subject import Subject
+from agentgym.errors import UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Scheme
 from agentgym.spaces import MessagesSpace
@@ -259,6 +260,17 @@ def test_a_check_that_is_ended_is_an_error_of_that_check(error: type[BaseExcepti
     report = run_checks("tests.sound_envs:SoundEnv", only=["makes", "pickles"])
     assert [row.status for row in report.rows] == [Status.ERROR, Status.SKIP]
     assert f"{error.__name__}: over" in report.row("makes").message
+
+
+def test_an_unknown_check_is_refused_with_a_suggestion():
+    with pytest.raises(UsageError, match="unknown check 'pickle'; did you mean 'pickles'"):
+        run_checks("guess", only=["pickle"])
+
+
+def test_results_come_one_by_one():
+    seen: list[str] = []
+    run_checks("guess", only=["makes", "pickles"], on_row=lambda row: seen.append(row.name))
+    assert seen == ["makes", "pickles"]
 
 
 # Messages.

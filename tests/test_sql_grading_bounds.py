@@ -124,6 +124,13 @@ def test_the_best_columns_are_chosen_for_partial_credit():
     assert score([(0 if i else 99, 10 + i) for i in range(6)], gold) == pytest.approx(0.5 * 0.5**2, rel=2e-3)
 
 
+def test_a_column_stands_for_one_column():
+    twice = [("a", "a"), ("b", "b")]
+    once = [("a",), ("b",)]
+    assert score(once, twice) == pytest.approx(0.5 * (2 / 3) ** 2, rel=2e-3)
+    assert score(twice, once) == pytest.approx(0.5 * (1 / 2) ** 2, rel=2e-3)
+
+
 def test_very_wide_results_earn_no_partial_credit():
     wide, wider = tuple(range(20)), tuple(range(21))
     assert score([wide], [wide, tuple(range(50, 70))]) > 0.2
