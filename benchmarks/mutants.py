@@ -33,17 +33,22 @@ _WHY = {(e.file, e.line, e.becomes): e.why for e in EQUIVALENT}
 
 
 class Log:
-    """What is known of mutants from earlier runs, one JSON object a line; survivors are tried again."""
+    """What is known of mutants from earlier runs, one JSON object a line.
 
-    def __init__(self, path: Path | None):
-        self._path = path
+    Args:
+        path: The file; without one nothing is known.
+        again: Whether survivors are tried again, as one does who has written tests for them.
+    """
+
+    def __init__(self, path: Path | None, *, again: bool = True):
+        self._path, self._again = path, again
         lines = path.read_text(encoding="utf-8").splitlines() if path and path.is_file() else []
         self._known = {row["key"]: row for row in map(json.loads, lines)}
 
     def known(self, mutant: Mutant) -> dict[str, Any] | None:
-        """Return the row of a mutant that was killed before."""
+        """Return the row of a mutant that need not be tried again."""
         row = self._known.get(_key(mutant))
-        return row if row and row["outcome"] != Outcome.SURVIVED else None
+        return row if row and not (self._again and row["outcome"] == Outcome.SURVIVED) else None
 
     def add(self, mutant: Mutant, row: dict[str, Any]) -> None:
         """Append a row."""
@@ -139,11 +144,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="how many are tried at the same time")
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no further one after this time")
     parser.add_argument("--log", type=Path, help="JSON lines of what has been tried, to go on from")
+    parser.add_argument("--as-logged", action="store_true", help="do not try survivors in the log again")
     options = parser.parse_args()
     until = time.time() + 60 * options.minutes
     sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in options.files}
     mutants = draw(sources, options.sample, options.seed)
-    rows = try_all(mutants, options.jobs, Log(options.log), until)
+    rows = try_all(mutants, options.jobs, Log(options.log, again=not options.as_logged), until)
     say(rows, len(mutants))
     write("mutants", rows, claims_of(rows), packages=("cosmic-ray", "pytest", "hypothesis"))
     sys.exit(len(rows) < len(mutants))

@@ -90,6 +90,8 @@ def test_what_was_killed_is_not_tried_again_and_what_survived_is(tmp_path: Path)
     assert again.known(killed) is not None
     assert again.known(survived) is None
     assert again.known(new) is None
+    as_logged = Log(tmp_path / "log.jsonl", again=False)
+    assert [as_logged.known(mutant) is not None for mutant in (killed, survived, new)] == [True, True, False]
 
 
 def test_equivalent_mutants_count_neither_way_and_timeouts_are_kills():
