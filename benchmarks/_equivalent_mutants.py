@@ -274,4 +274,19 @@ EQUIVALENT = (
         '(f"get({split!r}, -1)", lambda: source.get(split, - 2)),',
         "any number below 0 names no task",
     ),
+    Equivalent(
+        "agentgym/checks/gold.py",
+        "around = short(text[max(0, text.index(found[0]) - 60) :])",
+        "around = short(text[max(0, text.index(found[-1]) - 60) :])",
+        "which of several leaks is shown makes no difference",
+    ),
+    *(
+        Equivalent(
+            "agentgym/checks/gold.py",
+            "around = short(text[max(0, text.index(found[0]) - 60) :])",
+            f"around = short(text[max(0, text.index(found[0]) - {before}) :])",
+            "how much is shown around a leak makes no difference",
+        )
+        for before in (59, 61)
+    ),
 )

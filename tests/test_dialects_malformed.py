@@ -192,6 +192,12 @@ def test_unreadable_turns_in_a_row_end_the_episode():
     assert env.reason is Reason.FORMAT_ERRORS
 
 
+@pytest.mark.parametrize("dialect", OWN)
+def test_a_character_that_is_none_is_named_in_a_sentence(dialect):
+    parsed = get_dialect(dialect).parse("a\ud800", Adding.tools)
+    assert parsed.error == "The character '\\ud800' at 2 is not text; leave it out."
+
+
 ENDS = [0, 0xD800, 0xDFFF, 0x110000]
 """Numbers of no character, next to numbers of characters."""
 

@@ -87,6 +87,7 @@ def test_pictures_of_old_observations_are_dropped():
     seen = with_pictures(user("page"), (b"png",))
     messages = [user("task"), assistant("a"), seen, assistant("b"), user("c")]
     assert shorten_observations(messages)[2] == user("page")
+    assert shorten_observations(messages, max_chars=4)[2] == user("page"), "what just fits is not cut"
 
 
 def test_a_policy_is_given_the_shortened_conversation():
