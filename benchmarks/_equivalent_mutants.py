@@ -289,4 +289,16 @@ EQUIVALENT = (
         )
         for before in (59, 61)
     ),
+    Equivalent(
+        "envs/code/replay.py",
+        "hidden=1.0 if solved else min(share([*alike.values()], False), 1.0 - 1.0 / max(1, len(alike))),",
+        "hidden=1.0 if solved else min(share([*alike.values()], True), 1.0 - 1.0 / max(1, len(alike))),",
+        "where there are no calls, the other bound is 0",
+    ),
+    Equivalent(
+        "envs/code/withheld.py",
+        "if len(node.body) > 1 and ast.get_docstring(node, clean=False) is not None:",
+        "if len(node.body) > 1 and ast.get_docstring(node, clean=True) is not None:",
+        "only whether there is one counts",
+    ),
 )
