@@ -104,6 +104,29 @@ def test_wrong_functions_do_not_pass(grade: Callable[..., dict[str, Any]], how: 
     assert info["rewards"]["hidden"] < 1.0
 
 
+@pytest.mark.parametrize(
+    ("source", "passed", "told"),
+    [
+        (DOUBLE, 2, ["2 of 2 examples pass."]),
+        ("def double(x):\n    return 6", 1, ["1 of 2 examples pass.", "double(2) returned 6; expected 4"]),
+        (
+            "def double(x):\n    raise ValueError('no')",
+            0,
+            ["0 of 2 examples pass.", "double(2) raised ValueError", "double(3) raised ValueError"],
+        ),
+    ],
+)
+def test_examples_are_counted_and_those_that_fail_are_shown(source: str, passed: int, told: list[str]):
+    of = task(CASES)
+    of.data["examples"].append({"args": "(3,)", "expect": "6"})
+    with open_sandbox() as sandbox:
+        count, report = Grader(open_sandbox, Limits(), 0.3).examples(of, Submission(source, "double"), sandbox)
+    assert count == passed
+    lines = report.splitlines()
+    assert len(lines) == len(told)
+    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True))
+
+
 @pytest.mark.parametrize(("calls", "hidden"), [(1, 0.0), (2, 0.5), (4, 0.75)])
 def test_a_check_that_fails_on_results_that_are_all_alike_does_not_pass_in_full(
     grade: Callable[..., dict[str, Any]], calls: int, hidden: float

@@ -172,6 +172,14 @@ def test_an_answer_that_commits_itself_to_nothing_contains_no_gold(answer: str, 
     assert not contains(answer, golds, question)
 
 
+@pytest.mark.parametrize("gold", ["Lisk", "Port Veld", "the Treaty of Lisk and Orn"])
+def test_an_answer_has_at_most_12_words_more_than_twice_the_golds(gold: str):
+    words = len(normalize(gold).split())
+    framed = " ".join(["it"] * (words + 12)) + f" {gold}"
+    assert contains(framed, [gold], BORN)
+    assert not contains(f"it {framed}", [gold], BORN)
+
+
 @pytest.mark.parametrize(
     ("answer", "gold", "right"),
     [
