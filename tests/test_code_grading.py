@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from random import Random
 from typing import Any
 
@@ -12,12 +13,12 @@ import pytest
 from agentgym.endings import Reason
 from agentgym.envs.code import CodeEnv
 from agentgym.envs.code.asking import ask
-from agentgym.envs.code.budget import Budget
+from agentgym.envs.code.budget import CPU_S, Budget
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.canaries import perturbed
 from agentgym.envs.code.grading import Grader
 from agentgym.envs.code.withheld import withheld
-from agentgym.errors import TaskError
+from agentgym.errors import TaskError, UsageError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Limits, Sandbox, open_sandbox
@@ -102,6 +103,12 @@ def test_wrong_functions_do_not_pass(grade: Callable[..., dict[str, Any]], how: 
     info = grade(task(KINDS[how]), source)
     assert not info["is_success"]
     assert info["rewards"]["hidden"] < 1.0
+
+
+@pytest.mark.parametrize(("call_s", "taken"), [(0.0, False), (-1.0, False), (CPU_S, True), (CPU_S + 0.1, False)])
+def test_a_call_has_some_time_and_no_more_than_a_submission(call_s: float, taken: bool):
+    with nullcontext() if taken else pytest.raises(UsageError, match="call_s must be above 0 and at most"):
+        Grader(open_sandbox, Limits(), call_s)
 
 
 @pytest.mark.parametrize(
