@@ -301,4 +301,10 @@ EQUIVALENT = (
         "if len(node.body) > 1 and ast.get_docstring(node, clean=True) is not None:",
         "only whether there is one counts",
     ),
+    Equivalent(
+        "agentgym/dialects/hermes.py",
+        "if closes < 0:",
+        "if closes < 1:",
+        "the tag that closes a call never stands at the very beginning",
+    ),
 )

@@ -17,6 +17,7 @@ from agentgym.messages import Message, ToolCall, user
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.steps import Snapshot, Solution, StepResult
 from agentgym.task import GeneratedTasks, Task
+from agentgym.toolset import tool
 from tests.sound_envs import SPLITS, SoundEnv, boxes_task
 
 Opening = tuple[list[Message], dict[str, Any]]
@@ -314,6 +315,23 @@ class AnswersMistakesWithNo(SoundEnv):
     def step(self, action: Any) -> StepResult:
         result = super().step(action)
         return result if self.reason or "Error" not in str(result[0]) else result._replace(observation=[user("No.")])
+
+
+class TakesWordsForNumbers(SoundEnv):
+    """Does not mind what it is given for a number."""
+
+    @tool
+    def wait(self, minutes: int = 1) -> str:
+        """Wait.
+
+        Args:
+            minutes: How long.
+        """
+        return "Waited."
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        return result._replace(observation=[user("Waited.")]) if "certainly not" in str(action) else result
 
 
 class BreaksOnUnknownTools(SoundEnv):

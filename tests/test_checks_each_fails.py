@@ -50,6 +50,7 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
     ("DescribesNothing", "tool-schemas", "tool 'look' has no description"),
     ("DescribesNoArgument", "tool-schemas", "tool 'look': argument 'box' is not explained"),
     ("AnswersMistakesWithNo", "tool-mistakes", "the answer must name 'no_such_argument'"),
+    ("TakesWordsForNumbers", "tool-mistakes", "was answered ‹Waited.›; the answer must name 'minutes'"),
     ("BreaksOnUnknownTools", "tool-mistakes", "look_x(‹{}›) raised"),
     ("PaysIntoAnotherChannel", "reward-channels", "declared are ['effort', 'outcome']"),
     ("PaysNan", "reward-channels", "turn 1: channel 'effort' is nan, not a finite number"),
