@@ -307,4 +307,5 @@ EQUIVALENT = (
         "if closes < 1:",
         "the tag that closes a call never stands at the very beginning",
     ),
+    Equivalent("agentgym/checks/subject.py", "break", "continue", "more is looked at than there is time for"),
 )
