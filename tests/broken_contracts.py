@@ -155,9 +155,13 @@ class EndsTooEarly(Ends):
 
 
 class EndsForNoReason(Ends):
-    """Names an ending that is none."""
+    """Knows an ending that is none."""
 
     tells = {"ending": "bored"}
+
+    @property
+    def reason(self) -> Any:
+        return None if super().reason is None else "bored"
 
 
 class EndsForAnotherReason(Ends):
