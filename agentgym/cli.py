@@ -44,6 +44,9 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="An argument of the environment; may be repeated."),
 ]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop at a broken task or entry of a file, instead of leaving it out.")
+]
 Seed = Annotated[int, typer.Option(help="Where all randomness comes from.")]
 JsonLines = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A JSONL file of trajectories.")
@@ -154,6 +157,7 @@ def eval_(
     ] = None,
     settings: Settings = None,
     dialect: Annotated[str | None, typer.Option(help="How tool calls are written.")] = None,
+    strict: Strict = False,
     seed: Seed = 0,
     temperature: Annotated[float, typer.Option(min=0.0, help="Of sampling; 0 takes the likeliest tokens.")] = 1.0,
     out: Annotated[
@@ -165,16 +169,17 @@ def eval_(
 ) -> None:
     """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
 
-    Exits with 1 if an episode failed after all its retries, because something around the model broke; how often tasks
-    were solved has no part in it.
+    Exits with 1 if an episode failed after all its retries, because something around the model broke, or if no episode
+    came to its end; how often tasks were solved has no part in it. Tasks whose own gold fails are left out and named.
     """
     from agentgym.evaluation_command import EvaluationRequest, run_evaluation
-    from agentgym.options import parse_settings
+    from agentgym.options import parse_settings, with_strict
     from agentgym.rollout import Limits
 
+    given = parse_settings(settings or []) | ({} if dialect is None else {"dialect": dialect})
     request = EvaluationRequest(
         env=env,
-        env_kwargs=parse_settings(settings or []) | ({} if dialect is None else {"dialect": dialect}),
+        env_kwargs=with_strict(env, given, strict),
         policy=policy,
         tasks=tasks,
         attempts=attempts,
@@ -182,9 +187,10 @@ def eval_(
         seed=seed,
         temperature=temperature,
         out=out,
-        limits=Limits(max_new_tokens=max_new_tokens, max_in_flight=concurrency),
+        limits=Limits(max_new_tokens=max_new_tokens, max_in_flight=concurrency, strict=strict),
     )
-    if run_evaluation(request, as_json=as_json).failed:
+    summary = run_evaluation(request, as_json=as_json)
+    if summary.failed or summary.success is None:
         raise typer.Exit(1)
 
 

@@ -18,7 +18,7 @@ class Ending(StrEnum):
     TRUNCATED = "truncated"
     """A limit ended it."""
     FAILED = "failed"
-    """What surrounds the model broke. Never rewarded, never trained on."""
+    """What surrounds the model broke, or the task is. Never rewarded, never trained on."""
 
 
 class Reason(StrEnum):
@@ -37,6 +37,8 @@ class Reason(StrEnum):
     FORMAT_ERRORS = "format_errors"
     """Too many turns in a row in which no action could be read."""
     INFRASTRUCTURE = "infrastructure"
+    BROKEN_TASK = "broken_task"
+    """The task cannot be graded: its own gold fails, or what it needs is missing."""
     CANCELLED = "cancelled"
 
     @property
@@ -55,6 +57,7 @@ _ENDING_OF = {
     Reason.TIME: Ending.TRUNCATED,
     Reason.FORMAT_ERRORS: Ending.TRUNCATED,
     Reason.INFRASTRUCTURE: Ending.FAILED,
+    Reason.BROKEN_TASK: Ending.FAILED,
     Reason.CANCELLED: Ending.FAILED,
 }
 

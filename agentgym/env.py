@@ -30,7 +30,8 @@ from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme, check_scheme
 from agentgym.spaces import Action, ActionSpace, MessagesSpace
 from agentgym.steps import Snapshot, Solution, StepResult, chosen_task, reset_options, training_step_in
-from agentgym.task import Task, TaskSource, check_split
+from agentgym.task import TRAIN, Task, TaskSource, check_split, default_split
+from agentgym.task_files import TaskFiles
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Env(gymnasium.Env[list[Message], Action]):
 
     Args:
         tasks: Where tasks come from; `default_tasks()` if not given.
-        split: The split that `reset` draws from unless its options say otherwise.
+        split: The split that `reset` draws from unless its options say otherwise; if not given, `train`, or the first
+            one of a source that has no `train`.
         dialect: How the model writes tool calls (`agentgym.dialects`), a name or an instance.
         scheme: What the reward channels pay: a `Scheme`, or a name in the class's `schemes`; `"default"` if not given.
             Refused if unsound (`rewards.lint`).
@@ -85,6 +87,8 @@ class Env(gymnasium.Env[list[Message], Action]):
     reasons: ClassVar[Mapping[str, Ending]] = {}
     """Reasons for an ending besides `Reason`, e.g. `{"transferred": Ending.TERMINATED}`; `finish("transferred")`."""
 
+    files: ClassVar[TaskFiles | None] = None
+    """The files that tasks can be taken from instead of being generated, if there are any."""
     tools: Toolset = Toolset(())
     """The `@tool` methods. Set it before `super().__init__` to offer only some: `type(self).tools.only(...)`. Set in
     `start`, it holds for the episode alone."""
@@ -113,7 +117,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         self,
         *,
         tasks: TaskSource | None = None,
-        split: str = "train",
+        split: str | None = None,
         dialect: str | Dialect = "hermes",
         scheme: Scheme | str | None = None,
         max_turns: int | None = None,
@@ -121,7 +125,7 @@ class Env(gymnasium.Env[list[Message], Action]):
         render_mode: str | None = None,
     ):
         self.tasks = self.default_tasks() if tasks is None else tasks
-        self.split = check_split(self.tasks, split)
+        self.split = default_split(self.tasks, TRAIN) if split is None else check_split(self.tasks, split)
         self.dialect = get_dialect(dialect) if isinstance(dialect, str) else dialect
         self.max_turns = type(self).max_turns if max_turns is None else max_turns
         if not isinstance(self.max_turns, int) or self.max_turns < 1:

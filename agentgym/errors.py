@@ -6,6 +6,7 @@ AgentGymError
 ├── UsageError (ValueError)            the caller asked for something that cannot be: one clear line
 │   └── MissingExtra (ImportError)     an optional dependency is not installed: the line names the command
 └── TaskError (LookupError)            no such task, split or manifest entry
+    └── BrokenTask                     the task's own gold or files are wrong: it is left out
 """
 
 
@@ -31,6 +32,10 @@ class MissingExtra(UsageError, ImportError):
 
 class TaskError(AgentGymError, LookupError):
     """A task, split or manifest entry does not exist."""
+
+
+class BrokenTask(TaskError):
+    """A task that nobody can be graded on: its gold fails its own check, or what it needs is missing."""
 
 
 def require(module: str, extra: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,32 @@ _BOM = b"\xef\xbb\xbf"
 _log = logging.getLogger(__name__)
 
 
-def json_lines(path: Path, what: str, *, allow_torn: bool = False) -> Iterator[tuple[str, Any]]:
+OnFault = Callable[[str, str], object]
+"""Is given where a faulty line stands, and what is wrong with it."""
+
+
+def json_lines(
+    path: Path, what: str, *, allow_torn: bool = False, on_fault: OnFault | None = None
+) -> Iterator[tuple[str, Any]]:
     """Yield `(file:line, object)` for each line that is not empty.
 
     Args:
         path: The file.
         what: What each line should be, for the messages.
         allow_torn: Leave out, with a warning, a last line that has no end and cannot be read: a crash cut it off.
+        on_fault: Called for each line that is not an object, instead of raising.
 
     Raises:
         UsageError: The file or one of its lines cannot be read, or a line is not an object.
     """
     try:
         with path.open("rb") as file:
-            yield from _read(file, str(path), what, allow_torn)
+            yield from _read(file, str(path), what, allow_torn, on_fault)
     except OSError as error:
         raise UsageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
 
 
-def _read(file: Any, name: str, what: str, allow_torn: bool) -> Iterator[tuple[str, Any]]:
+def _read(file: Any, name: str, what: str, allow_torn: bool, on_fault: OnFault | None) -> Iterator[tuple[str, Any]]:
     number = 0
     while line := file.readline(MAX_LINE):
         number += 1
@@ -51,6 +58,9 @@ def _read(file: Any, name: str, what: str, allow_torn: bool) -> Iterator[tuple[s
         try:
             found = _object(line)
         except ValueError as error:
+            if on_fault is not None:
+                on_fault(where, str(error))
+                continue
             if ended or not (allow_torn and _is_torn(line)):
                 raise UsageError(f"{where}: not {what}: {error}") from error
             _log.warning("%s: the last line was cut off, as by a crash; it is left out", where)

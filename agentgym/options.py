@@ -15,7 +15,7 @@ from agentgym.choices import nearest
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign import describe
-from agentgym.registry import is_class_path, load_class, make, resolve
+from agentgym.registry import class_of, is_class_path, make, resolve
 from agentgym.task import Task, check_split, iterate, read_manifest
 
 ENDLESS_LIMIT = 100
@@ -60,6 +60,12 @@ def make_env(env_id: str, kwargs: Mapping[str, Any]) -> Env:
         ) from error
 
 
+def with_strict(env_id: str, kwargs: Mapping[str, Any], strict: bool) -> dict[str, Any]:
+    """Return arguments with which an environment refuses files with broken entries, if that is wanted."""
+    takes = strict and "strict" in _arguments_of(class_of(env_id))
+    return {**kwargs, "strict": True} if takes else dict(kwargs)
+
+
 def choose_tasks(env: Env, spec: str, limit: int | None = None) -> list[Task]:
     """Return the tasks that `spec` names: a manifest (JSONL file), or a split of the environment's own tasks.
 
@@ -93,7 +99,11 @@ def _value(text: str) -> Any:
 
 def _arguments(env_id: str) -> set[str]:
     """Return the names that an environment's class and its bases take by name."""
-    kind = load_class(env_id) if is_class_path(env_id) else type(make(env_id))
+    kind = class_of(env_id)
+    return _arguments_of(type(make(env_id)) if kind is Env else kind)
+
+
+def _arguments_of(kind: type[Env]) -> set[str]:
     parameters = chain.from_iterable(
         inspect.signature(base.__init__).parameters.values()
         for base in kind.__mro__

@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.errors import AgentGymError, BrokenTask, InfrastructureError, ToolError, UsageError
 from agentgym.foreign import caught, describe, ends_work, running_task
 from agentgym.foreign_tasks import contained_tasks
 from agentgym.messages import Message
@@ -45,6 +45,8 @@ class Limits:
     """How often a failed episode is tried again on a fresh environment."""
     max_in_flight: int = 256
     """Episodes that run at the same time; fewer where the environment's `max_concurrent` is less."""
+    strict: bool = False
+    """Stop at a task that is broken, instead of recording it as such and going on."""
 
     def __post_init__(self) -> None:
         if self.max_in_flight < 1:
@@ -150,7 +152,8 @@ async def rollouts(
     """Run all jobs and yield trajectories as they finish, in no particular order.
 
     Whatever an environment or a policy raises, `SystemExit` and its like included, fails one try at one episode. Only
-    a `UsageError` or `TaskError` comes through. Close the generator (`contextlib.aclosing`) to end the rest.
+    a `UsageError` or `TaskError` comes through; a `BrokenTask` does so only if the limits are strict, and otherwise
+    fails the episodes of that task without another try. Close the generator (`contextlib.aclosing`) to end the rest.
 
     Args:
         jobs: What to run; taken as room becomes free, so there may be no end to them.
@@ -204,6 +207,8 @@ async def _attempts(job: Job, policy: Policy, factory: EnvFactory, pool: EnvPool
         outcome = await _try(episode, pool)
         if isinstance(outcome, Trajectory):
             return outcome
+        if isinstance(outcome, BrokenTask) and not limits.strict:
+            return episode.failed(outcome, Reason.BROKEN_TASK)
         if is_callers_mistake(outcome) or (isinstance(outcome, KeyboardInterrupt) and ends_work(outcome, None)):
             raise outcome
         failed = episode.failed(outcome)
@@ -289,11 +294,11 @@ class _Episode:
         trajectory.seconds = time.perf_counter() - self._started
         return trajectory
 
-    def failed(self, error: BaseException) -> Trajectory:
+    def failed(self, error: BaseException, reason: Reason = Reason.INFRASTRUCTURE) -> Trajectory:
         """Return what was recorded, marked as failed."""
         return replace(
             self._trajectory,
-            reason=Reason.INFRASTRUCTURE,
+            reason=reason,
             error=describe(error),
             seconds=time.perf_counter() - self._started,
         )

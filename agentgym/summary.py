@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from agentgym.endings import Ending
+from agentgym.endings import Ending, Reason
 from agentgym.statistics import Interval, mean_of_means, pass_at_k, pass_hat_k, powers_up_to, success_interval
 from agentgym.trajectory import Trajectory
 
@@ -62,6 +62,8 @@ class Summary:
     """Reason to number of episodes, the most frequent first."""
     failed: int
     """Episodes that broke; in none of the other numbers but `endings` and `errors`."""
+    broken_tasks: dict[str, str]
+    """Id of a task that cannot be graded to the reason; its episodes are in no number but `endings`."""
     reward: float | None
     """Mean reward of an episode."""
     turns: float | None
@@ -110,6 +112,8 @@ def summarize(
     """
     everything = sorted(trajectories, key=lambda t: (t.task_id, t.attempt))
     valid = [t for t in everything if t.ending is not Ending.FAILED]
+    broken = [t for t in everything if t.reason is Reason.BROKEN_TASK]
+    failed = [t for t in everything if t.ending is Ending.FAILED and t.reason is not Reason.BROKEN_TASK]
     groups = _by_task(valid)
     first = everything[0] if everything else None
     return Summary(
@@ -121,7 +125,8 @@ def summarize(
         by_difficulty={level: _rate(part, seed) for level, part in _parts(valid, lambda t: [t.difficulty])},
         by_tag={tag: _rate(part, seed) for tag, part in _parts(valid, lambda t: t.tags)},
         endings=dict(Counter(str(t.reason) for t in everything).most_common()),
-        failed=len(everything) - len(valid),
+        failed=len(failed),
+        broken_tasks={t.task_id: _shortened(t.error) for t in broken},
         reward=_mean(t.reward for t in valid),
         turns=_mean(_turns(t) for t in valid),
         sampled_tokens=_mean(t.tokens.sampled for t in valid if t.tokens is not None),
@@ -130,7 +135,7 @@ def summarize(
         seconds_per_episode=_mean(t.seconds for t in valid),
         channels=_channels(valid),
         figures=dict(figures(valid)),
-        errors=dict(Counter(_error_of(t) for t in everything if t.ending is Ending.FAILED).most_common()),
+        errors=dict(Counter(map(_error_of, failed)).most_common()),
         seconds=seconds,
     )
 
@@ -145,9 +150,11 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     overall = summary.overall
     title = Text.assemble((summary.policy, "bold"), " on ", (summary.env_id, "bold"))
     if overall.success is None:
-        body = Text(f"no episode came to its end; {summary.failed} failed", style="bold red")
+        broken = f", {len(summary.broken_tasks)} task(s) are broken" if summary.broken_tasks else ""
+        body = Text(f"no episode came to its end; {summary.failed} failed{broken}", style="bold red")
         console.print(Panel(body, title=title, title_align="left", expand=False))
         print_errors(summary, console)
+        _print_broken_tasks(summary, console)
         return
     tables = [_rates_table(summary), Text(), _measures_table(summary)]
     console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
@@ -157,6 +164,25 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
             "not counted. Run the same command again to retry them."
         )
         print_errors(summary, console)
+    _print_broken_tasks(summary, console)
+
+
+def _print_broken_tasks(summary: Summary, console: Console) -> None:
+    """Print which tasks could not be graded, and why."""
+    from rich.text import Text
+
+    from agentgym.show import plain
+
+    broken = summary.broken_tasks
+    if not broken:
+        return
+    console.print(
+        f"[bold yellow]{len(broken)} task(s) are broken[/] and left out of all numbers; --strict stops at the first:"
+    )
+    for task_id, reason in list(broken.items())[:MAX_ERRORS]:
+        console.print(Text(f"  {plain(task_id)}: {plain(reason)}", style="red"))
+    if (more := len(broken) - MAX_ERRORS) > 0:
+        console.print(Text(f"  … and {more} more; --json lists all", style="dim"))
 
 
 def print_errors(summary: Summary, console: Console) -> None:
@@ -251,8 +277,13 @@ def _parts(
 
 def _error_of(trajectory: Trajectory) -> str:
     """Return what broke in one line, the same for all tasks."""
-    text = " ".join((trajectory.error or "no reason was recorded").split())
-    text = text.replace(trajectory.task_id, "<task>") if trajectory.task_id else text
+    text = trajectory.error
+    return _shortened(text.replace(trajectory.task_id, "<task>") if text and trajectory.task_id else text)
+
+
+def _shortened(error: str | None) -> str:
+    """Return an error on one line."""
+    text = " ".join((error or "no reason was recorded").split())
     return text if len(text) <= _ERROR_CHARS else f"{text[:_ERROR_CHARS]}…"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -43,7 +43,7 @@ class Task:
     @cached_property
     def hash(self) -> str:
         """Content hash (hex SHA-256) of everything but the id and the split: equal hashes are the same problem."""
-        content = {key: value for key, value in asdict(self).items() if key not in ("id", "split")}
+        content = {name: getattr(self, name) for name in _HASHED}
         return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,6 +67,7 @@ class Task:
         return task
 
 
+_HASHED = tuple(item.name for item in fields(Task) if item.name not in ("id", "split"))
 _FIELDS: Rules = {
     **dict.fromkeys(("id", "split", "prompt"), (is_text, "text")),
     "difficulty": (is_count, "a whole number from 0"),
@@ -105,6 +106,17 @@ def check_split(source: TaskSource, split: str) -> str:
     if split not in source.splits:
         raise TaskError(f"unknown split {split!r}; this task source has: {', '.join(source.splits)}")
     return split
+
+
+def default_split(source: TaskSource, wanted: str) -> str:
+    """Return the split to use where nobody named one: `wanted`, else what comes nearest to it of what the source has.
+
+    Without `test` that is `validation`; data sets with hidden answers have no other split to evaluate on.
+    """
+    for split in (wanted, VALIDATION) if wanted == TEST else (wanted,):
+        if split in source.splits:
+            return split
+    return source.splits[0]
 
 
 def iterate(source: TaskSource, split: str, limit: int | None = None, start: int = 0) -> Iterator[Task]:

@@ -90,7 +90,7 @@ def grade(name: str, path: Path) -> list[dict[str, Any]]:
                 print(f"{task.id} {kind}: {found[:300]} ({how}), plainly {plain or 'not run'}")
     env.close()
     elapsed = time.perf_counter() - started
-    print(f"{name}: {sum(rows.values())} submissions in {elapsed:.1f} s; left out: {source.left_out}")
+    print(f"{name}: {sum(rows.values())} submissions in {elapsed:.1f} s; left out: {len(source.left_out)}")
     keys = ("benchmark", "submission", "verdict", "grading", "plainly")
     return [dict(zip(keys, row, strict=True)) | {"count": count} for row, count in sorted(rows.items())]
 

@@ -3,67 +3,86 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from agentgym.errors import TaskError, UsageError
-from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList, split_of
-from agentgym.tasks.search.file_formats import (
-    CORPUS,
-    QUESTIONS,
-    READERS,
-    Passage,
-    Question,
-    detect,
-    read_closed_corpus,
-)
+from agentgym.left_out import LeftOut, Quarantine
+from agentgym.task import Task, TaskList
+from agentgym.tasks.records import existing, files_in
+from agentgym.tasks.search.file_formats import CORPUS, FORMATS, QUESTIONS, Passage, Question, closed_corpus, detect
+from agentgym.tasks.splitting import Draft, Splitter, first_of_each, refuse_empty
 from agentgym.tools.index.base import Document
 
-SHARES = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
-"""Shares of the splits."""
 _HASH = "sha256"
+_WITHOUT_CORPUS = "open"
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A question, and where it stands."""
+
+    where: str
+    file: Path
+    question: Question
 
 
 class SearchFileTasks(TaskList):
-    """Questions of one file (or folder), with splits that share no evidence.
+    """Questions of a file or folder.
 
-    Questions that need a common passage are in the same split, however long the chain that links them; SQuAD's are
-    in the same split by article. Questions without passages go by their text.
+    By hash, splits share no evidence: questions that need a common passage are in the same split, however long the
+    chain that links them; SQuAD's are in the same split by article. Questions without passages go by their text. By
+    file, splits share what those of the data set share.
 
     Args:
-        path: A file of SQuAD, HotpotQA, 2WikiMultihopQA, MuSiQue or NQ-open, or a folder with `corpus.jsonl` and
-            `questions.jsonl`.
+        path: A file of SQuAD, HotpotQA, 2WikiMultihopQA, MuSiQue or NQ-open (JSON, JSON lines or Parquet), a folder of
+            such files, or one with `corpus.jsonl` and `questions.jsonl`.
         format: `squad`, `hotpotqa`, `2wiki`, `musique`, `open` or `closed`; `auto` looks at what the file holds.
+        split_by: `"file"`: files named like train, dev and test are the splits (others count as train). `"hash"`: the
+            evidence decides. `"auto"`: by file if a name says dev or test. Or the one split that all questions are in.
+        strict: Raise `UsageError` for the first broken question instead of leaving it out.
     """
 
-    def __init__(self, path: str | Path, format: str = "auto"):
-        self.path = Path(path)
-        if not self.path.exists():
-            raise UsageError(f"there is no file or folder {str(path)!r}")
-        if format != "auto" and format not in READERS:
-            raise UsageError(f"unknown format {format!r}; choose from: auto, {', '.join(READERS)}")
-        self.format = detect(self.path) if format == "auto" else format
+    left_out: tuple[LeftOut, ...]
+    """Questions that make no task, each with its reason."""
+
+    def __init__(self, path: str | Path, *, format: str = "auto", split_by: str = "auto", strict: bool = False):
+        self.path = existing(path)
+        if format != "auto" and format not in FORMATS:
+            raise UsageError(f"unknown format {format!r}; choose from: auto, {', '.join(FORMATS)}")
+        quarantine = Quarantine(str(path), strict)
+        self.format = _format_of(self.path) if format == "auto" else format
         self.corpus: dict[str, str] | None = _named(self.path, self.format)
         """What `documents_of` makes the documents of; `None` for a format without passages."""
-        questions = list(READERS[self.format](self.path))
-        if not questions:
-            raise UsageError(f"{str(path)!r} holds no question")
-        groups = _groups(questions)
-        super().__init__(self._task(question, groups[i]) for i, question in enumerate(questions))
+        questions = _questions(self.path, self.format, quarantine)
+        splitter = Splitter.of(split_by, {placed.file for placed in questions})
+        groups = _groups([placed.question for placed in questions])
+        drafts: list[Draft] = []
+        for placed, group in zip(questions, groups, strict=True):
+            with quarantine.guard(placed.where):
+                task = self._task(placed, splitter.split(placed.file, group))
+                drafts.append(Draft(placed.where, task, placed.file))
+        kept = first_of_each(drafts, quarantine)
+        self.left_out = quarantine.entries
+        quarantine.close(len(kept))
+        super().__init__(draft.task for draft in kept)
 
     @cached_property
     def documents(self) -> list[Document]:
         """The closed corpus: every passage once."""
         return list(documents_of_file(self.corpus)) if self.corpus else []
 
-    def _task(self, question: Question, group: str) -> Task:
+    def _task(self, placed: _Placed, split: str) -> Task:
+        question = placed.question
         evidence = [passage.id for passage in question.evidence]
         hops = [{"query": passage.title, "document": passage.id} for passage in question.evidence]
-        return Task(
-            id=f"{self.path.stem}/{question.id}",
-            split=split_of(group, SHARES),
+        name = self.path.stem if self.format == "closed" else placed.file.stem
+        task = Task(
+            id=f"{name}/{question.id}",
+            split=split,
             prompt=question.text,
             difficulty=max(1, min(5, len(evidence))),
             data={"corpus": self.corpus} if self.corpus else {},
@@ -78,13 +97,15 @@ class SearchFileTasks(TaskList):
             },
             tags=(self.format, *([question.kind] if question.kind else [])),
         )
+        assert task.hash  # text that cannot be hashed makes no task
+        return task
 
 
 def documents_of_file(corpus: Mapping[str, Any]) -> Iterator[Document]:
-    """Yield every passage of a file once. Raises `TaskError` if the file is gone, or not what it was."""
+    """Yield every passage of a file or folder once. Raises `TaskError` if it is gone, or not what it was."""
     path, format_ = Path(str(corpus["file"])), str(corpus.get("format", ""))
-    if format_ not in READERS or not path.exists():
-        raise TaskError(f"no corpus {dict(corpus)!r}: the file is gone, or the format none of {', '.join(READERS)}")
+    if format_ not in FORMATS or not path.exists():
+        raise TaskError(f"no corpus {dict(corpus)!r}: the file is gone, or the format none of {', '.join(FORMATS)}")
     if _HASH in corpus and corpus[_HASH] != _hash(path):
         raise TaskError(f"{str(path)!r} is not the file that the task was made from; make the tasks again")
     seen: set[str] = set()
@@ -95,13 +116,51 @@ def documents_of_file(corpus: Mapping[str, Any]) -> Iterator[Document]:
 
 
 def _passages(path: Path, format_: str) -> Iterator[Passage]:
+    already_told = Quarantine(str(path))
     if format_ == "closed":
-        return read_closed_corpus(path)
-    return (passage for question in READERS[format_](path) for passage in question.context)
+        return closed_corpus(path, already_told)
+    questions = _questions(path, format_, already_told)
+    return (passage for placed in questions for passage in placed.question.context)
+
+
+def _format_of(path: Path) -> str:
+    """Return the format of a file, of a closed corpus, or of the files of a folder, which have one in common."""
+    if not path.is_dir():
+        return detect(path)
+    if _is_closed(path):
+        return "closed"
+    if not (files := files_in(path)):
+        raise UsageError(f"{str(path)!r} has no {CORPUS} and {QUESTIONS}, and no other file of questions")
+    found = {file: detect(file) for file in files if file.stat().st_size}
+    if len(set(found.values())) > 1:
+        told = ", ".join(f"{file.name} ({format_})" for file, format_ in found.items())
+        raise UsageError(f"{str(path)!r} has files of several formats: {told}; name one file, or pass format=...")
+    return next(iter(found.values()), _WITHOUT_CORPUS)
+
+
+def _is_closed(path: Path) -> bool:
+    return (path / CORPUS).is_file() and (path / QUESTIONS).is_file()
+
+
+def _questions(path: Path, format_: str, quarantine: Quarantine) -> list[_Placed]:
+    """Return the questions of a file or folder. Raises `UsageError` for a file without any entry."""
+    known = FORMATS[format_]
+    files = [path] if format_ == "closed" or not path.is_dir() else files_in(path)
+    found: list[_Placed] = []
+    counts: dict[Path, int] = {}
+    for file in files:
+        before, entries = len(quarantine.entries), 0
+        for entry in known.entries(file, quarantine):
+            entries += 1
+            with quarantine.guard(entry.where):
+                found.append(_Placed(entry.where, file, known.read(entry)))
+        counts[file] = entries + len(quarantine.entries) - before
+    refuse_empty(counts)
+    return found
 
 
 def _named(path: Path, format_: str) -> dict[str, str] | None:
-    if format_ == "open":
+    if format_ == _WITHOUT_CORPUS:
         return None
     return {"file": str(path), "format": format_, _HASH: _hash(path)}
 
@@ -109,13 +168,19 @@ def _named(path: Path, format_: str) -> dict[str, str] | None:
 def _hash(path: Path) -> str:
     """Return a hash of the files that hold the passages and questions."""
     total = hashlib.sha256()
-    for file in [path / CORPUS, path / QUESTIONS] if path.is_dir() else [path]:
+    for file in _held_in(path):
         with file.open("rb") as opened:
             total.update(hashlib.file_digest(opened, _HASH).digest())
     return total.hexdigest()[:16]
 
 
-def _groups(questions: list[Question]) -> list[str]:
+def _held_in(path: Path) -> Sequence[Path]:
+    if not path.is_dir():
+        return [path]
+    return [path / CORPUS, path / QUESTIONS] if _is_closed(path) else files_in(path)
+
+
+def _groups(questions: Sequence[Question]) -> list[str]:
     """Return for each question a name of the group of questions that it shares passages with, if only by others."""
     parents: dict[str, str] = {}
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from agentgym.envs.code import CodeEnv
 from agentgym.errors import UsageError
+from agentgym.left_out import Why
 from agentgym.task import Task, iterate
-from agentgym.tasks.code_files import CodeFileTasks, read_tasks
+from agentgym.tasks.code_files import CodeFileTasks
 
 HUMAN_EVAL = {
     "task_id": "HumanEval/7",
@@ -145,7 +147,7 @@ def test_gold_passes_and_wrong_code_fails(tmp_path: Path, entry: dict[str, Any],
 
 
 def test_human_eval_shows_examples_that_are_literals_and_right(tmp_path: Path):
-    (task,) = every_task(read_tasks("humaneval", written(tmp_path, HUMAN_EVAL)))
+    (task,) = every_task(CodeFileTasks(written(tmp_path, HUMAN_EVAL), format="humaneval"))
     assert task.id == "humaneval/7"
     assert task.data["examples"] == [
         {"args": "([1, 5, 9], 2)", "expect": "18"},
@@ -220,7 +222,8 @@ def test_quixbugs_tests_on_nodes_become_a_check_if_the_helper_is_there(tmp_path:
     file = written(tmp_path, QUIXBUGS, NODES)
     source = CodeFileTasks(file)
     assert [task.id for task in every_task(source)] == ["quixbugs/total"]
-    assert list(source.left_out) == [f"{file}:2"]
+    assert [(entry.where, entry.why) for entry in source.left_out] == [(f"{file}:2", Why.UNSUPPORTED)]
+    CodeFileTasks(file, strict=True)
     written(tmp_path, {"node.py": NODE}, name="support.json")
     source = CodeFileTasks(file)
     task = source.find("quixbugs/last")
@@ -255,7 +258,9 @@ def test_files_named_by_split_are_the_splits(tmp_path: Path):
     written(tmp_path, GSM8K, {**GSM8K, "question": "Once more?"}, name="test.jsonl")
     source = CodeFileTasks(tmp_path)
     assert {split: source.size(split) for split in source.splits} == {"train": 2, "test": 1}
-    assert source.left_out == {"gsm8k/test/1": "it is the same problem as gsm8k/train/1"}
+    (twin,) = source.left_out
+    assert (twin.where, twin.why) == (f"{tmp_path / 'test.jsonl'}:1", Why.REPEATED)
+    assert f"it repeats {tmp_path / 'train.jsonl'}:1" in str(twin)
 
 
 def test_one_file_is_split_by_content_the_same_way_always(tmp_path: Path):
@@ -269,7 +274,7 @@ def test_one_file_is_split_by_content_the_same_way_always(tmp_path: Path):
 
 
 def test_all_tasks_can_be_put_in_one_split(tmp_path: Path):
-    source = CodeFileTasks(written(tmp_path, HUMAN_EVAL), split="test")
+    source = CodeFileTasks(written(tmp_path, HUMAN_EVAL), split_by="test")
     assert source.splits == ("test",)
 
 
@@ -277,17 +282,22 @@ def test_all_tasks_can_be_put_in_one_split(tmp_path: Path):
     ("line", "said"),
     [
         ("{not json", "not JSON"),
-        ("[1]", "an object, not list"),
+        ("[1]", "a JSON object is expected on each line, not a list"),
         ('{"question": "How many?", "answer": "#### many"}', "'#### ' and a number"),
         ('{"question": "How many?", "answer": "5"}', "'#### ' and a number"),
         ('{"question": "", "answer": "#### 5"}', "no text under 'question'"),
     ],
 )
-def test_a_garbled_line_is_named(tmp_path: Path, line: str, said: str):
+def test_a_garbled_line_is_left_out_and_named(tmp_path: Path, line: str, said: str):
     file = written(tmp_path, GSM8K)
     file.write_text(file.read_text(encoding="utf-8") + line + "\n", encoding="utf-8")
+    source = CodeFileTasks(file)
+    assert [task.id for task in every_task(source)] == ["gsm8k/data/1"]
+    (entry,) = source.left_out
+    assert (entry.where, entry.why) == (f"{file}:2", Why.BROKEN)
+    assert said in entry.reason
     with pytest.raises(UsageError, match=r"data\.jsonl:2: .*" + said):
-        CodeFileTasks(file)
+        CodeFileTasks(file, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -310,12 +320,12 @@ def test_entries_that_cannot_be_read_are_named(tmp_path: Path, entry: dict[str, 
 def test_missing_empty_and_unknown_files_are_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="no file or folder"):
         CodeFileTasks(tmp_path / "none.jsonl")
-    with pytest.raises(UsageError, match="no entries"):
+    with pytest.raises(UsageError, match=r"data\.jsonl: the file holds no entry"):
         CodeFileTasks(written(tmp_path))
     with pytest.raises(UsageError, match="humaneval, mbpp, gsm8k, quixbugs"):
         CodeFileTasks(written(tmp_path, {"some": "thing"}))
     (tmp_path / "bad.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot be read as text"):
+    with pytest.raises(UsageError, match=r"bad\.jsonl: no entry of 1 can be used; .*bad\.jsonl:1: not UTF-8 text"):
         CodeFileTasks(tmp_path / "bad.jsonl")
 
 
@@ -324,9 +334,9 @@ def test_unknown_choices_are_refused_with_the_valid_ones(tmp_path: Path):
     with pytest.raises(UsageError, match="quixbugs"):
         CodeFileTasks(file, format="apps")
     with pytest.raises(UsageError, match="validation"):
-        CodeFileTasks(file, split="dev")
-    with pytest.raises(UsageError, match="file="):
-        read_tasks("mbpp", None)
+        CodeFileTasks(file, split_by="dev")
+    with pytest.raises(UsageError, match=r"format=\.\.\. is for tasks from files; pass file="):
+        CodeEnv(format="mbpp")
 
 
 def test_nothing_in_a_file_is_run(tmp_path: Path):
@@ -337,3 +347,131 @@ def test_nothing_in_a_file_is_run(tmp_path: Path):
     CodeFileTasks(written(tmp_path, {**HUMAN_EVAL, "test": bad + HUMAN_EVAL["test"]}))
     CodeFileTasks(written(tmp_path, {**QUIXBUGS, "fixed": bad + QUIXBUGS["fixed"]}))
     assert not mark.exists()
+
+
+# As published, and as it comes.
+
+
+def test_mbpp_is_read_however_its_functions_are_written(tmp_path: Path):
+    forms = {
+        "def half (x):\r\n    return x / 2": "def half(x):",
+        "def half(x): return x / 2": "def half(x):",
+        "def half(\n    x\n):\n  return x / 2": "def half(x):",
+        "@staticmethod\ndef half(x: int=4) -> float:  # asked\n  return x / 2": "def half(x: int=4) -> float:",
+    }
+    entries = [{**SANITIZED, "task_id": n, "prompt": f"{n}", "code": code} for n, code in enumerate(forms, start=1)]
+    tasks = {task.id: task for task in every_task(CodeFileTasks(written(tmp_path, *entries), strict=True))}
+    assert [tasks[f"mbpp/{n}"].data["signature"] for n in range(1, 5)] == [*forms.values()]
+    assert not any("x / 2" in task.prompt for task in tasks.values())
+
+
+def test_mbpp_is_divided_as_published(tmp_path: Path):
+    numbers = {1: "train", 10: "train", 11: "test", 510: "test", 511: "validation", 600: "validation", 601: "train"}
+    entries = [{**SANITIZED, "task_id": number, "prompt": f"{number}"} for number in numbers]
+    source = CodeFileTasks(written(tmp_path, *entries))
+    assert {number: source.find(f"mbpp/{number}").split for number in numbers} == numbers
+    assert CodeFileTasks(written(tmp_path, *entries), split_by="train").splits == ("train",)
+
+
+def test_the_sanitized_mbpp_is_a_list(tmp_path: Path):
+    file = tmp_path / "sanitized-mbpp.json"
+    file.write_text(json.dumps([SANITIZED, {**SANITIZED, "task_id": 13, "prompt": None}]), encoding="utf-8")
+    source = CodeFileTasks(file)
+    assert [task.id for task in every_task(source)] == ["mbpp/12"]
+    (entry,) = source.left_out
+    assert str(entry).startswith(f"{file}: item 1: no text under 'text' or 'prompt'")
+
+
+def test_parquet_is_read(tmp_path: Path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pytest.importorskip("pyarrow").Table.from_pylist([GSM8K])
+    (tmp_path / "main").mkdir()
+    parquet.write_table(table, tmp_path / "main" / "test-00000-of-00001.parquet")
+    source = CodeFileTasks(tmp_path / "main")
+    assert (source.splits, source.size("test")) == (("test",), 1)
+    (tmp_path / "main" / "test-00000-of-00001.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(UsageError, match=r"test-00000-of-00001\.parquet: a Parquet file that cannot be read"):
+        CodeFileTasks(tmp_path / "main")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\xef\xbb\xbf" + json.dumps(GSM8K).encode(), None),
+        (
+            json.dumps(GSM8K).encode() + b'\n{"question": "caf\xe9?", "answer": "#### 1"}\n',
+            "data.jsonl:2: not UTF-8 text",
+        ),
+        (
+            json.dumps(GSM8K).encode() + b"\n" + json.dumps({**GSM8K, "question": "\ud800"}).encode(),
+            "data.jsonl:2: its text",
+        ),
+        (
+            json.dumps(GSM8K).encode() + b'\n{"question": null, "answer": "#### 1"}',
+            "data.jsonl:2: no text under 'question'",
+        ),
+        (json.dumps(GSM8K).encode() + b"\nnull", "data.jsonl:2: a JSON object is expected"),
+    ],
+)
+def test_odd_bytes_and_values_leave_out_their_entry_alone(tmp_path: Path, data: bytes, said: str | None):
+    file = tmp_path / "data.jsonl"
+    file.write_bytes(data)
+    source = CodeFileTasks(file)
+    assert len(every_task(source)) == 1
+    assert [str(entry) for entry in source.left_out if said is None or said not in str(entry)] == []
+    assert len(source.left_out) == (said is not None)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ('[{"question": "café?"}]'.encode("latin-1"), r"data\.json:1: not UTF-8 text \(byte 0xe9\); convert"),
+        (b'["\0"]', r"data\.json: a binary file, not text"),
+        (b"[", r"data\.json: not JSON"),
+        (b'{"data": []}', r"data\.json: expected a list of entries, not one object with \['data'\]"),
+        (b"[]", r"data\.json: the file holds no entry"),
+        (b"", r"data\.json: the file holds no entry"),
+        (
+            b"[null, 3]",
+            r"data\.json: no entry of 2 can be used; the first: .*item 0: an entry must be an object, not null",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_in_one_line(tmp_path: Path, data: bytes, said: str):
+    (tmp_path / "data.json").write_bytes(data)
+    with pytest.raises(UsageError, match=said) as told:
+        CodeFileTasks(tmp_path / "data.json")
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("empty", ["", "\n\n", "[]"])
+def test_an_empty_test_file_does_not_turn_training_tasks_into_test_tasks(tmp_path: Path, empty: str):
+    written(tmp_path, *({**GSM8K, "question": f"{n}?"} for n in range(50)), name="train.jsonl")
+    (tmp_path / "test.jsonl").write_text(empty, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"test\.jsonl: the file holds no entry"):
+        CodeFileTasks(tmp_path)
+
+
+def test_a_folder_with_nothing_but_a_dev_file_is_played_in_its_one_split(tmp_path: Path):
+    written(tmp_path, GSM8K, name="dev.jsonl")
+    env = CodeEnv(file=tmp_path)
+    assert (env.tasks.splits, env.split) == (("validation",), "validation")
+    env.reset(seed=0)
+    env.close()
+
+
+def test_a_data_set_that_comes_whole_and_divided_keeps_its_division(tmp_path: Path):
+    few, more = ([{**GSM8K, "question": f"{n}?"} for n in numbers] for numbers in (range(3), range(3, 9)))
+    written(tmp_path, *few, *more, name="all.jsonl")
+    written(tmp_path, *few, name="all_fewshot.jsonl")
+    written(tmp_path, *more, name="all_test.jsonl")
+    source = CodeFileTasks(tmp_path)
+    assert {split: source.size(split) for split in source.splits} == {"train": 3, "test": 6}
+    assert {(entry.why, entry.where.partition(":")[0]) for entry in source.left_out} == {
+        (Why.REPEATED, str(tmp_path / "all.jsonl"))
+    }
+
+
+def test_one_entry_of_another_form_does_not_decide_what_a_file_is(tmp_path: Path):
+    source = CodeFileTasks(written(tmp_path, {"comment": "by hand"}, GSM8K))
+    assert (source.format, len(source.left_out)) == ("gsm8k", 1)

@@ -37,6 +37,8 @@ class TrainConfig:
     """Environment id, its short form, or module:Class."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
+    strict: bool = False
+    """Stop at a broken task or entry of a file, instead of leaving it out."""
     model: str = "tiny"
     """`tiny`, a folder with a transformers checkpoint, or a model name that transformers can find."""
     dialect: str | None = None

@@ -7,6 +7,7 @@ from typing import Any
 from accelerate import DistributedType
 
 from agentgym.errors import UsageError, require
+from agentgym.options import with_strict
 from agentgym.registry import make
 from agentgym.rewards import Scheme
 from agentgym.rollout import EnvFactory, Limits
@@ -21,7 +22,8 @@ from agentgym.trainers.versions import checkpointing
 def env_factory(config: TrainConfig) -> EnvFactory:
     """Return what makes the run's environments, in the dialect that its model speaks."""
     dialect = config.dialect or config.env_kwargs.get("dialect") or default_dialect(config.model)
-    return EnvFactory(config.env, {**config.env_kwargs, "dialect": dialect})
+    given = with_strict(config.env, config.env_kwargs, config.strict)
+    return EnvFactory(config.env, {**given, "dialect": dialect})
 
 
 def probe(factory: EnvFactory) -> tuple[TaskSource, Scheme]:
@@ -55,6 +57,7 @@ def limits_of(config: TrainConfig) -> Limits:
         max_tokens=config.max_tokens,
         turn_timeout_s=config.turn_timeout_s,
         max_in_flight=config.max_in_flight,
+        strict=config.strict,
     )
 
 

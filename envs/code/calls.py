@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.envs.code.asking import Ask, Reply
 from agentgym.envs.code.inside import exception_named
 from agentgym.envs.code.plain import Unfit, decode, encode
-from agentgym.errors import TaskError
+from agentgym.errors import BrokenTask
 from agentgym.tools.sandbox import Ended
 
 MAX_SHOWN = 200
@@ -115,7 +115,7 @@ def load(submission: Submission, ask: Ask) -> Loaded:
     """Load a source in a process that is sent no arguments, and so has none to give away."""
     reply = ask(submission.request("call", calls=[], call_s=0))
     if reply.lines[1:2] and reply.lines[1].get("problem") == "prelude":  # before anything that was submitted ran
-        raise TaskError(f"the task's own prelude raised {reply.lines[1].get('message')}")
+        raise BrokenTask(f"the task's own prelude raised {reply.lines[1].get('message')}")
     trouble = reply.line_with("problem")
     if reply.first("loaded") is None and (text := _PROBLEMS.get(str(trouble.get("problem")))):
         return Loaded(False, text.format(error=_kind_and_line(submission.source, trouble), name=submission.name))

@@ -18,7 +18,7 @@ from random import Random, SystemRandom
 from agentgym.envs.code.asking import Ask
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.withheld import Withheld, withheld
-from agentgym.errors import TaskError
+from agentgym.errors import BrokenTask
 from agentgym.task import Task
 
 TRUE_RUNS = 8
@@ -81,7 +81,7 @@ def _forms(task: Task, ask_gold: Ask) -> Forms:
         check = task.gold["check"]
         changed = _changed(check, gold, ask_gold, Random(task.hash))
         if not changed:
-            raise TaskError(f"the check of task {task.id!r} has no assert whose expected value could be changed")
+            raise BrokenTask(f"the check of task {task.id!r} has no assert whose expected value could be changed")
         if len(_FORMS) >= _KEPT:
             _FORMS.clear()
         _FORMS[task.hash] = Forms(changed, withheld(check, gold, ask_gold))

@@ -16,7 +16,7 @@ from agentgym.env import Env
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import Grader
-from agentgym.envs.code.options import run_limits, task_source, tool_names, with_cost
+from agentgym.envs.code.options import FILES, run_limits, task_source, tool_names, with_cost
 from agentgym.envs.code.schemes import CHANNELS, GATED, MAX_REFUSED
 from agentgym.envs.code.show import show_run
 from agentgym.envs.code.solving import SOLUTION_FILE, solve
@@ -58,6 +58,8 @@ class CodeEnv(Env):
         task_seed: Other seeds give other tasks.
         file: A file or folder to take tasks from instead (`agentgym.tasks.code_files`).
         format: What is in it: `"humaneval"`, `"mbpp"`, `"gsm8k"` or `"quixbugs"`; told by its fields if not given.
+        split_by: How its entries are divided: `"auto"`, `"file"`, `"hash"`, or the one split that all are in.
+        strict: Refuse a file with a broken entry, instead of leaving the entry out.
         tools: What there is besides `submit`: `python`, `bash`, `files` and `test`, joined with `+`.
         stateful: Whether names that `python` defines and variables of `bash` are there in its next call.
         backend: How code is held in (`agentgym.tools.sandbox.backends`); `"auto"` takes the strongest that works.
@@ -73,6 +75,7 @@ class CodeEnv(Env):
     """
 
     channels = CHANNELS
+    files = FILES
     scheme = GATED
     system_prompt = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
     max_turns = 8
@@ -98,6 +101,8 @@ class CodeEnv(Env):
         task_seed: int | None = None,
         file: str | Path | None = None,
         format: str | None = None,
+        split_by: str | None = None,
+        strict: bool = False,
         tools: str | Sequence[str] = "python+test",
         stateful: bool = True,
         backend: str = "auto",
@@ -115,9 +120,11 @@ class CodeEnv(Env):
             "difficulty": difficulty,
             "families": families,
             "kinds": kinds,
-            "seed": task_seed,
+            "task_seed": task_seed,
             "file": file,
             "format": format,
+            "split_by": split_by,
+            "strict": strict,
         }
         self.tools = type(self).tools.only(*tool_names(tools))
         scheme = with_cost(self.choose_scheme(scheme), tool_cost)

@@ -12,7 +12,7 @@ from agentgym.envs.code.cases import grade_cases
 from agentgym.envs.code.matching import answer_matches, read_literal
 from agentgym.envs.code.replay import grade_check
 from agentgym.envs.code.verdict import How, Verdict, read_cases
-from agentgym.errors import TaskError, UsageError
+from agentgym.errors import BrokenTask, UsageError
 from agentgym.task import Task
 from agentgym.tools.sandbox import Limits, Sandbox
 
@@ -83,4 +83,4 @@ def _how(task: Task) -> How:
         return How.CASES
     if "check" in task.gold:
         return How.REPLAY
-    raise TaskError(f"task {task.id!r} has neither cases nor a check in its gold")
+    raise BrokenTask(f"task {task.id!r} has neither cases nor a check in its gold")

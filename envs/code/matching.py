@@ -16,7 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from agentgym.errors import TaskError, ToolError
+from agentgym.errors import BrokenTask, ToolError
 
 RELATIVE = 1e-6
 ABSOLUTE = 1e-9
@@ -36,11 +36,11 @@ class _Truth:
 
 
 def read_literal(text: str, where: str) -> Any:
-    """Return the value that a task states as a Python literal. Raises `TaskError` naming `where`."""
+    """Return the value that a task states as a Python literal. Raises `BrokenTask` naming `where`."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise TaskError(f"{where} is {text[:80]!r}, which is no Python literal: {error}") from error
+        raise BrokenTask(f"{where} is {text[:80]!r}, which is no Python literal: {error}") from error
 
 
 def answer_matches(answer: str, expected: Any) -> bool:

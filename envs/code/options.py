@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentgym.choices import given_apart_from, limits_from
+from agentgym.choices import limits_from
 from agentgym.errors import UsageError
 from agentgym.rewards import OUTCOME, Gate, Scheme
 from agentgym.task import TaskSource
+from agentgym.task_files import Layout, TaskFiles
 from agentgym.tasks.code import CodeTasks
-from agentgym.tasks.code_files import read_tasks
 from agentgym.tools.sandbox import Limits
 
 TOOLS = {
@@ -22,17 +22,28 @@ TOOLS = {
 }
 """What may be asked for, and the tools that it stands for."""
 
+FILES = TaskFiles(
+    argument="file",
+    loader="agentgym.tasks.code_files:CodeFileTasks",
+    options={
+        "format": "humaneval, mbpp, gsm8k or quixbugs; told by the fields of the entries if not given",
+        "split_by": "auto, file (names say train, dev, test), hash, or one split for all: train, validation, test",
+    },
+    layouts=(
+        Layout("MBPP", "mbpp.jsonl, or sanitized-mbpp.json", "file=mbpp.jsonl"),
+        Layout("HumanEval", "HumanEval.jsonl", "file=HumanEval.jsonl"),
+        Layout("GSM8K", "a folder with train.jsonl and test.jsonl, or one of them", "file=grade_school_math/data"),
+        Layout("QuixBugs", "the folder of its repository", "file=QuixBugs"),
+    ),
+    generated=frozenset({"difficulty", "families", "kinds", "task_seed"}),
+)
+
 
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
-    """Return `tasks`, or the source that `choices` (a file and its format, or arguments of `CodeTasks`) describe."""
-    given = given_apart_from(tasks, choices)
-    if tasks is not None:
-        return tasks
-    if "file" not in given and "format" not in given:
-        return CodeTasks(**given)
-    if others := set(given) - {"file", "format"}:
-        raise UsageError(f"tasks from a file have no {sorted(others)} to choose")
-    return read_tasks(given.get("format"), given.get("file"))
+    """Return `tasks`, the tasks of the files that `choices` name, or generated ones."""
+    if (source := FILES.source(tasks, choices)) is not None:
+        return source
+    return CodeTasks(**FILES.generator_choices(choices, task_seed="seed"))
 
 
 def tool_names(wanted: str | Sequence[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from agentgym.envs.code.canaries import grade_together
 from agentgym.envs.code.matching import matches
 from agentgym.envs.code.plain import Unfit, decode
 from agentgym.envs.code.verdict import How, Verdict, passed_by, progress, read_cases, room_for, share
-from agentgym.errors import TaskError
+from agentgym.errors import BrokenTask
 from agentgym.task import Task
 
 MAX_ROUNDS = 30
@@ -89,7 +89,7 @@ def _script(task: Task, ask_gold: Ask) -> Script:
         verdict = reply.line_with("verdict").get("verdict")
         if verdict not in ("passed", "unfit"):
             found = reply.first("message") or reply.result.ended.value
-            raise TaskError(f"the gold code of task {task.id!r} does not pass its own check: {found}")
+            raise BrokenTask(f"the gold code of task {task.id!r} does not pass its own check: {found}")
         calls = {_key(line["called"]): line.get("gave") for line in reply.lines if "called" in line}
         if len(_SCRIPTS) >= _KEPT:
             _SCRIPTS.clear()

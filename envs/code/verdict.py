@@ -65,7 +65,7 @@ class Case:
 
 
 def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> list[Case]:
-    """Return the cases of a task. Raises `TaskError` for one that is not a literal."""
+    """Return the cases of a task. Raises `BrokenTask` for one that is not a literal."""
     found = []
     for number, case in enumerate(cases, start=1):
         place = f"case {number} of {where} of task {task.id!r}"

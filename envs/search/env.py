@@ -26,7 +26,7 @@ from agentgym.envs.search.judging import (
     worth,
 )
 from agentgym.envs.search.ledger import Ledger
-from agentgym.envs.search.options import between, task_source, tool_names
+from agentgym.envs.search.options import FILES, between, task_source, tool_names
 from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, tier
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.envs.search.simulating import Simulation
@@ -90,7 +90,9 @@ class SearchEnv(Env):
         worlds: Generated worlds of a split, used in turn; 4 if not given. Names are learned by heart from few of them.
         questions_per_world: Questions in a row that are about one world.
         folder: A file or folder of questions to take instead (`agentgym.tasks.search_files`).
-        format: The format of that folder, if it is not to be guessed.
+        format: The format of these files; told by what they hold if not given.
+        split_by: How their questions are divided: `"auto"`, `"file"`, `"hash"`, or the one split that all are in.
+        strict: Refuse files with a broken question, instead of leaving the question out.
         solution_style: What `solution` does: `"full"` opens pages, `"short"` answers after the searches.
         scheme: A `Scheme`, or the name of one.
         tasks: A task source of your own, instead of the choices above.
@@ -119,6 +121,7 @@ class SearchEnv(Env):
         "rightly_known": Channel("1 for deciding that no search is needed where none is", cheap=True),
         "misled": Channel("1 if the answer is what a page tried to put there"),
     }
+    files = FILES
     scheme = DEFAULT
     schemes = SCHEMES
     max_turns = 30
@@ -165,6 +168,8 @@ class SearchEnv(Env):
         questions_per_world: int | None = None,
         folder: str | Path | None = None,
         format: str | None = None,
+        split_by: str | None = None,
+        strict: bool = False,
         solution_style: Literal["full", "short"] = "full",
         scheme: Scheme | str | None = None,
         tasks: TaskSource | None = None,
@@ -174,12 +179,14 @@ class SearchEnv(Env):
             "difficulty": difficulty,
             "families": families,
             "relations": relations,
-            "seed": task_seed,
+            "task_seed": task_seed,
             "passages": passages,
             "worlds": worlds,
             "questions_per_world": questions_per_world,
             "folder": folder,
             "format": format,
+            "split_by": split_by,
+            "strict": strict,
         }
         self.tools = type(self).tools.only(*tool_names(pages=pages, judge=judge, two_stage=two_stage))
         rules = [_DECIDE if two_stage else "", _ASK, _JUDGE if judge else "", _CITE, _ABSTAIN, _DATA]

@@ -5,25 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.choices import given_apart_from
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
+from agentgym.task_files import Layout, TaskFiles
 from agentgym.tasks.search import SearchTasks
-from agentgym.tasks.search_files import SearchFileTasks
 
-FILE_CHOICES = frozenset({"folder", "format"})
+FILES = TaskFiles(
+    argument="folder",
+    loader="agentgym.tasks.search_files:SearchFileTasks",
+    options={
+        "format": "squad, hotpotqa, 2wiki, musique, open or closed; told by what the file holds if not given",
+        "split_by": "auto, file (names say train, dev, test), hash, or one split for all: train, validation, test",
+    },
+    layouts=(
+        Layout("HotpotQA", "hotpot_dev_distractor_v1.json", "folder=hotpot_dev_distractor_v1.json"),
+        Layout(
+            "MuSiQue", "musique_ans_v1.0_dev.jsonl, or musique_full_v1.0_dev.jsonl", "folder=musique_ans_v1.0_dev.jsonl"
+        ),
+        Layout("SQuAD", "train-v2.0.json and dev-v2.0.json, or one of them", "folder=dev-v2.0.json"),
+        Layout("2WikiMultihopQA", "dev.json", "folder=2wiki/dev.json"),
+        Layout("NQ-open", "NQ-open.dev.jsonl; index=... says what is searched", "folder=NQ-open.dev.jsonl"),
+        Layout(
+            "your own",
+            "a folder with corpus.jsonl (title, text) and questions.jsonl (id, question, answer)",
+            "folder=DIR",
+        ),
+    ),
+    generated=frozenset(
+        {"difficulty", "families", "relations", "task_seed", "passages", "worlds", "questions_per_world"}
+    ),
+)
 
 
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
-    """Return `tasks`, or the source that `choices` (a file or folder, or arguments of `SearchTasks`) describe."""
-    given = given_apart_from(tasks, choices)
-    if tasks is not None:
-        return tasks
-    if "folder" not in given:
-        return SearchTasks(**given)
-    if others := set(given) - FILE_CHOICES:
-        raise UsageError(f"questions from files have no {sorted(others)} to choose")
-    return SearchFileTasks(given["folder"], **({"format": given["format"]} if "format" in given else {}))
+    """Return `tasks`, the questions of the files that `choices` name, or generated ones."""
+    if (source := FILES.source(tasks, choices)) is not None:
+        return source
+    return SearchTasks(**FILES.generator_choices(choices, task_seed="seed"))
 
 
 def tool_names(*, pages: bool, judge: bool, two_stage: bool) -> tuple[str, ...]:

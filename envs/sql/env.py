@@ -16,12 +16,12 @@ from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.envs.sql.grading import answer_matches, match, partial
 from agentgym.envs.sql.linking import linking
-from agentgym.envs.sql.options import at_least, query_limits, task_source
+from agentgym.envs.sql.options import FILES, at_least, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.references import Schema
 from agentgym.envs.sql.show import show_schema, show_table
 from agentgym.envs.sql.ties import match_but_for_ties
-from agentgym.errors import TaskError, ToolError, UsageError
+from agentgym.errors import BrokenTask, ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.steps import Solution
@@ -66,8 +66,11 @@ class SQLEnv(Env):
         databases_per_domain: How many databases each domain has.
         task_seed: Other seeds give other questions about other databases.
         folder: A Spider- or BIRD-style folder to take questions from instead (`agentgym.tasks.sql_files`).
+        split_by: How these questions are divided: `"auto"`, `"file"`, `"hash"`, or the one split that all are in.
+        unseen: Share of their databases whose questions form the split `test_unseen`.
         keep_degenerate: Keep questions of the folder that an empty or constant query answers; they are left out if not
             given.
+        strict: Refuse a folder with a broken question, instead of leaving the question out.
         show_schema: `"tools"`: the policy asks for tables and columns. `"prompt"`: the opening message lists them.
         preview_rows: Rows that `query` shows.
         sample_rows: Rows that `describe_table` shows.
@@ -86,6 +89,7 @@ class SQLEnv(Env):
         "partial": Channel("likeness of the submitted result and the gold result; 1 only if they match"),
         "submitted": Channel("1 if an answer was submitted", cheap=True),
     }
+    files = FILES
     scheme = Scheme(
         weights={OUTCOME: 1.0, "format": 0.05, "executed": 0.05, "linking": 0.1, "partial": 0.2},
         gates=(
@@ -122,7 +126,10 @@ class SQLEnv(Env):
         databases_per_domain: int | None = None,
         task_seed: int | None = None,
         folder: str | Path | None = None,
+        split_by: str | None = None,
+        unseen: float | None = None,
         keep_degenerate: bool | None = None,
+        strict: bool = False,
         show_schema: ShowSchema = "tools",
         preview_rows: int = 10,
         sample_rows: int = 3,
@@ -132,14 +139,17 @@ class SQLEnv(Env):
         **kwargs: Any,
     ):
         choices = {
-            "dialect": engine,
+            "engine": engine,
             "difficulty": difficulty,
             "families": families,
             "domains": domains,
             "databases_per_domain": databases_per_domain,
-            "seed": task_seed,
+            "task_seed": task_seed,
             "folder": folder,
+            "split_by": split_by,
+            "unseen": unseen,
             "keep_degenerate": keep_degenerate,
+            "strict": strict,
         }
         super().__init__(tasks=task_source(tasks, choices), **kwargs)
         self.show_schema: ShowSchema = one_of("show_schema", show_schema, get_args(ShowSchema))
@@ -272,7 +282,7 @@ class SQLEnv(Env):
         try:
             return self._ask(self.task.gold["sql"], GRADING_LIMITS)
         except QueryError as error:
-            raise TaskError(f"the gold query of task {self.task.id!r} fails: {error}") from error
+            raise BrokenTask(f"the gold query of task {self.task.id!r} fails: {error}") from error
 
     def _matches_but_for_ties(self, result: QueryResult, gold: QueryResult) -> bool:
         sql, dialect = self.task.gold["sql"], self.task.data["dialect"]

@@ -5,26 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentgym.choices import given_apart_from, limits_from
+from agentgym.choices import limits_from
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
+from agentgym.task_files import Layout, TaskFiles
 from agentgym.tasks.sql import SQLTasks
-from agentgym.tasks.sql_files import SpiderTasks
 from agentgym.tools.database import QueryLimits
+
+FILES = TaskFiles(
+    argument="folder",
+    loader="agentgym.tasks.sql_files:SpiderTasks",
+    options={
+        "split_by": "auto, file (names say train, dev, test), hash, or one split for all: train, validation, test",
+        "unseen": "share of the databases whose questions form the split test_unseen, 0 if not given",
+        "keep_degenerate": "true keeps questions that an empty or constant query answers",
+    },
+    layouts=(
+        Layout("Spider", "train_spider.json, dev.json, ... and database/NAME/NAME.sqlite", "folder=spider_data"),
+        Layout("BIRD", "dev.json and dev_databases/NAME/NAME.sqlite", "folder=dev_20240627"),
+        Layout("KaggleDBQA", "examples/*.json and databases/NAME/NAME.sqlite", "folder=KaggleDBQA"),
+        Layout(
+            "your own", "questions.jsonl with question, db_id, query; databases/NAME.sqlite or .duckdb", "folder=DIR"
+        ),
+    ),
+    generated=frozenset({"engine", "difficulty", "families", "domains", "databases_per_domain", "task_seed"}),
+)
 
 
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
-    """Return `tasks`, or the source that `choices` (a folder, or arguments of `SQLTasks`) describe."""
-    given = given_apart_from(tasks, choices)
-    if tasks is not None:
-        return tasks
-    if "folder" not in given:
-        if "keep_degenerate" in given:
-            raise UsageError("keep_degenerate is for questions from a folder; generated ones are never degenerate")
-        return SQLTasks(**given)
-    if others := set(given) - {"folder", "keep_degenerate"}:
-        raise UsageError(f"questions from a folder have no {sorted(others)} to choose")
-    return SpiderTasks(**given)
+    """Return `tasks`, the questions of the folder that `choices` name, or generated ones."""
+    if (source := FILES.source(tasks, choices)) is not None:
+        return source
+    return SQLTasks(**FILES.generator_choices(choices, engine="dialect", task_seed="seed"))
 
 
 def query_limits(limits: QueryLimits | Mapping[str, Any] | None) -> QueryLimits:

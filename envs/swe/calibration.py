@@ -30,7 +30,7 @@ from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.envs.swe.withheld_calibration import forms_that_withhold
 from agentgym.envs.swe.withholding import decided
-from agentgym.errors import TaskError
+from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.pytest_folder import versions
 
 DECISIVE_FORMS = 12
@@ -85,7 +85,7 @@ def calibrated(repository: Repository, run: Runner) -> Calibration:
     """Return the calibration of an instance, from memory, from the cache folder, or made now.
 
     Raises:
-        TaskError: The tests do not pass on the gold solution, so nothing could be graded.
+        BrokenTask: The tests do not pass on the gold solution, so nothing could be graded.
     """
     return _CALIBRATIONS.get(repository.key, lambda: _kept(repository, run))
 
@@ -131,7 +131,7 @@ def _calibrate(repository: Repository, run_on: Runner) -> Calibration:
         if not excused:
             break
     if best is None:
-        raise TaskError(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
+        raise BrokenTask(f"the tests of {instance.id!r} do not pass on its gold patch, so it cannot be graded: {why}")
     manner, found, excused, wall_s = best
     cases = _cases(hidden, excused, found.numbers)
     tried = _tried(hidden, instance.fail_to_pass, cases)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from agentgym.envs.swe.filtering import is_test
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import HiddenTests
-from agentgym.errors import TaskError
+from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.instance import PREFIX_IDS, Instance
 from agentgym.tools.patches import PatchError, apply_patch, parse_patch
 
@@ -41,7 +41,7 @@ class Repository:
 
     @cached_property
     def gold(self) -> dict[str, bytes]:
-        """The files with the gold patch. Raises `TaskError` if it does not apply."""
+        """The files with the gold patch. Raises `BrokenTask` if it does not apply."""
         return self._patched(self.files, self.instance.gold_patch, "gold patch")
 
     @cached_property
@@ -81,7 +81,7 @@ class Repository:
         try:
             return apply_patch(tree, patch) if patch.strip() else dict(tree)
         except PatchError as error:
-            raise TaskError(f"the {name} of {self.instance.id!r} does not apply: {error}") from error
+            raise BrokenTask(f"the {name} of {self.instance.id!r} does not apply: {error}") from error
 
 
 def files_of(tests: Collection[str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes, read_tree
-from agentgym.errors import TaskError, UsageError
+from agentgym.errors import BrokenTask, UsageError
 from agentgym.task import Task, TaskList, TaskSource
 from agentgym.tasks.swe.build_source import read_tree as read_archive
 from agentgym.tasks.swe.formats import read_any
@@ -74,7 +74,7 @@ def _read(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repository:
 
 def _archived(instance: Instance, folder: Path) -> Mapping[str, bytes]:
     if instance.archive is None:
-        raise TaskError(f"instance {instance.id!r} names neither an archive nor an image to take its files from")
+        raise BrokenTask(f"instance {instance.id!r} names neither an archive nor an image to take its files from")
     return _with_bug(instance, read_archive(folder / instance.archive))
 
 
@@ -83,4 +83,4 @@ def _with_bug(instance: Instance, files: Mapping[str, bytes]) -> Mapping[str, by
     try:
         return apply_patch(files, patch) if patch else files
     except PatchError as error:
-        raise TaskError(f"the bug of instance {instance.id!r} does not apply to its files: {error}") from error
+        raise BrokenTask(f"the bug of instance {instance.id!r} does not apply to its files: {error}") from error

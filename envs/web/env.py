@@ -23,9 +23,24 @@ from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
+from agentgym.task_files import Layout, TaskFiles
 from agentgym.tasks.web import WebTasks
-from agentgym.tasks.web_files import WebFileTasks
 from agentgym.tools.sites import SiteEpisode, SiteServer
+
+FILES = TaskFiles(
+    argument="file",
+    loader="agentgym.tasks.web_files:WebFileTasks",
+    options={
+        "urls": "addresses of the sites by name, such as urls='{shopping: http://localhost:7770}'",
+        "split_by": "the split that all tasks are in: train, validation or test",
+        "with_login": "true keeps tasks that need a login, for sites that log visitors in by themselves",
+    },
+    layouts=(
+        Layout("WebArena", "test.raw.json", "file=test.raw.json --set urls='{shopping: http://localhost:7770}'"),
+        Layout("WebShop", "a list of goals", "file=goals.json --set urls='{webshop: http://localhost:3000}'"),
+    ),
+    generated=frozenset({"sites", "families", "difficulty", "task_seed"}),
+)
 
 HOSTS = "*.test"
 """Names that the browser finds on this process's server of sites; all others do not exist for it."""
@@ -55,10 +70,14 @@ class WebEnv(BrowserEnv):
         file: A file of tasks in WebArena's or WebShop's form (`agentgym.tasks.web_files`), instead of the choices
             above. They are graded by what the browser sees: answers, addresses and what pages say.
         urls: Addresses of the sites in that file by name. Nothing else is reachable.
+        split_by: The split that the tasks of that file are in; `"test"` if not given.
+        with_login: Keep tasks of that file that need a login; its sites log visitors in by themselves.
+        strict: Refuse a file with a broken task, instead of leaving the task out.
         tasks: A task source of your own, instead of the choices above.
         kwargs: Arguments of `BrowserEnv` and `agentgym.Env`.
     """
 
+    files = FILES
     channels = {
         **BrowserEnv.channels,
         "progress": Channel("share of the task's parts that were done"),
@@ -101,11 +120,24 @@ class WebEnv(BrowserEnv):
         ahead: float | Sequence[float] = 0.0,
         file: str | Path | None = None,
         urls: Mapping[str, str] | None = None,
+        split_by: str | None = None,
+        with_login: bool | None = None,
+        strict: bool = False,
         tasks: TaskSource | None = None,
         **kwargs: Any,
     ):
-        choices = {"sites": sites, "families": families, "difficulty": difficulty, "seed": task_seed}
-        super().__init__(tasks=_task_source(tasks, file, urls, choices), **kwargs)
+        choices = {
+            "sites": sites,
+            "families": families,
+            "difficulty": difficulty,
+            "task_seed": task_seed,
+            "file": file,
+            "urls": urls,
+            "split_by": split_by,
+            "with_login": with_login,
+            "strict": strict,
+        }
+        super().__init__(tasks=_task_source(tasks, choices), **kwargs)
         self._ahead = _share(ahead)
         self._site: SiteEpisode | None = None
         self._at_first: list[bool] = []
@@ -213,19 +245,10 @@ class WebEnv(BrowserEnv):
         self._next_step = steps
 
 
-def _task_source(
-    tasks: TaskSource | None, file: str | Path | None, urls: Mapping[str, str] | None, choices: Mapping[str, Any]
-) -> TaskSource:
-    given = {name: value for name, value in choices.items() if value is not None}
-    if urls is not None and file is None:
-        raise UsageError("urls=... names the sites of a file; pass file=... too")
-    sources = {"tasks": tasks, "file": file}
-    chosen = [name for name, source in sources.items() if source is not None]
-    if len(chosen) + bool(given) > 1:
-        raise UsageError(f"tasks can come from one place only, not from {', '.join([*chosen, *given])}")
-    if file is not None:
-        return WebFileTasks(file, urls or {})
-    return WebTasks(**given) if tasks is None else tasks
+def _task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
+    if (source := FILES.source(tasks, choices)) is not None:
+        return source
+    return WebTasks(**FILES.generator_choices(choices, task_seed="seed"))
 
 
 def _share(ahead: float | Sequence[float]) -> tuple[float, float]:

@@ -7,11 +7,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
 from doctest import DocTestParser
 from typing import Any
 
-from agentgym.errors import UsageError
+from agentgym.left_out import Unusable, Why
+from agentgym.task import TEST, TRAIN, VALIDATION
 from agentgym.tasks.code.asserts import (
     assert_example,
     asserted,
@@ -25,44 +27,20 @@ from agentgym.tasks.code.asserts import (
     pytest_check,
 )
 from agentgym.tasks.code.families import Kind
+from agentgym.tasks.records import Record
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _SHOWN = re.compile(r"^\s*(?:>>>\s*)?(?P<call>\w+\(.*\))\s*(?:==|=>|->|➞|=)\s*(?P<value>.+?)\s*$", re.MULTILINE)
+_MBPP_PROBLEMS = 974
 _ERRORS = (SyntaxError, ValueError, RecursionError)
 
 
-class LeftOut(Exception):
-    """An entry that is well-formed but makes no task here; the message says why."""
-
-
 @dataclass(frozen=True)
-class Entry:
-    """One entry of a file.
+class Entry(Record):
+    """One entry of a file."""
 
-    Args:
-        where: File and line, for messages.
-        fields: What it holds.
-        support: Sources that the tests of the whole file share, by file name.
-    """
-
-    where: str
-    fields: Mapping[str, Any]
-    support: Mapping[str, str]
-
-    def text(self, *names: str) -> str:
-        """Return the first of the named fields. Raises `UsageError` if there is none, or none that is text."""
-        for name in names:
-            value = self.fields.get(name)
-            if isinstance(value, str) and value.strip():
-                return value
-        raise UsageError(f"{self.where}: no text under {' or '.join(map(repr, names))}; it has {sorted(self.fields)}")
-
-    def texts(self, name: str) -> list[str]:
-        """Return a field that is a list of texts; an absent one is empty."""
-        value = self.fields.get(name) or []
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise UsageError(f"{self.where}: {name!r} is a list of texts, not {value!r:.60}")
-        return value
+    support: Mapping[str, str] = field(default_factory=dict)
+    """Sources that the tests of the whole file share, by file name."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +67,8 @@ class Format:
 
     fields: tuple[str, ...]
     read: Callable[[Entry], Content]
+    split: Callable[[Entry], str | None] = lambda entry: None
+    """The split that the data set itself puts an entry into, if it says."""
 
 
 def human_eval(entry: Entry) -> Content:
@@ -97,14 +77,16 @@ def human_eval(entry: Entry) -> Content:
     code = prompt + entry.text("canonical_solution")
     head = prompt.split(f"def {name}(")[0].strip()
     try:
-        data = _function_data(Kind.FUNCTION, code, name) | {"prelude": f"{head}\n" if head else ""}
+        data = _function_data(Kind.FUNCTION, code, name)
+        head = _before(code, name)
+        data["prelude"] = f"{head}\n" if head else ""
         check = only_candidate(entry.text("test").strip() + "\n", name)
-        shown = shown_examples(_docstring(code, name), name)
+        shown = shown_examples(ast.get_docstring(_function(code, name)) or "", name)
         data["examples"] = _not_denied(shown, asserted(check))
     except _ERRORS as error:
-        raise UsageError(f"{entry.where}: its prompt, solution or test is not Python: {error}") from error
+        raise Unusable(f"its prompt, solution or test is not Python: {error}") from error
     return Content(
-        name=str(entry.fields.get("task_id", "")).rpartition("/")[2],
+        name=entry.label("task_id").rpartition("/")[2],
         prompt=f"Complete this Python function; give its whole source.\n\n```python\n{prompt.strip()}\n```",
         difficulty=_size_level(entry.text("canonical_solution")),
         data=data,
@@ -117,23 +99,23 @@ def mbpp(entry: Entry) -> Content:
     """Read an MBPP problem, of the original (`text`) or the sanitized (`prompt`) form."""
     code, tests = entry.text("code").replace("\r\n", "\n"), entry.texts("test_list")
     if not tests:
-        raise UsageError(f"{entry.where}: 'test_list' is empty")
+        raise Unusable("'test_list' is empty")
     tests += [test for test in entry.texts("challenge_test_list") if test not in tests]
     setup = "\n".join([*entry.texts("test_imports"), str(entry.fields.get("test_setup_code") or "")]).strip()
     try:
         name = called_function(code, tests)
         if name is None:
-            raise LeftOut("its tests call no function that its code defines")
+            raise Unusable("its tests call no function that its code defines")
         data = _function_data(Kind.FUNCTION, code, name)
         data["prelude"] = helpers(code, name, "\n".join([setup, *tests]))
         example = assert_example(tests[0], name)
         check = asserts_check(name, tests, setup)
     except _ERRORS as error:
-        raise UsageError(f"{entry.where}: its code or tests are not Python: {error}") from error
+        raise Unusable(f"its code or tests are not Python: {error}") from error
     data["examples"] = [example] if example else []
     shown = "" if example else f"\n\nIt is tested like this:\n{tests[0].strip()}"
     return Content(
-        name=str(entry.fields.get("task_id", "")),
+        name=entry.label("task_id"),
         prompt=f"{entry.text('text', 'prompt').strip()}\n\n```python\n{data['signature']}\n```{shown}",
         difficulty=_size_level(code),
         data=data,
@@ -142,12 +124,20 @@ def mbpp(entry: Entry) -> Content:
     )
 
 
+def mbpp_split(entry: Entry) -> str | None:
+    """Return the split that MBPP gives a problem by its number; the ten for prompts are for training."""
+    number = entry.label("task_id")
+    if not number.isdecimal() or not 1 <= int(number) <= _MBPP_PROBLEMS:
+        return None
+    return TEST if 11 <= int(number) <= 510 else VALIDATION if 511 <= int(number) <= 600 else TRAIN
+
+
 def gsm8k(entry: Entry) -> Content:
     """Read a GSM8K problem: a story whose answer, a number, comes after `####`."""
     steps, mark, last = entry.text("answer").rpartition("####")
     number = last.strip().replace(",", "").replace("$", "")
     if not mark or not _NUMBER.fullmatch(number):
-        raise UsageError(f"{entry.where}: 'answer' ends with '#### ' and a number, not {last.strip()!r:.60}")
+        raise Unusable(f"'answer' must end with '#### ' and a number, not {last.strip()!r:.60}")
     answer = repr(float(number)) if "." in number else repr(int(number))
     return Content(
         name="",
@@ -169,7 +159,7 @@ def quixbugs(entry: Entry) -> Content:
         cases = _json_cases(entry, str(entry.fields.get("json_cases") or ""))
         gold, examples = _quixbugs_tests(name, tests, cases, shown_examples(description, name), entry.support)
     except _ERRORS as error:
-        raise UsageError(f"{entry.where}: its programs or tests are not Python: {error}") from error
+        raise Unusable(f"its programs or tests are not Python: {error}") from error
     data["examples"] = examples
     return Content(
         name=name,
@@ -197,16 +187,11 @@ def shown_examples(text: str, entry_point: str) -> list[dict[str, str]]:
 
 FORMATS = {
     "humaneval": Format(("canonical_solution", "entry_point"), human_eval),
-    "mbpp": Format(("code", "test_list"), mbpp),
+    "mbpp": Format(("code", "test_list"), mbpp, mbpp_split),
     "gsm8k": Format(("question", "answer"), gsm8k),
     "quixbugs": Format(("buggy", "fixed"), quixbugs),
 }
 """The formats by name."""
-
-
-def _docstring(code: str, name: str) -> str:
-    nodes = [node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name]
-    return (ast.get_docstring(nodes[-1]) if nodes else None) or ""
 
 
 def _not_denied(shown: list[dict[str, str]], known: Mapping[str, str]) -> list[dict[str, str]]:
@@ -215,16 +200,26 @@ def _not_denied(shown: list[dict[str, str]], known: Mapping[str, str]) -> list[d
 
 
 def _function_data(kind: Kind, code: str, name: str) -> dict[str, Any]:
-    """Return what is known of a function from its right source."""
-    lines = code.splitlines()
-    start = next((number for number, line in enumerate(lines) if line.startswith(f"def {name}(")), None)
-    if start is None:
+    """Return what is known of a function from its right source. Raises `ValueError` if it does not define one."""
+    head = deepcopy(_function(code, name))
+    head.body, head.decorator_list = [ast.Pass()], []
+    signature = ast.unparse(head).rpartition("\n")[0]
+    return {"kind": kind.value, "needs_code": True, "entry_point": name, "signature": signature}
+
+
+def _function(code: str, name: str) -> ast.FunctionDef:
+    """Return the function of a name; of several, the one that counts, which is the last."""
+    nodes = [node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if not nodes:
         raise ValueError(f"there is no function {name!r}")
-    node = next(node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name)
-    end = node.body[0].lineno - 1
-    signature = " ".join(line.strip() for line in lines[node.lineno - 1 : max(end, node.lineno)])
-    data = {"kind": kind.value, "needs_code": True, "entry_point": name}
-    return data | {"signature": signature if signature.endswith(":") else lines[start].strip()}
+    return nodes[-1]
+
+
+def _before(code: str, name: str) -> str:
+    """Return the source that comes before a function."""
+    node = _function(code, name)
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return "\n".join(code.splitlines()[: first - 1]).strip()
 
 
 def _quixbugs_tests(
@@ -235,7 +230,7 @@ def _quixbugs_tests(
     if plain is None:
         node = support.get("node.py", "") if "from node import" in tests else ""
         if "from node import" in tests and not node:
-            raise LeftOut("its tests need node.py, which is not among the helper files")
+            raise Unusable("its tests need node.py, which is not among the helper files", Why.UNSUPPORTED)
         return {"check": pytest_check(name, tests, cases, node)}, shown
     told = {case["args"] for case in shown}
     written = [{"args": repr(tuple(args)), "expect": repr(expect)} for args, expect in plain]
@@ -250,9 +245,7 @@ def _json_cases(entry: Entry, text: str) -> list[tuple[Any, Any]]:
             try:
                 given, expected = json.loads(line)
             except ValueError as error:
-                raise UsageError(
-                    f"{entry.where}: test case {number} is no pair of input and output: {error}"
-                ) from error
+                raise Unusable(f"test case {number} is no pair of input and output: {error}") from error
             cases.append((given if isinstance(given, list) else [given], expected))
     return cases
 

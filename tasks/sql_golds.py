@@ -1,6 +1,6 @@
-"""Gold queries whose result an empty or constant query returns as well: nothing can be learned or measured with them.
+"""What gold queries return, found out by running them, once: those that fail or can be guessed are of no use.
 
-What a gold query returns is found out by running it, once: results are kept in the cache folder, by database file.
+Verdicts are kept in the cache folder, by database file.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentgym.caches import cache_folder
-from agentgym.errors import ToolError, UsageError
-from agentgym.tools.database import Database, QueryLimits, QueryResult, open_file
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.left_out import Why
+from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_file
 
 _LIMITS = QueryLimits(timeout_s=10.0, max_rows=2)
 """Two rows are enough to see whether a result is one row or none. A query that takes longer cannot be graded anyway."""
 _GUESSED = (None, 0, 1, "")
 """Values that are right far too often where a question has one: `SELECT 0` and `SELECT 1` would pass."""
+_VERSION = 2
 
 
 class Gold(NamedTuple):
@@ -32,11 +34,21 @@ class Gold(NamedTuple):
     sql: str
 
 
-def degenerate(golds: Sequence[Gold]) -> list[bool]:
-    """Return for each gold query whether an empty or constant query would give the same result.
+class Fault(NamedTuple):
+    """Why a gold query is of no use."""
 
-    That is so where it returns no row, nothing but NULL, or one row in which every cell is NULL, 0, 1 or empty text. A
-    query that fails is not degenerate: grading it says what is wrong.
+    why: Why
+    reason: str
+
+
+DEGENERATE = Fault(Why.DEGENERATE, "an empty or constant query answers it")
+
+
+def faults(golds: Sequence[Gold]) -> list[Fault | None]:
+    """Return for each gold query why it is of no use, or `None` if it is.
+
+    It is `DEGENERATE` where it returns no row, nothing but NULL, or one row in which every cell is NULL, 0, 1 or empty
+    text: an empty or constant query would give the same. It is broken where it fails, or its database cannot be opened.
     """
     statements: dict[tuple[Path, str], list[str]] = defaultdict(list)
     for gold in golds:
@@ -53,7 +65,7 @@ def is_degenerate(result: QueryResult) -> bool:
     return len(rows) == 1 and not result.truncated and all(cell in _GUESSED for cell in rows[0])
 
 
-def _of_database(path: Path, dialect: str, asked: Sequence[str]) -> Mapping[str, bool]:
+def _of_database(path: Path, dialect: str, asked: Sequence[str]) -> Mapping[str, Fault | None]:
     """Return the verdicts on statements, running those that are not known from before."""
     file = _cache_file(path, dialect)
     known = _read(file)
@@ -62,36 +74,37 @@ def _of_database(path: Path, dialect: str, asked: Sequence[str]) -> Mapping[str,
         return known
     try:
         database = open_file(path, dialect, _LIMITS)
-    except UsageError:
-        return dict.fromkeys(asked, False)  # Whoever plays a task of it is told what is wrong with the file.
+    except (UsageError, InfrastructureError) as error:
+        return dict.fromkeys(asked, Fault(Why.BROKEN, str(error)))
     with closing(database):
-        known |= {sql: _is_degenerate_query(database, sql) for sql in unknown}
+        if not database.tables():
+            return dict.fromkeys(asked, Fault(Why.BROKEN, f"the database {str(path)!r} has no table"))
+        known |= {sql: _fault(database, sql) for sql in unknown}
     _write(file, known)
     return known
 
 
-def _is_degenerate_query(database: Database, sql: str) -> bool:
+def _fault(database: Database, sql: str) -> Fault | None:
     try:
-        return is_degenerate(database.query(sql))
-    except ToolError:
-        return False
+        return DEGENERATE if is_degenerate(database.query(sql)) else None
+    except QueryError as error:
+        return Fault(Why.BROKEN, f"its gold query fails: {' '.join(str(error).split())}")
 
 
 def _cache_file(path: Path, dialect: str) -> Path:
     stat = path.stat()
-    identity = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{dialect}|{_LIMITS}|{_GUESSED}"
+    identity = f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{dialect}|{_LIMITS}|{_GUESSED}"
     return cache_folder() / "sql-golds" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
-def _read(file: Path) -> dict[str, bool]:
-    try:
+def _read(file: Path) -> dict[str, Fault | None]:
+    with suppress(OSError, ValueError, TypeError, AttributeError):
         known: Any = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
+        return {sql: None if fault is None else Fault(Why(fault[0]), str(fault[1])) for sql, fault in known.items()}
+    return {}
 
 
-def _write(file: Path, known: dict[str, bool]) -> None:
+def _write(file: Path, known: Mapping[str, Fault | None]) -> None:
     """Keep verdicts for the next time, if the cache folder can be written to."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,90 @@
+"""`TaskFiles`: how an environment is given files to take its tasks from, instead of making them up.
+
+An environment declares it as `files`; `agentgym tasks sources`, recipes and its own constructor read it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.choices import given_apart_from
+from agentgym.errors import UsageError
+from agentgym.sharing import shared
+from agentgym.task import TaskSource
+
+STRICT = "strict"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A form in which tasks are published or kept."""
+
+    name: str
+    """What it is called, such as `Spider`."""
+    looks: str
+    """The files, in words."""
+    settings: str
+    """What to `--set`, such as `folder=spider_data`."""
+
+
+@dataclass(frozen=True)
+class TaskFiles:
+    """Files that an environment takes tasks from.
+
+    Args:
+        argument: The environment's argument that names the file or folder.
+        loader: `module:Class` of the task source; called with the path and the options.
+        options: The arguments that go with it, each with a few words on what it does. `strict` always does.
+        layouts: What the loader can read.
+        generated: The arguments that choose among generated tasks; only those that are options too go with files.
+    """
+
+    argument: str
+    loader: str
+    options: Mapping[str, str]
+    layouts: tuple[Layout, ...]
+    generated: frozenset[str] = frozenset()
+
+    def without_generated(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `defaults` without what chooses among generated tasks, if `given` names files or a source."""
+        if self.argument not in given and "tasks" not in given:
+            return dict(defaults)
+        return {name: value for name, value in defaults.items() if name not in self.generated - set(self.options)}
+
+    def generator_choices(self, choices: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
+        """Return those of the choices that are about generated tasks, under the names that their source takes."""
+        names = sorted(name for name in self.generated if choices[name] is not None)
+        return {renamed.get(name, name): choices[name] for name in names}
+
+    def source(self, tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource | None:
+        """Return the task source that the arguments of an environment name, or `None` if tasks are to be generated.
+
+        Args:
+            tasks: A source of the user's own.
+            choices: All arguments that choose tasks, by name; those that are `None` were not given.
+
+        Raises:
+            UsageError: The arguments contradict each other, or the files cannot be used.
+        """
+        given = given_apart_from(tasks, {name: value for name, value in choices.items() if name != STRICT})
+        if tasks is not None:
+            return tasks
+        if self.argument not in given:
+            if alone := sorted(set(given) & set(self.options) - self.generated):
+                raise UsageError(f"{alone[0]}=... is for tasks from files; pass {self.argument}=... too")
+            return None
+        if others := sorted(set(given) - set(self.options) - {self.argument}):
+            raise UsageError(
+                f"tasks from {self.argument}=... have no {', '.join(others)} to choose; "
+                f"there are: {', '.join([*self.options, STRICT])}"
+            )
+        path = given[self.argument]
+        if not isinstance(path, str | Path):
+            raise UsageError(f"{self.argument} must be the path of a file or folder, not {path!r}")
+        options = {name: value for name, value in given.items() if name != self.argument}
+        if choices.get(STRICT):
+            options[STRICT] = True
+        return shared(self.loader, Path(path).expanduser(), options)
