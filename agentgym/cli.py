@@ -42,7 +42,11 @@ app = typer.Typer(
 EnvName = Annotated[str, typer.Argument(metavar="ENV", help="An id such as 'sql', or module:Class.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An argument of the environment; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="An argument of the environment, such as a file of tasks (agentgym tasks sources); may be repeated.",
+    ),
 ]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Stop at a broken task or entry of a file, instead of leaving it out.")
@@ -149,7 +153,9 @@ def eval_(
     policy: Annotated[
         str, typer.Option(help="scripted, random, silent, tiny, a checkpoint's folder or name, or module:factory.")
     ] = "scripted",
-    tasks: Annotated[str, typer.Option(help="A split, or a manifest (JSONL).")] = "test",
+    tasks: Annotated[
+        str | None, typer.Option(help="A split, or a manifest (JSONL); by default test, or what comes nearest to it.")
+    ] = None,
     attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trajectories per task.")] = 1,
     limit: Annotated[
         int | None,

@@ -29,7 +29,8 @@ from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, load_policy
 from agentgym.registry import class_of
 from agentgym.rollout import EnvFactory, Limits
-from agentgym.task import Task
+from agentgym.task import TEST, Task, default_split
+from agentgym.task_files import with_defaults
 from agentgym.terminal import console
 from agentgym.trajectory import Trajectory
 
@@ -41,7 +42,8 @@ class EvaluationRequest:
     env: str
     env_kwargs: dict[str, Any]
     policy: str
-    tasks: str
+    tasks: str | None
+    """A split or a manifest; `None` is the split `test`, or the nearest to it."""
     attempts: int
     limit: int | None
     seed: int
@@ -53,7 +55,7 @@ class EvaluationRequest:
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
     """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
     if request.out is not None:
-        check_file(request.out, apart_from=Path(request.tasks))
+        check_file(request.out, apart_from=Path(request.tasks or TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = _tasks(factory, request)
     with _progress() as progress:
@@ -92,7 +94,7 @@ def _arguments(request: EvaluationRequest) -> dict[str, Any]:
     require("torch", "train")
     trained = import_module("agentgym.trainers.policies").training_arguments(request.policy, request.env)
     if request.policy == TINY:
-        return trained | request.env_kwargs
+        return with_defaults(class_of(request.env).files, trained, request.env_kwargs, "the recipe")
     source = f"the model {request.policy!r} was trained in an environment that"
     return recorded_arguments(class_of(request.env), trained, request.env_kwargs, source)
 
@@ -100,7 +102,10 @@ def _arguments(request: EvaluationRequest) -> dict[str, Any]:
 def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
     env = make_env(factory.env_id, factory.kwargs)
     try:
-        return choose_tasks(env, request.tasks, request.limit)
+        split = default_split(env.tasks, TEST)
+        if request.tasks is None and split != TEST:
+            console(stderr=True).print(f"There is no split {TEST!r}; evaluating on {split!r}.")
+        return choose_tasks(env, request.tasks or split, request.limit)
     finally:
         env.close()
 

@@ -15,6 +15,7 @@ from typing import Any
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.registry import is_class_path
+from agentgym.task_files import with_defaults
 
 _NAME = re.compile(r"\w[\w .+-]*")
 """What a text may be: neither a path nor a URL nor `module:Class`."""
@@ -43,7 +44,7 @@ def recorded_arguments(
     for name, value in recorded.items():
         if name not in given and (problem := _problem(kind, name, value)):
             raise UsageError(f"{source} {problem}; if you trust it, say so with --set {name}=...")
-    return {**recorded, **given}
+    return with_defaults(kind.files, recorded, given, source)
 
 
 def _problem(kind: type[Env], name: str, value: Any) -> str | None:

@@ -12,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.env import Env
-from agentgym.registry import list_environments, load_class
+from agentgym.errors import UsageError
+from agentgym.registry import class_of, list_environments, load_class
 from agentgym.show import plain
 from agentgym.task import Task
+from agentgym.task_files import STRICT, STRICT_MEANS
 
 _MANY = 3
 """Ids of one class that are listed one by one."""
@@ -66,6 +68,45 @@ def tasks_table(tasks: Iterable[Task]) -> Table:
             Text(plain(task.prompt, 500)),
         )
     return table
+
+
+def print_sources(env: str | None) -> None:
+    """Print which files of tasks the environments take: their arguments, options and layouts.
+
+    Args:
+        env: Only those of this environment. Raises `UsageError` if it takes none.
+    """
+    from rich.console import Console
+
+    console = Console(soft_wrap=True, highlight=False)
+    kinds = {name: class_of(name) for name in ([env] if env is not None else _ids())}
+    taking = {name: kind.files for name, kind in kinds.items() if kind.files is not None}
+    if not taking:
+        raise UsageError(f"{env!r} takes no files of tasks; those that do: {', '.join(taking_files())}")
+    for name, files in taking.items():
+        console.print(Text.assemble((name, "bold"), f"  --set {files.argument}=PATH"))
+        for layout in files.layouts:
+            console.print(Text(f"  {layout.name:16} {layout.looks}\n  {'':16} --set {layout.settings}"))
+        for option, what in {**files.options, STRICT: STRICT_MEANS}.items():
+            console.print(Text(f"  {f'--set {option}=…':24} {what}", style="dim"))
+        console.print()
+
+
+def _ids() -> list[str]:
+    """Return an id of each environment that can be imported."""
+    found: list[str] = []
+    for env_id, _ in _by_class():
+        try:
+            class_of(env_id)
+        except Exception:  # `agentgym list` shows what is wrong with a plugin
+            continue
+        found.append(env_id)
+    return found
+
+
+def taking_files() -> list[str]:
+    """Return the ids of the environments that take files of tasks."""
+    return [env_id for env_id in _ids() if class_of(env_id).files is not None]
 
 
 def _table(*columns: str) -> Table:

@@ -59,11 +59,10 @@ def shared(loader: str, path: str | Path, options: Mapping[str, Any]) -> TaskSou
 
 def _key(loader: str, path: Path, options: Mapping[str, Any]) -> str:
     """Return what tells one source in one state of its files from every other."""
-    state = [list(entry) for entry in _state(path)]
-    return json.dumps([loader, str(path.absolute()), options, state], sort_keys=True, default=repr)
+    return json.dumps([loader, str(path.absolute()), options, [*state_of(path)]], sort_keys=True, default=repr)
 
 
-def _state(path: Path) -> Iterator[tuple[str, int, int]]:
+def state_of(path: Path) -> Iterator[tuple[str, int, int]]:
     """Yield name, size and time of change of a file, or of what lies in a folder and in the folders in it."""
     here = _inside(path)
     for file in [path, *here, *(entry for inner in here for entry in _inside(inner))]:

@@ -5,7 +5,8 @@ An environment declares it as `files`; `agentgym tasks sources`, recipes and its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,28 @@ from agentgym.sharing import shared
 from agentgym.task import TaskSource
 
 STRICT = "strict"
+STRICT_MEANS = "true refuses a broken entry, instead of leaving it out (in commands: --strict)"
+
+_log = logging.getLogger(__name__)
+
+
+def with_defaults(
+    files: TaskFiles | None, defaults: Mapping[str, Any], given: Mapping[str, Any], source: str
+) -> dict[str, Any]:
+    """Return the arguments of an environment: `given`, and what else `defaults` say.
+
+    Where tasks come from files, defaults that choose among generated tasks say nothing, and a line in the log says so.
+
+    Args:
+        files: The files that the environment takes tasks from, if it takes any.
+        defaults: Arguments from a recipe, or those that a model was trained with.
+        given: Arguments that a person gave.
+        source: Names where the defaults come from, for that line.
+    """
+    dropped = files.contradicted(defaults, given) if files is not None else []
+    if files is not None and dropped:
+        _log.warning("tasks come from %s=...: %s of %s do not apply", files.argument, ", ".join(dropped), source)
+    return {**{name: value for name, value in defaults.items() if name not in dropped}, **given}
 
 
 @dataclass(frozen=True)
@@ -48,11 +71,11 @@ class TaskFiles:
     layouts: tuple[Layout, ...]
     generated: frozenset[str] = frozenset()
 
-    def without_generated(self, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `defaults` without what chooses among generated tasks, if `given` names files or a source."""
-        if self.argument not in given and "tasks" not in given:
-            return dict(defaults)
-        return {name: value for name, value in defaults.items() if name not in self.generated - set(self.options)}
+    def contradicted(self, defaults: Iterable[str], given: Mapping[str, Any]) -> list[str]:
+        """Return which defaults choose among generated tasks, although `given` names files or a source."""
+        if given.get(self.argument) is None and given.get("tasks") is None:
+            return []
+        return sorted((self.generated - set(self.options)).intersection(defaults).difference(given))
 
     def generator_choices(self, choices: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
         """Return those of the choices that are about generated tasks, under the names that their source takes."""

@@ -21,36 +21,56 @@ class _ShowsByDefault(TyperGroup):
 tasks_app = typer.Typer(
     cls=_ShowsByDefault,
     no_args_is_help=True,
-    help="Show the tasks of an environment (agentgym tasks ENV), pin them, or make new ones.",
+    help="Show the tasks of an environment (agentgym tasks ENV), pin them, or make new ones. "
+    "Files of your own and public data sets: agentgym tasks sources.",
 )
 
 
 @tasks_app.command("show")
 def show(
     env: Annotated[str, typer.Argument(metavar="ENV", help="An id such as 'sql', or module:Class.")],
-    split: Annotated[str, typer.Option(help="The split to take them from.")] = "test",
+    split: Annotated[
+        str | None, typer.Option(help="The split to take them from; by default test, or what comes nearest to it.")
+    ] = None,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="How many.")] = 20,
     out: Annotated[Path | None, typer.Option(help="Write a manifest that pins these tasks exactly.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An argument of the environment; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="An argument of the environment, such as a file of tasks (agentgym tasks sources); may be repeated.",
+        ),
     ] = None,
+    left_out: Annotated[
+        bool, typer.Option("--left-out", help="Show the entries of files that make no task instead, with the reasons.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a broken entry of a file, instead of leaving it out.")
+    ] = False,
 ) -> None:
     """Show the tasks of an environment, or write them to a manifest. The word `show` may be left out."""
+    from agentgym.left_out import LeavesOut
     from agentgym.listing import tasks_table
-    from agentgym.options import choose_tasks, make_env, parse_settings
+    from agentgym.options import choose_tasks, make_env, parse_settings, with_strict
     from agentgym.outputs import check_file
-    from agentgym.task import write_manifest
+    from agentgym.task import TEST, default_split, write_manifest
     from agentgym.terminal import console
 
     if out is not None:
-        check_file(out, apart_from=Path(split))
-    made = make_env(env, parse_settings(settings or []))
+        check_file(out, apart_from=Path(split or TEST))
+    made = make_env(env, with_strict(env, parse_settings(settings or []), strict))
     try:
-        chosen = choose_tasks(made, split, number)
+        chosen = choose_tasks(made, split or default_split(made.tasks, TEST), number)
         description = getattr(made.tasks, "description", "")
+        entries = made.tasks.left_out if isinstance(made.tasks, LeavesOut) else ()
     finally:
         made.close()
+    if left_out:
+        for entry in entries:
+            typer.echo(f"{entry.why}: {entry}")
+        typer.echo(f"{len(entries)} entries are left out")
+        return
     if out is None:
         console().print(tasks_table(chosen))
         if description:
@@ -58,6 +78,16 @@ def show(
         return
     write_manifest(out, chosen)
     typer.echo(f"Wrote {len(chosen)} tasks to {out}")
+
+
+@tasks_app.command("sources")
+def sources(
+    env: Annotated[str | None, typer.Argument(metavar="[ENV]", help="Only those of this environment.")] = None,
+) -> None:
+    """Show which files of tasks the environments take, and how each is named with --set."""
+    from agentgym.listing import print_sources
+
+    print_sources(env)
 
 
 @tasks_app.command("build")

@@ -19,6 +19,7 @@ Train a policy with trajectory-level GRPO.
   agentgym train --env sql                          the main job: a tiny model learns to query databases
   agentgym train --env sql --credit turn --steps 30  any setting is a flag
   agentgym train --env sql --set difficulty=2        arguments of the environment
+  agentgym train --env sql --set folder=DIR          tasks from files (agentgym tasks sources)
   agentgym train --recipe sql-qwen3-lora             a real model on a GPU
   agentgym train --env sql --show-config             every setting, with what it means
 

@@ -19,6 +19,8 @@ from pydantic.dataclasses import dataclass as validated
 
 from agentgym.choices import nearest
 from agentgym.errors import UsageError
+from agentgym.registry import class_of
+from agentgym.task_files import with_defaults
 from agentgym.trainers.credit import CreditMode
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -147,8 +149,8 @@ class TrainConfig:
     """Greatest length of a conversation in tokens."""
 
     # Evaluation
-    eval_split: str = "test"
-    """Split whose tasks are solved before and after training."""
+    eval_split: str | None = None
+    """Split whose tasks are solved before and after training; by default `test`, or `validation` if there is none."""
     eval_tasks: int = 200
     """Held-out tasks that are solved before and after training."""
     eval_attempts: int = 2
@@ -230,7 +232,9 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     values = read_recipe(recipe) if recipe else {}
     values |= {key: value for key, value in overrides.items() if key != "env_kwargs"}
     if "env_kwargs" in overrides:
-        values["env_kwargs"] = values.get("env_kwargs", {}) | overrides["env_kwargs"]
+        files = class_of(str(values.get("env", env))).files
+        defaults = values.get("env_kwargs", {})
+        values["env_kwargs"] = with_defaults(files, defaults, overrides["env_kwargs"], f"recipe {recipe}")
     return build(values)
 
 

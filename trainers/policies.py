@@ -13,6 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from agentgym.dialects import dialect_names
 from agentgym.errors import UsageError
 from agentgym.foreign import describe
+from agentgym.registry import class_of
+from agentgym.sharing import state_of
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig, load_config, short_name
 from agentgym.trainers.engine import Sampling, TransformersPolicy
@@ -201,4 +203,12 @@ def warm_start_of(config: TrainConfig) -> WarmStart:
         learning_rate=config.warm_start_learning_rate,
         seed=config.seed,
         goal=goal,
+        files=_files_of(config),
     )
+
+
+def _files_of(config: TrainConfig) -> str | None:
+    """Return the state of the files that a run's tasks come from, or `None` if they do not come from files."""
+    files = class_of(config.env).files
+    path = config.env_kwargs.get(files.argument) if files is not None else None
+    return None if path is None else repr([*state_of(Path(path))])

@@ -11,7 +11,7 @@ from agentgym.options import with_strict
 from agentgym.registry import make
 from agentgym.rewards import Scheme
 from agentgym.rollout import EnvFactory, Limits
-from agentgym.task import TaskSource
+from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.grpo import GRPOConfig  # pyright: ignore[reportPrivateImportUsage]
@@ -36,6 +36,22 @@ def probe(factory: EnvFactory) -> tuple[TaskSource, Scheme]:
         return env.tasks, env.scheme
     finally:
         env.close()
+
+
+def eval_split_of(config: TrainConfig, source: TaskSource) -> str:
+    """Return the split of held-out tasks. Raises `UsageError` if there is nothing to train on besides it."""
+    if TRAIN not in source.splits:
+        raise UsageError(
+            f"there is no split {TRAIN!r} to train on, only {', '.join(source.splits)}; if the tasks come from files, "
+            "--set split_by=hash divides them"
+        )
+    split = check_split(source, config.eval_split or default_split(source, TEST))
+    if split == TRAIN and config.eval_split is None:
+        raise UsageError(
+            f"there is no split besides {TRAIN!r} to evaluate on; divide the tasks (--set split_by=hash, if they come "
+            f"from files), or say --eval-split {TRAIN}"
+        )
+    return split
 
 
 def credit_of(config: TrainConfig, scheme: Scheme) -> Credit:

@@ -29,7 +29,7 @@ from agentgym.rewards import Scheme
 from agentgym.rollout import EnvFactory
 from agentgym.show import print_trajectory
 from agentgym.summary import print_errors
-from agentgym.task import TaskSource, check_split, iterate
+from agentgym.task import TaskSource, iterate
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
 from agentgym.trainers.config import TrainConfig, to_dict
@@ -45,6 +45,7 @@ from agentgym.trainers.run_log import RunLog
 from agentgym.trainers.setup import (
     credit_of,
     env_factory,
+    eval_split_of,
     grpo_config,
     limits_of,
     optimizer_steps,
@@ -80,7 +81,7 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
         require("vllm", "vllm")
     factory = env_factory(config)
     source, scheme = probe(factory)
-    check_split(source, config.eval_split)
+    eval_split_of(config, source)  # nothing is made where there is nothing to train or evaluate on
     _checkpoint(config)  # nothing is made where there is nothing to resume
     if place.is_main_process:
         check_folder(config.folder)
@@ -117,7 +118,7 @@ class _HeldOut:
 
     def __init__(self, config: TrainConfig, factory: EnvFactory, source: TaskSource, progress: RunProgress):
         self._config, self._factory, self._progress = config, factory, progress
-        self._tasks = list(iterate(source, config.eval_split, limit=config.eval_tasks))
+        self._tasks = list(iterate(source, eval_split_of(config, source), limit=config.eval_tasks))
 
     def run(self, policy: Policy, when: str, *, resume: bool = False) -> Summary:
         """Evaluate on the main process; the others wait for what it finds.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,10 +26,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, T
 from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.caches import cache_folder
-from agentgym.endings import Ending
+from agentgym.endings import Ending, Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import text_of
 from agentgym.policy import Policy, ScriptedPolicy
+from agentgym.registry import class_of
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.trainers import ranks
 from agentgym.trainers.tiny import CHAT_TEMPLATE, TinyShape, tiny_model, tiny_tokenizer
@@ -40,6 +42,8 @@ Progress = Callable[[str, int, int], None]
 
 MakePolicy = Callable[[Any, Any], Policy]
 """Makes a policy of `(model, tokenizer)`."""
+
+_log = logging.getLogger(__name__)
 
 _TRIES = 30
 _TRIED = 64
@@ -73,11 +77,14 @@ class WarmStart:
     seed: int
     goal: Goal | None = None
     """None takes all steps."""
+    files: str | None = None
+    """State of the files that tasks come from, if they do."""
 
     @property
     def key(self) -> str:
         """Names the cached model."""
-        content = json.dumps([_RECIPE_VERSION, CHAT_TEMPLATE, asdict(self)], sort_keys=True)
+        settings = {name: value for name, value in asdict(self).items() if name != "files" or value is not None}
+        content = json.dumps([_RECIPE_VERSION, CHAT_TEMPLATE, settings], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -96,16 +103,34 @@ def warm_started(settings: WarmStart, progress: Progress, make_policy: MakePolic
 
 
 def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progress: Progress) -> list[Trajectory]:
-    """Return solution trajectories of `tasks` training tasks. Raises `UsageError` if one does not solve its task."""
+    """Return solution trajectories of `tasks` training tasks, without those of tasks that are broken.
+
+    Raises:
+        UsageError: One does not solve its task. Of tasks from files, where limits such as `max_turns` may be too narrow
+            for some, only where none does.
+    """
     factory = EnvFactory(env, env_kwargs)
     jobs = _training_jobs(factory, tasks, seed)
     found: list[Trajectory] = []
     while some := list(islice(jobs, 256)):
         found += asyncio.run(collect(some, ScriptedPolicy(), factory, Limits(max_in_flight=16)))
         progress("solving tasks", len(found), tasks)
-    if unsolved := [t for t in found if not t.success]:
-        raise UsageError(f"{env}: solution() does not solve {unsolved[0].task_id!r} ({len(unsolved)} of {len(found)})")
-    return found
+    solved = [t for t in found if t.success]
+    unsolved = [t for t in found if not t.success and t.reason is not Reason.BROKEN_TASK]
+    if not unsolved and solved:
+        return solved
+    first = unsolved[0] if unsolved else found[0]
+    why = f" ({first.reason})" if first.error is None else f" ({first.error})"
+    told = f"{env}: solution() does not solve {first.task_id!r}{why}, {len(found) - len(solved)} of {len(found)} tasks"
+    if not solved or not _from_files(env, env_kwargs):
+        raise UsageError(told)
+    _log.warning("%s; it is learned from the others", told)
+    return solved
+
+
+def _from_files(env: str, env_kwargs: Mapping[str, Any]) -> bool:
+    files = class_of(env).files
+    return files is not None and env_kwargs.get(files.argument) is not None
 
 
 def _training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) -> Iterator[Job]:

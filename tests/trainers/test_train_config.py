@@ -24,7 +24,7 @@ from agentgym.trainers.config import (
     to_dict,
 )
 from agentgym.trainers.credit import CreditMode
-from agentgym.trainers.setup import env_factory, grpo_config, peft_config, probe
+from agentgym.trainers.setup import env_factory, eval_split_of, grpo_config, peft_config, probe
 
 pytestmark = pytest.mark.train
 
@@ -53,7 +53,7 @@ def test_an_environment_without_a_recipe_has_the_defaults():
 def test_every_bundled_recipe_is_valid_and_its_environment_can_be_made(name: str):
     config = load_config(name)
     source, _ = probe(env_factory(config))
-    assert {"train", config.eval_split} <= set(source.splits)
+    assert (config.eval_split, eval_split_of(config, source)) == (None, "test")
 
 
 @pytest.mark.parametrize("devices", [1, 8])

@@ -1,0 +1,157 @@
+"""Training on tasks from files with the recipes that come with agentgym."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+from agentgym.cli import app
+from agentgym.errors import UsageError
+from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.policies import warm_start_of
+from agentgym.trainers.setup import env_factory, eval_split_of, probe
+from agentgym.trainers.warm_start import solutions
+from agentgym.trajectory import read_jsonl
+
+pytestmark = pytest.mark.train
+
+DATA = Path(__file__).parents[1] / "data"
+SQL_FOLDER = DATA / "spider_style"
+SMALL = [
+    *("--steps=1", "--groups=2", "--group-size=2", "--updates-per-step=1", "--micro-batch=4", "--warm-start-steps=1"),
+    *("--warm-start-tasks=8", "--warm-start-until=1", "--tiny-hidden=32", "--tiny-layers=1", "--tiny-vocabulary=300"),
+    *("--eval-tasks=2", "--eval-attempts=1", "--output-dir=run", "--report-to=[]"),
+]
+
+
+def mbpp(folder: Path, *doubled: int) -> Path:
+    entries = [
+        {
+            "task_id": 601 + n,
+            "text": f"Write a function that returns {n} times a number.",
+            "code": f"def f(x): return {n} * x",
+        }
+        | {"test_list": [f"assert f(2) == {factor * 2}"]}
+        for n, factor in enumerate(doubled)
+    ]
+    (folder / "mbpp.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    return folder / "mbpp.jsonl"
+
+
+def train(*words: str) -> Result:
+    return CliRunner().invoke(app, ["train", *words, *SMALL])
+
+
+@pytest.mark.parametrize(
+    ("env", "settings", "split"),
+    [
+        ("sql", [f"folder={SQL_FOLDER}"], "validation"),
+        ("search", [f"folder={DATA / 'search_files' / 'hotpot.json'}", "split_by=train"], "train"),
+        ("code", ["file=mbpp.jsonl"], "train"),
+    ],
+)
+def test_the_recipe_of_an_environment_trains_on_files(env: str, settings: list[str], split: str):
+    mbpp(Path.cwd(), 0, 1, 2)
+    words = [word for setting in settings for word in ("--set", setting)]
+    result = train("--env", env, *words, *([] if split == "validation" else ["--eval-split", split]))
+    assert result.exit_code == 0, result.output
+    before = read_jsonl(Path("run/eval-before.jsonl"))
+    assert {trajectory.split for trajectory in before} == {split}
+    assert not [trajectory.error for trajectory in before if trajectory.error]
+
+
+@pytest.mark.parametrize("env", ["sql", "search", "code"])
+def test_what_a_recipe_says_of_generated_tasks_does_not_apply_to_files(env: str, caplog: pytest.LogCaptureFixture):
+    recipe = load_config(None, {"env": env}).env_kwargs
+    argument = "file" if env == "code" else "folder"
+    given = load_config(None, {"env": env, "env_kwargs": {argument: "data", "max_turns": 9}}).env_kwargs
+    generated = {"difficulty", "families", "domains", "relations", "worlds", "questions_per_world", "passages"}
+    assert given == {
+        **{name: recipe[name] for name in recipe if name not in generated},
+        argument: "data",
+        "max_turns": 9,
+    }
+    (line,) = caplog.messages
+    assert f"tasks come from {argument}=...: " in line
+    assert f"recipe {env} do not apply" in line
+
+
+def test_a_choice_of_generated_tasks_that_a_person_makes_beside_files_is_refused():
+    config = load_config(None, {"env": "sql", "env_kwargs": {"folder": str(SQL_FOLDER), "domains": ["shop"]}})
+    with pytest.raises(UsageError, match=r"tasks from folder=\.\.\. have no domains to choose"):
+        probe(env_factory(config))
+
+
+def test_a_recipe_with_generated_tasks_is_as_it_was():
+    assert load_config(None, {"env": "sql", "env_kwargs": {"max_turns": 4}}) == load_config("sql")
+
+
+def config_on(folder: Path, *files: str, **settings: Any) -> TrainConfig:
+    for number, file in enumerate(files):
+        lines = [json.dumps({"question": f"{number} {n}?", "answer": f"#### {n}"}) for n in range(40)]
+        (folder / file).write_text("\n".join(lines))
+    return load_config(None, {"env": "code", "env_kwargs": {"file": str(folder)} | settings})
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "split"),
+    [
+        (["train.jsonl", "test.jsonl"], {}, "test"),
+        (["train.jsonl", "dev.jsonl"], {}, "validation"),
+        (["train.jsonl"], {}, "test"),
+        (["dev.jsonl"], {"split_by": "hash"}, "test"),
+    ],
+)
+def test_held_out_tasks_are_of_test_or_of_what_comes_nearest(tmp_path: Path, files: Any, settings: Any, split: str):
+    config = config_on(tmp_path, *files, **settings)
+    assert eval_split_of(config, probe(env_factory(config))[0]) == split
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "said"),
+    [
+        (["dev.jsonl"], {}, "no split 'train' to train on, only validation; .* split_by=hash divides them"),
+        (["all.jsonl"], {"split_by": "train"}, "no split besides 'train' to evaluate on"),
+    ],
+)
+def test_where_there_is_nothing_to_train_or_to_evaluate_on_that_is_said(
+    tmp_path: Path, files: Any, settings: Any, said: str
+):
+    config = config_on(tmp_path, *files, **settings)
+    with pytest.raises(UsageError, match=said):
+        eval_split_of(config, probe(env_factory(config))[0])
+
+
+def test_broken_tasks_and_too_narrow_limits_cost_a_warm_start_their_own_solutions_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    kwargs = {"file": str(mbpp(tmp_path, 0, 1, 7)), "split_by": "train", "solution_style": "direct"}
+    found = solutions("code", kwargs, 40, 0, lambda *_: None)
+    assert {t.task_id for t in found} == {"mbpp/601", "mbpp/602"}
+    with pytest.raises(UsageError, match=r"solution\(\) does not solve .* 40 of 40 tasks"):
+        solutions("code", kwargs | {"max_turns": 1, "solution_style": "full"}, 40, 0, lambda *_: None)
+
+
+def test_other_contents_of_the_files_are_another_warm_start(tmp_path: Path):
+    file = mbpp(tmp_path, 0, 1)
+    one = warm_start_of(load_config(None, {"env": "code", "env_kwargs": {"file": str(file)}}))
+    assert one == warm_start_of(load_config(None, {"env": "code", "env_kwargs": {"file": str(file)}}))
+    mbpp(tmp_path, 0, 1, 2)
+    assert one.key != warm_start_of(load_config(None, {"env": "code", "env_kwargs": {"file": str(file)}})).key
+
+
+def test_a_model_trained_on_generated_tasks_is_evaluated_on_files(tmp_path: Path, checkpoint: Path):
+    trained = {"env": "code", "env_kwargs": {"dialect": "compact", "families": ["tiny_digits"], "max_turns": 2}}
+    (checkpoint / "agentgym.json").write_text(json.dumps(trained))
+    words = ["eval", "--env", "code", "--policy", str(checkpoint), "--set", f"file={mbpp(tmp_path, 1)}"]
+    words += ["--max-new-tokens", "2", "--out", "out.jsonl", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    (trajectory,) = read_jsonl(Path("out.jsonl"))
+    assert trajectory.env_kwargs == {"dialect": "compact", "max_turns": 2, "file": str(tmp_path / "mbpp.jsonl")}
