@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +18,8 @@ from pydantic_core import to_jsonable_python
 
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.errors import AgentGymError, BrokenTask, InfrastructureError, ToolError, UsageError
+from agentgym.env_pool import EnvPool, discard, is_callers_mistake
+from agentgym.errors import BrokenTask, InfrastructureError, ToolError, UsageError
 from agentgym.foreign import caught, describe, ends_work, running_task
 from agentgym.foreign_tasks import contained_tasks
 from agentgym.messages import Message
@@ -91,61 +92,6 @@ class EnvFactory:
             env.close()
 
 
-class EnvPool:
-    """Environments that have been closed over an episode and may serve another. Broken ones are thrown away."""
-
-    def __init__(self, factory: Callable[[], Env]):
-        self._factory = factory
-        self._idle: list[Env] = []
-
-    def take(self) -> Env:
-        """Return an idle environment, or a fresh one."""
-        return self._idle.pop() if self._idle else self._factory()
-
-    def give_back(self, env: Env) -> None:
-        """Keep `env` for another episode."""
-        self._idle.append(env)
-
-    def at_once(self, wanted: int) -> int:
-        """Return how many of `wanted` episodes can run at a time. More would wait for what the others hold."""
-        try:
-            env = self.take()
-        except BaseException as error:
-            if (
-                is_callers_mistake(error)
-                or isinstance(error, TypeError | ImportError)
-                or ends_work(error, running_task())
-            ):
-                raise
-            return wanted  # The episodes try again, and say what is wrong if it stays so.
-        self.give_back(env)
-        if env.max_concurrent is None:
-            return wanted
-        if env.max_concurrent < 1:
-            raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
-        return min(wanted, env.max_concurrent)
-
-    def close(self) -> None:
-        """Close the environments that are idle."""
-        while self._idle:
-            discard(self._idle.pop())
-
-
-def is_callers_mistake(error: BaseException) -> bool:
-    """Whether an error comes through to the caller: no retry can help, and every other episode has it too."""
-    return isinstance(error, AgentGymError) and not isinstance(error, InfrastructureError | ToolError)
-
-
-def discard(env: Env) -> None:
-    """Close an environment that is not needed any more. That it cannot be closed loses no trajectory."""
-    try:
-        env.close()
-    except BaseException as error:
-        if ends_work(error, running_task()):
-            raise
-        _log.warning("a %s could not be closed: %s", type(env).__name__, describe(error))
-
-
 async def rollouts(
     jobs: Iterable[Job], policy: Policy, factory: EnvFactory, limits: Limits | None = None, pool: EnvPool | None = None
 ) -> AsyncGenerator[Trajectory]:
@@ -169,7 +115,7 @@ async def rollouts(
     running: set[asyncio.Task[Trajectory]] = set()
     finished: set[asyncio.Task[Trajectory]] = set()
     try:
-        at_once = pool.at_once(limits.max_in_flight)
+        at_once = await pool.at_once(limits.max_in_flight)
         with contained_tasks():
             while True:
                 while len(running) < at_once and (job := next(waiting, None)) is not None:
@@ -260,7 +206,7 @@ class _Episode:
         """Play the episode to its end in an environment of `pool`."""
         env: Env | None = None
         try:
-            env = self._env = pool.take()
+            env = self._env = await self._within(pool.take())
             trajectory = await self._play()
         except BaseException:
             if env is not None:

@@ -119,10 +119,10 @@ class Narrow(GuessEnv):
 
 
 def test_as_many_episodes_run_as_both_bounds_allow():
-    assert [EnvPool(Narrow).at_once(wanted) for wanted in (1, 2, 3)] == [1, 2, 2]
-    assert EnvPool(GuessEnv).at_once(7) == 7
+    assert [asyncio.run(EnvPool(Narrow).at_once(wanted)) for wanted in (1, 2, 3)] == [1, 2, 2]
+    assert asyncio.run(EnvPool(GuessEnv).at_once(7)) == 7
     with pytest.raises(UsageError, match="max_concurrent must be at least 1, not 0"):
-        EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1)
+        asyncio.run(EnvPool(type("None_", (GuessEnv,), {"max_concurrent": 0})).at_once(1))
 
 
 @pytest.mark.parametrize("error", [TypeError, ImportError, UsageError])
@@ -143,14 +143,17 @@ def test_an_environment_that_cannot_be_made_now_is_tried_again_by_its_episodes(e
 
 
 def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_pool():
-    pool = EnvPool(GuessEnv)
-    first = pool.take()
-    pool.give_back(first)
-    assert pool.take() is first
-    assert pool.take() is not first
-    pool.give_back(first)
-    pool.close()
-    assert pool.take() is not first
+    async def play() -> None:
+        pool = EnvPool(GuessEnv)
+        first = await pool.take()
+        pool.give_back(first)
+        assert await pool.take() is first
+        assert await pool.take() is not first
+        pool.give_back(first)
+        pool.close()
+        assert await pool.take() is not first
+
+    asyncio.run(play())
 
 
 def test_attempts_at_a_task_differ_in_their_names_and_share_their_start():

@@ -1,0 +1,116 @@
+"""`EnvPool`: the environments of a rollout, made when they are needed and used again.
+
+Making one may take long (files of tasks are read, images pulled), so it is done in a thread, where no episode waits for
+it. One is made at a time: nobody expects of a constructor that it runs beside itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+from agentgym.env import Env
+from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.foreign import describe, ends_work, running_task
+
+_log = logging.getLogger(__name__)
+
+
+class EnvPool:
+    """Environments that have been closed over an episode and may serve another. Broken ones are thrown away."""
+
+    def __init__(self, factory: Callable[[], Env]):
+        self._factory = factory
+        self._idle: list[Env] = []
+        self._one_at_a_time = threading.Lock()
+
+    async def take(self) -> Env:
+        """Return an idle environment, or a fresh one."""
+        return self._idle.pop() if self._idle else await _Making(self._make).result()
+
+    def give_back(self, env: Env) -> None:
+        """Keep `env` for another episode."""
+        self._idle.append(env)
+
+    async def at_once(self, wanted: int) -> int:
+        """Return how many of `wanted` episodes can run at a time. More would wait for what the others hold."""
+        try:
+            env = await self.take()
+        except BaseException as error:
+            if (
+                is_callers_mistake(error)
+                or isinstance(error, TypeError | ImportError)
+                or ends_work(error, running_task())
+            ):
+                raise
+            return wanted  # The episodes try again, and say what is wrong if it stays so.
+        self.give_back(env)
+        if env.max_concurrent is None:
+            return wanted
+        if env.max_concurrent < 1:
+            raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
+        return min(wanted, env.max_concurrent)
+
+    def close(self) -> None:
+        """Close the environments that are idle."""
+        while self._idle:
+            discard(self._idle.pop())
+
+    def _make(self) -> Env:
+        with self._one_at_a_time:
+            return self._factory()
+
+
+class _Making:
+    """Makes one environment in a thread. If nobody waits for it any more, it is closed as soon as it is made."""
+
+    def __init__(self, make: Callable[[], Env]):
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: Env | None = None
+        self._unwanted = False
+
+    async def result(self) -> Env:
+        """Return the environment. Raises what its constructor raises."""
+        try:
+            error = await asyncio.to_thread(self._run)
+        except BaseException:
+            with self._lock:
+                self._unwanted = True
+            if self._made is not None:
+                discard(self._made)
+            raise
+        if error is not None:
+            raise error
+        assert self._made is not None
+        return self._made
+
+    def _run(self) -> BaseException | None:
+        """Make it; return what is raised, which a future would not carry whatever it is."""
+        try:
+            made = self._make()
+        except BaseException as error:
+            return error
+        with self._lock:
+            if not self._unwanted:
+                self._made = made
+                return None
+        discard(made)
+        return None
+
+
+def is_callers_mistake(error: BaseException) -> bool:
+    """Whether an error comes through to the caller: no retry can help, and every other episode has it too."""
+    return isinstance(error, AgentGymError) and not isinstance(error, InfrastructureError | ToolError)
+
+
+def discard(env: Env) -> None:
+    """Close an environment that is not needed any more. That it cannot be closed loses no trajectory."""
+    try:
+        env.close()
+    except BaseException as error:
+        if ends_work(error, running_task()):
+            raise
+        _log.warning("a %s could not be closed: %s", type(env).__name__, describe(error))
