@@ -204,17 +204,16 @@ class _Episode:
 
     async def run(self, pool: EnvPool) -> Trajectory:
         """Play the episode to its end in an environment of `pool`."""
-        env: Env | None = None
         try:
-            env = self._env = await self._within(pool.take())
-            trajectory = await self._play()
-        except BaseException:
-            if env is not None:
-                discard(env)
-            raise
+            self._env = await self._within(pool.take())
+            try:
+                trajectory = await self._play()
+            except BaseException:
+                discard(self._env)
+                raise
         finally:
             self._forget()
-        pool.give_back(env)
+        pool.give_back(self._env)
         return trajectory
 
     def _forget(self) -> None:
