@@ -103,3 +103,56 @@ def test_what_is_no_database_is_refused(dialect, tmp_path):
         open_file(tmp_path / "text", dialect)
     with pytest.raises(UsageError, match="no database file"):
         open_file(tmp_path / "missing", dialect)
+
+
+BUILT_IN = (
+    "show",
+    "glob",
+    "query",
+    "read_csv",
+    "checkpoint",
+    "duckdb_settings",
+    "pg_settings",
+    "insert",
+    "sqlite_master",
+)
+
+
+@pytest.fixture
+def named_like_built_ins(tmp_path):
+    path = tmp_path / "names.duckdb"
+    with duckdb.connect(path) as connection:
+        for name in BUILT_IN:
+            connection.execute(f"CREATE TABLE \"{name}\" AS SELECT '{name}' AS own")
+        connection.execute("CREATE VIEW duckdb_secrets AS SELECT 'duckdb_secrets' AS own")
+    return path
+
+
+@pytest.mark.parametrize("name", [*BUILT_IN, "duckdb_secrets"])
+def test_a_table_named_like_a_built_in_is_reached(named_like_built_ins, name):
+    with open_file(named_like_built_ins, "duckdb") as database:
+        assert database.describe(name.upper()).sample.rows == ((name,),)
+        for from_ in (f'"{name}"', f'main."{name}" AS t', f'(SELECT * FROM "{name.upper()}")'):
+            assert database.query(f"SELECT own FROM {from_}").rows == ((name,),)
+        with pytest.raises(QueryError):
+            database.query(f'INSERT INTO "{name}" VALUES (1)')
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM duckdb_settings()",
+        "SELECT * FROM system.main.duckdb_settings",
+        "SELECT * FROM pg_catalog.pg_settings",
+        "SELECT * FROM glob('/*')",
+        "SELECT * FROM query('SELECT 1')",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM show, duckdb_databases",
+        "SELECT current_setting('threads') FROM duckdb_settings",
+        "WITH x AS (SELECT * FROM duckdb_extensions) SELECT * FROM duckdb_settings",
+    ],
+)
+def test_a_table_named_like_a_built_in_does_not_open_the_built_in(named_like_built_ins, sql):
+    with open_file(named_like_built_ins, "duckdb") as database, pytest.raises(QueryError) as refused:
+        database.query(sql)
+    assert refused.value.kind in (QueryErrorKind.FORBIDDEN, QueryErrorKind.SYNTAX)

@@ -46,6 +46,7 @@ class DuckDBGuard:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection):
         self._connection = connection.cursor()
+        self._catalog, self._own = self._find_own_relations()
         self._hidden_relations = self._find_hidden_relations()
         # Only a text that contains one of these names can use it (DuckDB has no escapes in identifiers), so most
         # statements are spared the walk through their syntax tree.
@@ -93,10 +94,26 @@ class DuckDBGuard:
         if kind.endswith("_QUERY_NODE") and kind.lower().startswith(_WRITES):
             raise forbidden("A WITH clause may not write.", ALLOWED)
         hidden = _HIDDEN_FUNCTIONS
-        if kind in ("BASE_TABLE", "TABLE_FUNCTION"):
+        if kind in ("BASE_TABLE", "TABLE_FUNCTION") and not self._is_own(node):
             hidden = hidden | self._hidden_relations
         if name := next((name for name in _names(node) if name in hidden), None):
             raise forbidden(f"{name!r} is not available.", ALLOWED)
+
+    def _is_own(self, node: dict[str, Any]) -> bool:
+        """Whether a node names a table of the database, which comes before a built-in of the same name."""
+        path = [*map(str, (node.get("qualified_name") or {}).get("path") or ())]
+        path = path or [str(node.get(key) or "") for key in ("catalog_name", "schema_name", "table_name")]
+        *qualifiers, name = path
+        known = {"", "main", self._catalog}
+        return node.get("type") == "BASE_TABLE" and name.lower() in self._own and known.issuperset(qualifiers)
+
+    def _find_own_relations(self) -> tuple[str, frozenset[str]]:
+        """Return the name of the database, and those of its tables and views."""
+        rows = self._connection.execute(
+            "SELECT current_database(), lower(table_name) FROM duckdb_columns()"
+            " WHERE NOT internal AND schema_name = 'main' AND database_name = current_database()"
+        ).fetchall()
+        return (rows[0][0] if rows else ""), frozenset(name for _, name in rows)
 
     def _find_hidden_relations(self) -> frozenset[str]:
         functions = self._connection.execute(
