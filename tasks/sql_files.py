@@ -9,16 +9,19 @@ the like, flat or in a folder each. Questions that teach nothing are left out: s
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agentgym.choices import one_of
 from agentgym.errors import TaskError, UsageError
 from agentgym.left_out import LeftOut, Quarantine, Unusable, Why, counted
 from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList, split_of
 from agentgym.tasks.records import NoEntries, Record, existing, files_in, read_records
 from agentgym.tasks.splitting import Draft, Splitter, first_of_each, named_split, refuse_empty
+from agentgym.tasks.sql_convert import Carried, carry_over
 from agentgym.tasks.sql_golds import DEGENERATE as DEGENERATE_GOLD
 from agentgym.tasks.sql_golds import Gold, faults
 
@@ -47,6 +50,9 @@ class SpiderTasks(TaskList):
         split_by: `"file"`: files named like train, dev and test are the splits (others count as train). `"hash"`:
             a question's database and gold SQL decide. `"auto"`: by file if a name says dev or test. Or the one split
             that all questions are in.
+        engine: `"duckdb"` or `"sqlite"` to have all databases in that engine: SQLite files and queries are carried over
+            to DuckDB where that can be done (`agentgym.tasks.sql_convert`), what cannot is left out. By default each
+            database stays in its own.
         unseen: Share of the databases whose questions form the split `test_unseen` and no other.
         keep_degenerate: Keep questions that an empty or constant query answers, tagged `degenerate`. By default they
             are left out.
@@ -61,12 +67,15 @@ class SpiderTasks(TaskList):
         folder: str | Path,
         *,
         split_by: str = "auto",
+        engine: str | None = None,
         unseen: float = 0.0,
         keep_degenerate: bool = False,
         strict: bool = False,
     ):
         if not isinstance(unseen, int | float) or not 0.0 <= unseen < 1.0:
             raise UsageError(f"unseen must be a share from 0 to below 1, not {unseen!r}")
+        self._engine = None if engine is None else one_of("engine", engine, ("duckdb", "sqlite"))
+        self._copies: dict[str, Path] = {}
         self.folder = existing(folder)
         if not self.folder.is_dir():
             raise UsageError(f"{str(folder)!r} is a file; name the folder that holds the questions and databases")
@@ -79,7 +88,7 @@ class SpiderTasks(TaskList):
             with quarantine.guard(record.where):
                 drafts.append(Draft(record.where, self._task(record, splitter, unseen), record.file))
         once = first_of_each(drafts, quarantine, lambda task: (task.data["file"], task.prompt, task.gold["sql"]))
-        kept = self._with_good_gold(once, quarantine, keep_degenerate)
+        kept = self._with_good_gold(self._carried_over(once, quarantine), quarantine, keep_degenerate)
         self.left_out = quarantine.entries
         if not kept and all(entry.why is Why.DEGENERATE for entry in self.left_out):
             raise UsageError(
@@ -101,12 +110,44 @@ class SpiderTasks(TaskList):
         path = self.folder / str(task.data.get("file", ""))
         if path not in self._databases.values() or not path.is_file():
             raise TaskError(f"task {task.id!r} asks about a database that {str(self.folder)!r} does not have")
-        return path
+        return path if task.data["dialect"] == _ENDINGS[path.suffix.lower()] else self._copies[str(task.data["file"])]
+
+    def _carried_over(self, drafts: Sequence[Draft], quarantine: Quarantine) -> list[Draft]:
+        """Return the drafts with their databases in the engine that is wanted; those that cannot be are left out."""
+        foreign: dict[str, list[str]] = defaultdict(list)
+        for draft in drafts:
+            if self._engine is not None and draft.task.data["dialect"] != self._engine:
+                foreign[draft.task.data["file"]].append(draft.task.gold["sql"])
+        if not foreign:
+            return list(drafts)
+        found = {file: self._copied(file, queries) for file, queries in foreign.items()}
+        kept: list[Draft] = []
+        for draft in drafts:
+            task = draft.task
+            if task.data["file"] not in found:
+                kept.append(draft)
+                continue
+            carried = found[task.data["file"]][task.gold["sql"]]
+            if carried.sql is None:
+                quarantine.add(draft.where, f"its gold query does not carry over: {carried.problem}", Why.UNSUPPORTED)
+                continue
+            data, gold = {**task.data, "dialect": self._engine}, {**task.gold, "sql": carried.sql}
+            kept.append(replace(draft, task=replace(task, data=data, gold=gold)))
+        return kept
+
+    def _copied(self, file: str, queries: Sequence[str]) -> Mapping[str, Carried]:
+        if self._engine == "sqlite":
+            return dict.fromkeys(queries, Carried(None, "its database is DuckDB's, and engine=sqlite was asked for"))
+        try:
+            self._copies[file], carried = carry_over(self.folder / file, queries)
+        except UsageError as error:
+            return dict.fromkeys(queries, Carried(None, str(error)))
+        return carried
 
     def _with_good_gold(self, drafts: Sequence[Draft], quarantine: Quarantine, keep_degenerate: bool) -> list[Task]:
         """Return the tasks whose gold is of use; those that can be guessed are tagged, or left out."""
         tasks = [draft.task for draft in drafts]
-        golds = [Gold(self.folder / task.data["file"], task.data["dialect"], task.gold["sql"]) for task in tasks]
+        golds = [Gold(self.database_file(task), task.data["dialect"], task.gold["sql"]) for task in tasks]
         kept: list[Task] = []
         for draft, found in zip(drafts, faults(golds), strict=True):
             fault = DEGENERATE_GOLD if found is None and DEGENERATE in draft.task.tags else found

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import duckdb
 import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
@@ -49,6 +50,17 @@ def gone(pid: int) -> bool:
     while running(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not running(pid)
+
+
+def test_a_file_that_is_closed_and_opened_again_has_its_tables(tmp_path):
+    path = tmp_path / "t.duckdb"
+    with duckdb.connect(path) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+    pool = DatabasePool(idle=0)
+    for _ in range(2):
+        with pool.open_file(path, "duckdb") as database:
+            assert database.tables() == ("t",)
+    pool.close()
 
 
 def test_a_killed_worker_is_replaced_unnoticed(pool):

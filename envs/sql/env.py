@@ -59,7 +59,8 @@ class SQLEnv(Env):
     Version history: v0, first version.
 
     Args:
-        engine: `"duckdb"`, `"sqlite"` or `"mixed"` (either, by task); `"duckdb"` if not given.
+        engine: `"duckdb"`, `"sqlite"` or `"mixed"` (either, by task); `"duckdb"` if not given. For a folder, what its
+            databases are carried over to, `"duckdb"` or `"sqlite"`; each stays in its own if not given.
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
         domains: Names of domains; all if not given.

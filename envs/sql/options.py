@@ -16,6 +16,7 @@ FILES = TaskFiles(
     argument="folder",
     loader="agentgym.tasks.sql_files:SpiderTasks",
     options={
+        "engine": "duckdb carries SQLite databases and queries over as far as they mean the same; sqlite",
         "split_by": "auto, file (names say train, dev, test), hash, or one split for all: train, validation, test",
         "unseen": "share of the databases whose questions form the split test_unseen, 0 if not given",
         "keep_degenerate": "true keeps questions that an empty or constant query answers",

@@ -32,7 +32,8 @@ class WorkerSlot:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.process: WorkerProcess | None = None
-        self._opened: OrderedDict[str, None] = OrderedDict()
+        self._opened: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
+        """What the worker has open, and the tables of those that are files."""
         self._unwanted: set[str] = set()
         self._closed = False
 
@@ -65,14 +66,14 @@ class WorkerSlot:
         self._unwanted.discard(database.key)
         if database.key in self._opened:
             self._opened.move_to_end(database.key)
-            return []
+            return self._opened[database.key]
         reply = self._request_opening(database)
         if "ok" not in reply:
             error = UsageError if "refused" in reply else InfrastructureError
             raise error(f"cannot open database {database.name!r}: {reply.get('refused') or reply.get('broken')}")
-        self._opened[database.key] = None
+        self._opened[database.key] = reply["ok"]["tables"]
         self._unwanted.update(list(self._opened)[: max(0, len(self._opened) - MAX_OPEN)])
-        return reply["ok"]["tables"]
+        return self._opened[database.key]
 
     def _request_opening(self, database: DuckDBDatabase) -> wire.Message:
         problem: Exception | None = None
