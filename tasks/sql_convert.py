@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import sqlglot
@@ -29,6 +30,9 @@ from agentgym.tools.database.schema import ForeignKey, Table
 from agentgym.tools.database.sqlite_files import introspect
 from agentgym.tools.database.sqlite_files import open_file as open_sqlite
 from agentgym.tools.database.statements import quote_name
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr  # a name that older releases do not have
 
 _LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_000, max_result_bytes=20_000_000)
 _VERSION = 1
@@ -52,9 +56,8 @@ def carry_over(path: Path, queries: Sequence[str]) -> tuple[Path, Mapping[str, C
         UsageError: The database cannot be read or copied.
     """
     stat = path.stat()
-    identity = (
-        f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{duckdb.__version__}|{sqlglot.__version__}"
-    )
+    releases = [metadata.version(package) for package in ("duckdb", "sqlglot")]
+    identity = f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{releases}"
     copy = cache_folder() / "sql-copies" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.duckdb"
     if not copy.is_file():
         _whole(copy, lambda draft: _copy(path, draft))
@@ -122,7 +125,7 @@ class _Grouping:
     """What a SELECT groups by."""
 
     select: exp.Select
-    parts: tuple[exp.Expr, ...]
+    parts: tuple[Expr, ...]
 
     @classmethod
     def of(cls, select: exp.Select) -> _Grouping:
@@ -130,14 +133,14 @@ class _Grouping:
         group = select.args.get("group")
         return cls(select, tuple(group.expressions) if group is not None else ())
 
-    def holds_projection(self, place: exp.Expr) -> bool:
+    def holds_projection(self, place: Expr) -> bool:
         """Whether a column of the result is grouped by, by its name or number."""
         numbers = [number for number, part in enumerate(self.select.expressions, start=1) if part is place]
         names = {part.name.lower() for part in self.parts}
         is_named = isinstance(place, exp.Alias) and place.alias.lower() in names
         return is_named or any(str(number) in names for number in numbers)
 
-    def is_bare(self, column: exp.Column, place: exp.Expr) -> bool:
+    def is_bare(self, column: exp.Column, place: Expr) -> bool:
         """Whether a column has several values in a group, of which the query says not which."""
         if isinstance(column.this, exp.Star) or isinstance(column.find_ancestor(exp.AggFunc, exp.Select), exp.AggFunc):
             return False
@@ -150,25 +153,25 @@ class _Grouping:
         return {part.alias.lower() for part in self.select.expressions if isinstance(part, exp.Alias)}
 
     @staticmethod
-    def _same(column: exp.Column, part: exp.Expr) -> bool:
+    def _same(column: exp.Column, part: Expr) -> bool:
         if not isinstance(part, exp.Column) or (column.table and part.table):
             return column.sql().lower() == part.sql().lower()
         return column.name.lower() == part.name.lower()
 
 
-def _belongs(node: exp.Expr, select: exp.Select) -> bool:
+def _belongs(node: Expr, select: exp.Select) -> bool:
     """Whether a part of a query belongs to this SELECT, and not to one inside of it."""
     return node.find_ancestor(exp.Select) is select
 
 
-def _any_value(column: exp.Column, extreme: exp.Expr | None) -> exp.Expr:
+def _any_value(column: exp.Column, extreme: Expr | None) -> Expr:
     if extreme is None:
         return exp.AnyValue(this=column.copy())
     name = "ARG_MAX" if isinstance(extreme, exp.Max) else "ARG_MIN"
     return exp.Anonymous(this=name, expressions=[column.copy(), extreme.this.copy()])
 
 
-def _replace(place: exp.Expr, column: exp.Column, value: exp.Expr, select: exp.Select) -> None:
+def _replace(place: Expr, column: exp.Column, value: Expr, select: exp.Select) -> None:
     if place is column:
         select.set("expressions", [value.as_(column.name) if part is column else part for part in select.expressions])
     else:
