@@ -193,7 +193,7 @@ def test_unsound_tiers_are_refused(file: Path):
 def test_wrong_arguments_are_refused(file: Path):
     with pytest.raises(UsageError, match="solution_style"):
         SWEEnv(file=file, solution_style="quick")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="together"):
+    with pytest.raises(UsageError, match="have no kind to choose"):
         SWEEnv(file=file, kind="bugs")
     with pytest.raises(UsageError, match="test_timeout_s"):
         SWEEnv(file=file, test_timeout_s=0)

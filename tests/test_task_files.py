@@ -15,7 +15,8 @@ from agentgym.listing import taking_files
 from agentgym.registry import class_of, make
 from agentgym.task_files import TaskFiles
 
-TAKING = {"sql": "folder", "search": "folder", "code": "file", "web": "file"}
+TAKING = {"sql": "folder", "search": "folder", "code": "file", "web": "file", "swe": "file"}
+GENERATED = {"swe": ("kind", "bugs")}
 
 
 @pytest.fixture(autouse=True)
@@ -79,8 +80,9 @@ VALID: dict[str, Any] = {
 @pytest.mark.parametrize("env", TAKING)
 def test_what_chooses_generated_tasks_does_not_go_with_files(env: str):
     files = files_of(env)
-    with pytest.raises(UsageError, match=rf"tasks from {files.argument}=\.\.\. have no difficulty to choose"):
-        make(env, **{files.argument: "nowhere", "difficulty": 1})
+    choice, value = GENERATED.get(env, ("difficulty", 1))
+    with pytest.raises(UsageError, match=rf"tasks from {files.argument}=\.\.\. have no {choice} to choose"):
+        make(env, **{files.argument: "nowhere", choice: value})
 
 
 @pytest.mark.parametrize("env", TAKING)

@@ -1,4 +1,4 @@
-"""Grading by the log of a test command, for instances that come with an image and tools of their own.
+"""Grading by the log of a test command, for instances with tools of their own: an image, or a Python environment.
 
 Weaker than `judge`: the tests run once, in their true form, in files that the code under test can read, and what is
 printed can be imitated by it. Exact ids, fresh sandboxes, restored tests and the filter for changes stand in the way,
@@ -8,9 +8,13 @@ changed tests do not; `Verdict.manner` says so, and `Verdict.unchanged` names ev
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from agentgym.envs.swe.judge import TestRun
+from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository
+from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.instance import PREFIX_IDS, TEST_TARGETS
 from agentgym.tasks.swe.logs import Status, look_up, parse_log
 from agentgym.tools.sandbox import Ended, Limits, Sandbox
@@ -19,6 +23,40 @@ MANNER = "log"
 LOG_BYTES = 16_000_000
 FINE = (Status.PASSED, Status.XFAILED, Status.SKIPPED)
 """What may become of a test that passed before."""
+_FINE_VALUES = tuple(status.value for status in FINE)
+_DETAIL_CHARS = 300
+
+
+_ON_GOLD: Remembered[Repository] = Remembered(512)
+
+
+def as_on_gold(repository: Repository, run: Callable[[Mapping[str, bytes]], TestRun]) -> Repository:
+    """Return an instance with those of the tests to keep that pass on its gold patch here, found out once.
+
+    An environment that somebody has set up by hand may differ from the one in which the instance was made.
+
+    Args:
+        repository: The instance.
+        run: Runs its tests on a tree.
+
+    Raises:
+        BrokenTask: A test that decides does not pass on the gold patch.
+    """
+
+    def found() -> Repository:
+        instance = repository.instance
+        gold = run(repository.to_grade(repository.gold))
+        lost = [test for test in instance.fail_to_pass if gold.statuses.get(test) != Status.PASSED.value]
+        if lost or gold.error:
+            told = gold.error or f"{lost[0]} {gold.statuses.get(lost[0], 'is not in the log')}"
+            raise BrokenTask(
+                f"the tests of {instance.id!r} do not pass on its gold patch in {instance.python!r}, so it cannot be "
+                f"graded: {told}"
+            )
+        kept = tuple(test for test in instance.pass_to_pass if gold.statuses.get(test) in _FINE_VALUES)
+        return replace(repository, instance=replace(instance, pass_to_pass=kept))
+
+    return _ON_GOLD.get(repository.key, found)
 
 
 def run_by_log(sandbox: Sandbox, repository: Repository, limits: Limits) -> TestRun:
@@ -37,4 +75,6 @@ def run_by_log(sandbox: Sandbox, repository: Repository, limits: Limits) -> Test
         if (status := look_up(results, test, prefix=test in cut)) is not None
     }
     error = "" if result.ended is Ended.EXITED else f"the tests ran into a limit: {result.ended.value}"
+    if not results and not error:
+        error = f"no test was reported: {(result.err or result.out).strip()[-_DETAIL_CHARS:]}"
     return TestRun(statuses, error=error)

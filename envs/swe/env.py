@@ -14,7 +14,7 @@ from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.envs.swe.grading import Grader, Verdict
-from agentgym.envs.swe.options import above_zero, run_limits, task_source
+from agentgym.envs.swe.options import FILES, above_zero, run_limits, task_source
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.running import command_of, pytest_arguments
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree, read_tree
@@ -28,6 +28,7 @@ from agentgym.errors import ToolError
 from agentgym.rewards import OUTCOME
 from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
+from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.pytest_folder import require_pytest
 from agentgym.tools.patches import localisation, similarity
 from agentgym.tools.sandbox import Ended, Limits, Result
@@ -52,6 +53,12 @@ class SWEEnv(Env):
     Args:
         kind: Bundled tasks: `"bugs"` to mend, or `"refactor"` over several files, judged by the shape of the code too.
         file: Instances to take tasks from instead, in any known format (`agentgym.tasks.swe.formats`).
+        format: Name of that format; told by the fields of the rows if not given.
+        repositories: A folder of archives or checkouts to take their files from, instead of images.
+        environments: A folder of Python environments to run their tests in, or one for all
+            (`agentgym.tasks.swe.local`).
+        split_by: `"auto"`, or the one split that they are all in.
+        strict: Refuse files with a broken instance, instead of leaving the instance out.
         backend: How code is held in (`agentgym.tools.sandbox.backends`); `"auto"` takes the strongest that works.
         allow_weak: Accept a backend that does not hold in everything.
         limits: Bounds on a run of the agent's (`Limits`, or its fields by name).
@@ -63,6 +70,7 @@ class SWEEnv(Env):
     """
 
     channels = CHANNELS
+    files = FILES
     scheme = g_ra()
     system_prompt = (
         "Mend the repository so that the described problem is gone. Look at the code, change it, run the tests, then "
@@ -80,6 +88,11 @@ class SWEEnv(Env):
         *,
         kind: str | None = None,
         file: str | Path | None = None,
+        format: str | None = None,
+        repositories: str | Path | None = None,
+        environments: str | Path | None = None,
+        split_by: str | None = None,
+        strict: bool = False,
         backend: str = "auto",
         allow_weak: bool = False,
         limits: Limits | Mapping[str, Any] | None = None,
@@ -89,7 +102,16 @@ class SWEEnv(Env):
         **kwargs: Any,
     ):
         require_pytest()
-        super().__init__(tasks=task_source(tasks, file, kind), **kwargs)
+        choices = {
+            "kind": kind,
+            "file": file,
+            "format": format,
+            "repositories": repositories,
+            "environments": environments,
+            "split_by": split_by,
+            "strict": strict,
+        }
+        super().__init__(tasks=task_source(tasks, choices), **kwargs)
         self.solution_style: SolutionStyle = one_of("solution_style", solution_style, get_args(SolutionStyle))
         self._limits = run_limits(limits)
         seconds = above_zero("test_timeout_s", test_timeout_s)
@@ -103,7 +125,7 @@ class SWEEnv(Env):
     @classmethod
     def default_tasks(cls) -> TaskSource:
         """Return the bundled tasks about bugs."""
-        return task_source(None, None, None)
+        return BundledSWETasks()
 
     def start(self, task: Task) -> str:
         """Tell what is wrong."""

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 from agentgym.envs.swe import by_log
@@ -78,6 +79,8 @@ class Grader:
         if not changes.changed:
             return Verdict(dropped=changes.dropped)
         tree = repository.to_grade(changes.tree)
+        if repository.instance.python is not None:
+            repository = by_log.as_on_gold(repository, partial(self._run_by_log, repository))
         if repository.in_image is not None:
             return _verdict(repository, changes, Evidence([self._run_by_log(repository, tree)]), by_log.MANNER)
         calibration = self.calibrate(repository)

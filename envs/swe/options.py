@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from agentgym.choices import limits_from, one_of
-from agentgym.envs.swe.source import InstanceTasks
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
+from agentgym.task_files import Layout, TaskFiles
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.refactor import RefactorTasks
 from agentgym.tools.sandbox import Limits
@@ -21,16 +20,34 @@ WORK_LIMITS = Limits(wall_s=60.0, cpu_s=60.0, memory_mb=2048, total_memory_mb=30
 _BUNDLED = {"bugs": BundledSWETasks, "refactor": RefactorTasks}
 
 
-def task_source(tasks: TaskSource | None, file: str | Path | None, kind: str | None) -> TaskSource:
-    """Return `tasks`, the instances of a file, or bundled tasks of a kind."""
-    given = {name: value for name, value in (("tasks", tasks), ("file", file), ("kind", kind)) if value is not None}
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(f'{name}=...' for name in given)} cannot be chosen together; give one of them")
-    if tasks is not None:
-        return tasks
-    if file is not None:
-        return InstanceTasks(file)
-    return _BUNDLED[one_of("kind", kind or "bugs", tuple(_BUNDLED))]()
+FILES = TaskFiles(
+    argument="file",
+    loader="agentgym.envs.swe.source:InstanceTasks",
+    options={
+        "format": "name of the format, such as swe-bench; told by the fields of the rows if not given",
+        "repositories": "folder of archives or checkouts to take the files from, instead of images",
+        "environments": "folder of Python environments to run the tests in, or one environment for all",
+        "split_by": "auto (what a row or the file's name says, else train), or one split: train, validation, test",
+    },
+    layouts=(
+        Layout("SWE-bench", "rows as Parquet or JSON (Lite, Verified, Multilingual), with Docker", "file=test.parquet"),
+        Layout(
+            "SWE-bench",
+            "the same without Docker: repositories and Python environments of your own",
+            "file=test.parquet --set repositories=REPOS --set environments=ENVS",
+        ),
+        Layout("SWE-Gym", "rows, also of SWE-rebench, SWE-smith, R2E-Gym and Multi-SWE-bench", "file=rows.jsonl"),
+        Layout("your own", "what `agentgym tasks build swe` writes", "file=DIR/instances.jsonl"),
+    ),
+    generated=frozenset({"kind"}),
+)
+
+
+def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
+    """Return `tasks`, the instances of the files that `choices` name, or bundled tasks of a kind."""
+    if (source := FILES.source(tasks, choices)) is not None:
+        return source
+    return _BUNDLED[one_of("kind", choices["kind"] or "bugs", tuple(_BUNDLED))]()
 
 
 def run_limits(limits: Limits | Mapping[str, Any] | None) -> Limits:

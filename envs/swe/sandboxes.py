@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from agentgym.tasks.swe.instance import Instance
+from agentgym.tasks.swe.local import spec_of
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tasks.swe.sandbox_runner import spec_with_pytest
 from agentgym.tools.sandbox import Limits, Sandbox, SandboxSpec, open_sandbox
@@ -40,7 +41,8 @@ class Sandboxes:
         if instance.image is not None:
             spec = SandboxSpec(limits=self.limits, image=instance.image, workdir=instance.workdir)
             return open_sandbox(spec, backend=_image_backend(), allow_weak=self.allow_weak)
-        return open_sandbox(spec_with_pytest(self.limits), backend=self.backend, allow_weak=self.allow_weak)
+        spec = spec_with_pytest(self.limits) if instance.python is None else spec_of(instance, self.limits)
+        return open_sandbox(spec, backend=self.backend, allow_weak=self.allow_weak)
 
 
 @cache
@@ -55,8 +57,11 @@ def _image_backend() -> DockerBackend:
 
 
 def environment(sandbox: Sandbox, instance: Instance) -> dict[str, str]:
-    """Return the variables with which an agent's programs find the repository and pytest; images have their own."""
-    if instance.image is not None:
+    """Return the variables with which an agent's programs find the repository and pytest.
+
+    Images have their own, and so have Python environments (`spec_of`).
+    """
+    if instance.image is not None or instance.python is not None:
         return {}
     roots = [str(PurePosixPath(sandbox.workdir, root)) for root in python_path(instance)]
     return {

@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from agentgym.choices import one_of
 from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes, read_tree
 from agentgym.errors import BrokenTask, UsageError
-from agentgym.task import Task, TaskList, TaskSource
-from agentgym.tasks.swe.build_source import read_tree as read_archive
-from agentgym.tasks.swe.formats import read_any
+from agentgym.left_out import LeftOut, Quarantine, Unusable
+from agentgym.task import TRAIN, Task, TaskList, TaskSource
+from agentgym.tasks.records import Record, existing, files_in, read_records
+from agentgym.tasks.splitting import SPLITS, Draft, first_of_each, named_split, refuse_empty
+from agentgym.tasks.swe.formats import detect, read_row
 from agentgym.tasks.swe.instance import Instance, from_task, to_task
-from agentgym.tools.patches import PatchError, apply_patch
+from agentgym.tasks.swe.local import Origin, find_environment, find_repository, with_environment, with_own_files
+from agentgym.tools.patches import PatchError, apply_patch, parse_patch
 
 BUG_PATCH = "bug_patch"
 """Key in `meta`: turns the archive, which holds the sound repository, into what the agent finds."""
@@ -31,21 +35,108 @@ class HasTrees(Protocol):
 
 
 class InstanceTasks(TaskList):
-    """Tasks from a file of instances in any known format (`agentgym.tasks.swe.formats`).
+    """Tasks from files of instances in any known format (`agentgym.tasks.swe.formats`).
 
     Args:
-        path: The file; archives that its instances name lie relative to its folder.
-        split: The split that they are in, unless their `meta` names one under `split`.
+        path: The file, or a folder of such files; archives that instances name lie relative to its folder.
+        format: Name of the format; told by the fields of the first row if not given.
+        repositories: A folder of archives or checkouts to take the files from, instead of images
+            (`agentgym.tasks.swe.local`).
+        environments: A folder of Python environments to run the tests in, or one environment for all.
+        split_by: `"auto"`: the split that an instance names itself (`meta`), else that of the file's name, else
+            `train`. Or the one split that all tasks are in.
+        strict: Raise `UsageError` for the first broken instance instead of leaving it out.
     """
 
-    def __init__(self, path: str | Path, split: str = "train"):
-        self.path = Path(path)
-        instances = read_any(path).instances
-        super().__init__(to_task(instance, str(instance.meta.get("split", split))) for instance in instances)
+    left_out: tuple[LeftOut, ...]
+    """Rows that make no task, each with its reason."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        format: str | None = None,
+        repositories: str | Path | None = None,
+        environments: str | Path | None = None,
+        split_by: str = "auto",
+        strict: bool = False,
+    ):
+        self.path = existing(path)
+        self._split_by = one_of("split_by", split_by, ("auto", *SPLITS))
+        self._repositories = None if repositories is None else existing(repositories)
+        self._environments = None if environments is None else existing(environments)
+        self._origins: dict[str, Origin] = {}
+        quarantine = Quarantine(str(path), strict)
+        drafts: list[Draft] = []
+        for record in _records(self.path, quarantine):
+            format = format or detect(record.fields)
+            with quarantine.guard(record.where):
+                drafts.append(self._draft(record, format))
+        kept = first_of_each(drafts, quarantine)
+        self.left_out = quarantine.entries
+        quarantine.close(len(kept))
+        super().__init__(draft.task for draft in kept)
 
     def tree(self, task: Task) -> Mapping[str, bytes]:
-        """Return the files that the agent finds, of an instance with an archive."""
-        return _archived(from_task(task), self.path.parent)
+        """Return the files that the agent finds, of an instance whose files are on this machine."""
+        if task.id not in self._origins:
+            raise BrokenTask(f"instance {task.id!r} names neither an archive nor an image to take its files from")
+        return _with_bug(from_task(task), self._origins[task.id].tree())
+
+    def _draft(self, record: Record, format: str) -> Draft:
+        try:
+            instance = read_row(record.fields, format, where=record.where)
+        except UsageError as error:
+            raise Unusable(str(error).removeprefix(f"{record.where}: ")) from error
+        _check(instance)
+        instance = self._placed(instance, record.file.parent)
+        split = self._split_by if self._split_by != "auto" else instance.meta.get("split")
+        task = to_task(instance, str(split or named_split(record.file) or TRAIN))
+        assert task.hash  # text that cannot be hashed makes no task
+        return Draft(record.where, task, record.file)
+
+    def _placed(self, instance: Instance, folder: Path) -> Instance:
+        """Return an instance with what of it is on this machine. Raises `Unusable` if something is missing."""
+        origin = None
+        if self._repositories is not None:
+            origin = find_repository(self._repositories, instance)
+        elif instance.archive is not None:
+            origin = Origin(folder / instance.archive)
+            if not origin.path.exists():
+                raise Unusable(f"its archive {str(origin.path)!r} is not there")
+        if origin is not None:
+            self._origins[instance.id] = origin
+        if self._environments is not None:
+            if origin is None:
+                raise Unusable("its files are in an image; environments=... needs repositories=... too, or archives")
+            return with_environment(instance, find_environment(self._environments, instance))
+        return with_own_files(instance) if self._repositories is not None or instance.image is None else instance
+
+
+def _records(path: Path, quarantine: Quarantine) -> list[Record]:
+    files = files_in(path) if path.is_dir() else [path]
+    found: list[Record] = []
+    counts: dict[Path, int] = {}
+    for file in files:
+        before = len(quarantine.entries)
+        records = list(read_records(file, quarantine))
+        counts[file] = len(records) + len(quarantine.entries) - before
+        found += records
+    refuse_empty(counts)
+    return found
+
+
+def _check(instance: Instance) -> None:
+    """Raise `Unusable` for an instance that nobody can be graded on."""
+    if not instance.fail_to_pass:
+        raise Unusable("no test says whether it is solved: its tests that should fail before the patch are none")
+    for name, patch in (("gold patch", instance.gold_patch), ("test patch", instance.test_patch)):
+        try:
+            parsed = parse_patch(patch)
+        except PatchError as error:
+            raise Unusable(f"its {name} cannot be read: {error}") from error
+        if not parsed and name == "gold patch":
+            raise Unusable("its gold patch changes nothing")
 
 
 def repository_of(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repository:
@@ -60,6 +151,8 @@ def repository_of(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repos
 
 def _read(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repository:
     instance = from_task(task)
+    if instance.python is not None and isinstance(source, HasTrees):
+        return Repository(instance, source.tree(task), in_image={})
     if instance.image is not None and instance.archive is None:
         with sandboxes.open(instance) as sandbox:
             there = read_tree(sandbox)
@@ -70,12 +163,6 @@ def _read(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repository:
         f"nothing says where the files of task {task.id!r} are; pass file=... (instances with archives or images) or a "
         "task source with a method tree(task)"
     )
-
-
-def _archived(instance: Instance, folder: Path) -> Mapping[str, bytes]:
-    if instance.archive is None:
-        raise BrokenTask(f"instance {instance.id!r} names neither an archive nor an image to take its files from")
-    return _with_bug(instance, read_archive(folder / instance.archive))
 
 
 def _with_bug(instance: Instance, files: Mapping[str, bytes]) -> Mapping[str, bytes]:

@@ -162,8 +162,8 @@ class Workspace:
         return self.sandbox.exec(argv, env=self._environment, limits=self._limits)
 
     def run_pytest(self, arguments: Sequence[str]) -> Result:
-        """Run pytest in the workspace: in a fork that has it loaded, or with the image's own Python."""
-        if self._instance.image is not None:
+        """Run pytest in the workspace: in a fork that has it loaded, or with the Python of the image or environment."""
+        if self._instance.image is not None or self._instance.python is not None:
             return self.run(["python", "-m", "pytest", *arguments])
         self.changed = True
         request = {

@@ -22,6 +22,10 @@ TEST_TARGETS = "test_targets"
 """Key in `meta`: the test files to add to `test_command` in order to run no more than needed."""
 
 
+PYTHON = "python_environment"
+"""Key in `meta`: folder of the Python environment of this machine that its tests run in, instead of an image's."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Instance:
     """One repository-level task."""
@@ -60,6 +64,11 @@ class Instance:
     """Text that may give the answer away; shown to the policy only where an environment says so."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What else the source tells, as JSON data; only graders may read it."""
+
+    @property
+    def python(self) -> str | None:
+        """Folder of the Python environment of this machine that its tests run in; `None` for an image's or ours."""
+        return self.meta.get(PYTHON)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the instance as JSON data."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import nearest
-from agentgym.errors import MissingExtra, UsageError
+from agentgym.choices import named
+from agentgym.errors import UsageError
+from agentgym.left_out import Quarantine
+from agentgym.tasks.records import read_records
 from agentgym.tasks.swe.formats.multi import read_multi
 from agentgym.tasks.swe.formats.r2e import read_r2e
 from agentgym.tasks.swe.formats.row import Row
@@ -92,9 +92,23 @@ def read_row(fields: Mapping[str, Any], format: str | None = None, *, where: str
         where: What messages call the row.
     """
     chosen = format or _detected(where, fields)
-    if chosen not in FORMATS:
-        raise UsageError(f"unknown format {chosen!r}{nearest(chosen, FORMATS)} There are: {', '.join(FORMATS)}")
-    return FORMATS[chosen](Row(where, fields))
+    row = Row(where, fields)
+    instance = named("format", chosen, FORMATS)(row)
+    return instance if chosen == "agentgym" else _with_archive(row, instance)
+
+
+def _with_archive(row: Row, instance: Instance) -> Instance:
+    """Return an instance with the archive that its row names, if it names one.
+
+    An image that the row itself does not name is the usual one of its data set, and the archive takes its place.
+    """
+    archive = row.fields.get("archive")
+    if archive is None:
+        return instance
+    if not isinstance(archive, str) or not archive:
+        raise row.error(f"'archive' must be the path of a tar file or folder, not {archive!r:.60}")
+    image = row.text("image_name", "docker_image", default="")
+    return replace(instance, archive=archive, image=image or None)
 
 
 def read_any(path: str | Path, format: str | None = None) -> ReadResult:
@@ -109,11 +123,11 @@ def read_any(path: str | Path, format: str | None = None) -> ReadResult:
         MissingExtra: The file is Parquet and `pyarrow` is not installed.
     """
     instances: dict[str, Instance] = {}
-    for where, fields in _rows(Path(path)):
-        format = format or _detected(where, fields)
-        instance = read_row(fields, format, where=where)
+    for record in read_records(Path(path), Quarantine(str(path), strict=True)):
+        format = format or _detected(record.where, record.fields)
+        instance = read_row(record.fields, format, where=record.where)
         if instance.id in instances:
-            raise UsageError(f"{where}: id {instance.id!r} appears twice")
+            raise UsageError(f"{record.where}: id {instance.id!r} appears twice")
         instances[instance.id] = instance
     if format is None:
         raise UsageError(f"{str(path)!r} holds no rows")
@@ -125,56 +139,3 @@ def _detected(where: str, fields: Mapping[str, Any]) -> str:
         return detect(fields)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
-
-
-def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the rows of a file with where they stand."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(4)
-        if start == b"PAR1":
-            yield from _parquet(path)
-            return
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
-    if text.lstrip().startswith("["):
-        yield from _json_list(path, text)
-        return
-    # Not splitlines: JSON strings may hold separators that it splits at.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield f"{path}:{number}", _object(f"{path}:{number}", line)
-
-
-def _json_list(path: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    try:
-        rows = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not a JSON list: {error}") from error
-    for number, fields in enumerate(rows, start=1):
-        if not isinstance(fields, dict):
-            raise UsageError(f"{path}, row {number}: a row is a JSON object, not {str(fields)[:60]!r}")
-        yield f"{path}, row {number}", fields
-
-
-def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtra(f"{path} is a Parquet file; to read it, run: pip install pyarrow") from error
-    number = 0
-    for batch in parquet.ParquetFile(path).iter_batches(batch_size=64):
-        for fields in batch.to_pylist():
-            number += 1
-            yield f"{path}, row {number}", fields
-
-
-def _object(where: str, line: str) -> Mapping[str, Any]:
-    try:
-        fields = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise UsageError(f"{where}: not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise UsageError(f"{where}: a row is a JSON object, not {line[:60]!r}")
-    return fields

@@ -70,6 +70,12 @@ def in_conda(command: tuple[str, ...]) -> tuple[str, ...]:
     return ("bash", "-c", f'{_ACTIVATE} && exec "$@"', "tests", *command)
 
 
+def without_conda(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command as it was given to `in_conda`."""
+    wrapper = in_conda(())
+    return command[len(wrapper) :] if command[: len(wrapper)] == wrapper else command
+
+
 def _read(row: Row, source: str, image: str, log_parser: str | None = None) -> Instance:
     repo, test_patch, gold = row.text("repo"), row.text("test_patch", default=""), row.text("patch")
     language = language_of(row, test_patch, gold)

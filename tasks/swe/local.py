@@ -1,0 +1,176 @@
+"""Instances without container images: repositories and Python environments that lie on this machine.
+
+A folder of repositories holds, for each instance, an archive or a checkout named by its id, or a Git repository named
+by its `repo`, of which the commit is read. A folder of environments holds, by the same names, Python environments with
+what the repository needs, its own pytest among it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentgym.caches import cache_folder
+from agentgym.errors import BrokenTask
+from agentgym.left_out import Unusable
+from agentgym.tasks.swe.build_source import read_tree
+from agentgym.tasks.swe.formats.swebench import PYTEST, without_conda
+from agentgym.tasks.swe.instance import PYTHON, Instance
+from agentgym.tools.sandbox import Limits, SandboxSpec
+
+_ARCHIVES = (".tar.gz", ".tgz", ".tar", ".tar.xz", ".tar.bz2")
+_WORKDIRS = ("/testbed", "/repository")
+_ROOTS = (".", "src", "lib")
+"""Where packages are imported from in nearly all repositories; folders that are not there do no harm."""
+_GIT_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the files of an instance are."""
+
+    path: Path
+    commit: str | None = None
+    """The commit of a Git repository; `None` for a folder or archive that is taken as it is."""
+
+    def tree(self) -> Mapping[str, bytes]:
+        """Return the files. Raises `UsageError` if they cannot be read."""
+        return read_tree(self.path if self.commit is None else self._archive(self.commit))
+
+    def _archive(self, commit: str) -> Path:
+        """Return an archive of a commit, from the cache or made now."""
+        archive = cache_folder() / "swe" / "commits" / f"{self.path.name.removesuffix('.git')}-{commit}.tar"
+        if not archive.is_file():
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            made = archive.with_suffix(".making")
+            done = _git(self.path, "archive", "--format=tar", f"--output={made}", commit)
+            if done.returncode:
+                raise BrokenTask(f"git cannot read commit {commit} of {str(self.path)!r}: {done.stderr.strip()[:200]}")
+            made.replace(archive)
+        return archive
+
+
+def find_repository(folder: Path, instance: Instance) -> Origin:
+    """Return where the files of an instance are. Raises `Unusable` saying what was looked for."""
+    commit = instance.base_ref
+    owner, _, name = instance.repo.rpartition("/")
+    wholes = (instance.id, f"{owner}__{name}-{commit}", f"{name}-{commit}")
+    for whole in wholes:
+        for path in (folder / whole, *(folder / f"{whole}{ending}" for ending in _ARCHIVES)):
+            if path.is_file() or (path.is_dir() and not _is_git(path)):
+                return Origin(path)
+            if path.is_dir() and _has(path, commit):
+                return Origin(path, commit)
+    checkouts = [path for path in _named(folder, owner, name) if _is_git(path)]
+    found = next((path for path in checkouts if _has(path, commit)), None)
+    if found is not None:
+        return Origin(found, commit)
+    if checkouts:
+        raise Unusable(f"{str(checkouts[0])!r} has no commit {commit}; fetch it")
+    raise Unusable(
+        f"its repository is not in {str(folder)!r}: neither {wholes[0]}.tar.gz, a folder {wholes[0]}, "
+        f"{wholes[2]}.tar.gz, nor a Git repository {owner}__{name}"
+    )
+
+
+def find_environment(folder: Path, instance: Instance) -> Path:
+    """Return the Python environment of an instance. Raises `Unusable` saying what was looked for."""
+    owner, _, name = instance.repo.rpartition("/")
+    version = str(instance.meta.get("version", ""))
+    versioned = [f"{owner}__{name}-{version}", f"{name}-{version}"] if version else []
+    places = [folder / instance.id, *(folder / one for one in versioned), *_named(folder, owner, name), folder]
+    found = next((path for path in places if (path / "bin" / "python").exists()), None)
+    if found is None:
+        names = ", ".join(path.name for path in places[:-1])
+        raise Unusable(f"its Python environment is not in {str(folder)!r}: none of {names} has bin/python")
+    return found.absolute()
+
+
+def with_own_files(instance: Instance) -> Instance:
+    """Return an instance whose files are on this machine, to be tested with pytest in the running interpreter.
+
+    Raises:
+        Unusable: Its tests are run by other means.
+    """
+    other = next((test for test in instance.fail_to_pass if ".py" not in test.partition("::")[0]), None)
+    if other is not None:
+        raise Unusable(
+            f"its tests are not named as pytest names them ({other!r}), so its own test command has to run them: "
+            "give it a Python environment (environments=...)"
+        )
+    return replace(instance, image=None)
+
+
+def with_environment(instance: Instance, environment: Path) -> Instance:
+    """Return an instance whose tests are run by its own command in a Python environment of this machine."""
+    taken = _readable(environment)
+    workdir = next(
+        (path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in taken)), instance.workdir
+    )
+    return replace(
+        instance,
+        image=None,
+        workdir=workdir,
+        test_command=_local_command(instance.test_command),
+        meta={**instance.meta, PYTHON: str(environment)},
+    )
+
+
+def spec_of(instance: Instance, limits: Limits) -> SandboxSpec:
+    """Return the kind of sandbox in which an instance with a Python environment of its own is worked on and graded."""
+    environment = Path(str(instance.python))
+    roots = [f"{instance.workdir}/{root}".removesuffix("/.") for root in instance.python_path or _ROOTS]
+    variables = {
+        "PATH": f"{environment}/bin:/usr/local/bin:/usr/bin:/bin",
+        "VIRTUAL_ENV": str(environment),
+        "PYTHONPATH": ":".join(roots),
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return SandboxSpec(limits=limits, workdir=instance.workdir, environment=variables, readable=_readable(environment))
+
+
+def _readable(environment: Path) -> tuple[Path, ...]:
+    """Return the folders of an environment: its own, and that of the Python it was made with."""
+    base = (environment / "bin" / "python").resolve().parents[1]
+    shown = {Path("/usr"), Path(sys.base_prefix).resolve(), environment.resolve()}
+    return (environment,) if base in shown else (environment, base)
+
+
+def _local_command(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a test command of an image as it runs here.
+
+    Files that are written into a sandbox cannot be executed by themselves, and `tox` would install things.
+    """
+    program, *arguments = without_conda(command)
+    if program == "tox":
+        return ("python", "-m", *PYTEST)
+    if program == "pytest":
+        return ("python", "-m", program, *arguments)
+    return ("python", program, *arguments) if "/" in program and not program.startswith("/") else (program, *arguments)
+
+
+def _named(folder: Path, owner: str, name: str) -> Iterator[Path]:
+    for one in (f"{owner}__{name}", f"{owner}/{name}", name):
+        yield folder / one
+        yield folder / f"{one}.git"
+
+
+def _is_git(path: Path) -> bool:
+    """Whether a folder is a Git repository, with files checked out or without."""
+    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+
+
+def _has(path: Path, commit: str) -> bool:
+    return _git(path, "cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+
+
+def _git(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", str(path), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(command, 1, "", f"git cannot be run: {error}")
