@@ -153,7 +153,7 @@ def _questions(path: Path, format_: str, quarantine: Quarantine) -> list[_Placed
         for entry in known.entries(file, quarantine):
             entries += 1
             with quarantine.guard(entry.where):
-                found.append(_Placed(entry.where, file, known.read(entry)))
+                found.append(_Placed(entry.where, entry.file, known.read(entry)))
         counts[file] = entries + len(quarantine.entries) - before
     refuse_empty(counts)
     return found

@@ -80,6 +80,9 @@ class SWEEnv(Env):
 
     harmless_arguments = Env.harmless_arguments | {
         "kind",
+        "format",
+        "split_by",
+        "strict",
         "solution_style",
     }
 

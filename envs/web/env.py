@@ -107,6 +107,9 @@ class WebEnv(BrowserEnv):
         "families",
         "difficulty",
         "task_seed",
+        "split_by",
+        "with_login",
+        "strict",
         "ahead",
     }
 

@@ -1,0 +1,90 @@
+"""The commands of docs/data.md work as they stand, on small data sets in the published layouts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.env import Env
+from agentgym.left_out import LeavesOut, Why
+from agentgym.options import parse_settings
+from agentgym.registry import make
+from benchmarks._published import WRITERS
+from benchmarks.data_sets_load_as_published import SETTINGS, solved_by_gold
+
+PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
+BLOCKS = [re.sub(r"\s*\\\n\s*", " ", block) for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)]
+COMMANDS = [line.strip() for block in BLOCKS for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("published")
+    for parent in [made, *made.parents][:3]:
+        parent.chmod(0o755)
+    pytest.importorskip("pyarrow")
+    for write in WRITERS.values():
+        write(made)
+    return made
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_run_as_they_stand(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str):
+    monkeypatch.chdir(folder)
+    program, *words = shlex.split(line)
+    assert program == "agentgym"
+    if words[0] == "train":
+        pytest.importorskip("trl", reason="needs the [train] extra")
+        words.append("--show-config")
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "300"})
+    assert result.exit_code == 0, result.output
+    if words[0] == "eval":
+        assert re.search(r"all\s+100.0 %", result.stdout), result.stdout
+    if words[0] == "tasks" and "--left-out" not in words:
+        assert "difficulty" in result.stdout
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_each_data_set_has_a_section_with_its_command(name: str):
+    section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    kind, settings = SETTINGS[name]
+    told = f"agentgym eval --env {kind} " + " ".join(f"--set {setting}" for setting in settings)
+    assert told in re.sub(r"\s*\\\n\s*", " ", section)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_entry_makes_a_task_that_its_gold_solves(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.chdir(folder)
+    kind, settings = SETTINGS[name]
+    kwargs = parse_settings(settings)
+    env: Env = make(kind, **kwargs)
+    assert isinstance(env.tasks, LeavesOut)
+    assert [entry for entry in env.tasks.left_out if entry.why is not Why.REPEATED] == []
+    tasks, solved, _ = solved_by_gold(kind, kwargs)
+    assert solved == tasks > 0
+    env.close()
+
+
+SPLITS = {
+    "Spider": {"train": 4, "validation": 3},
+    "KaggleDBQA": {"train": 1, "test": 2},
+    "MBPP": {"train": 2, "test": 1},
+    "HotpotQA": {"validation": 2},
+    "MuSiQue": {"validation": 2},
+    "SQuAD": {"validation": 10},
+    "SWE-bench Lite": {"test": 1},
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_splits_are_those_of_the_data_set(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.chdir(folder)
+    kind, settings = SETTINGS[name]
+    env = make(kind, **parse_settings(settings))
+    assert {split: env.tasks.size(split) for split in env.tasks.splits} == SPLITS[name]
+    env.close()
