@@ -153,7 +153,10 @@ def _questions(path: Path, format_: str, quarantine: Quarantine) -> list[_Placed
         for entry in known.entries(file, quarantine):
             entries += 1
             with quarantine.guard(entry.where):
-                found.append(_Placed(entry.where, entry.file, known.read(entry)))
+                question = known.read(entry)
+                # Text that cannot be hashed makes no task, nor a document.
+                assert all(passage.id for passage in question.context)
+                found.append(_Placed(entry.where, entry.file, question))
         counts[file] = entries + len(quarantine.entries) - before
     refuse_empty(counts)
     return found

@@ -93,7 +93,9 @@ class WebFileTasks(TaskList):
         if not asin:
             raise Unusable("it names no product (asin)")
         options = entry.fields.get("options") or entry.fields.get("goal_options") or {}
-        values = list(options.values()) if isinstance(options, Mapping) else list(options)
+        values = list(options.values()) if isinstance(options, Mapping) else options
+        if not isinstance(values, list):
+            raise Unusable(f"'options' must be an object or a list, not {options!r:.60}")
         gold = {"bought": {"asin": asin, "options": [str(value) for value in values]}}
         start = self._address("__WEBSHOP__")
         return Task(name, self._split, instruction, data=self._data(start, ("webshop",)), gold=gold, tags=("webshop",))
@@ -153,6 +155,8 @@ def _wanted(reference: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return what a text has to say: lists of texts by the way they are compared."""
     if unknown := [kind for kind in reference if kind not in _MATCHES]:
         raise _unusable(f"its text is compared by {unknown[0]!r}; known are {', '.join(_MATCHES)}")
+    if odd := [texts for texts in reference.values() if not isinstance(texts, str | list)]:
+        raise Unusable(f"the text to compare with must be a text or a list of texts, not {odd[0]!r:.60}")
     wanted = {kind: [texts] if isinstance(texts, str) else [*map(str, texts)] for kind, texts in reference.items()}
     if not any(wanted.values()):
         raise Unusable("it says nothing that a text could be compared with")

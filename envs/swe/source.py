@@ -69,8 +69,8 @@ class InstanceTasks(TaskList):
         quarantine = Quarantine(str(path), strict)
         drafts: list[Draft] = []
         for record in _records(self.path, quarantine):
-            format = format or detect(record.fields)
             with quarantine.guard(record.where):
+                format = format or _format_of(record)
                 drafts.append(self._draft(record, format))
         kept = first_of_each(drafts, quarantine)
         self.left_out = quarantine.entries
@@ -124,6 +124,13 @@ def _records(path: Path, quarantine: Quarantine) -> list[Record]:
         found += records
     refuse_empty(counts)
     return found
+
+
+def _format_of(record: Record) -> str:
+    try:
+        return detect(record.fields)
+    except UsageError as error:
+        raise Unusable(str(error)) from error
 
 
 def _check(instance: Instance) -> None:

@@ -244,7 +244,7 @@ def _json_cases(entry: Entry, text: str) -> list[tuple[Any, Any]]:
         if line.strip():
             try:
                 given, expected = json.loads(line)
-            except ValueError as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise Unusable(f"test case {number} is no pair of input and output: {error}") from error
             cases.append((given if isinstance(given, list) else [given], expected))
     return cases

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class Passage:
     title: str
     text: str
 
-    @property
+    @cached_property
     def id(self) -> str:
         """An id that the same paragraph has wherever it occurs."""
         return hashlib.sha256(f"{self.title}\n{self.text}".encode()).hexdigest()[:16]
@@ -103,8 +104,7 @@ def _of_paragraph(title: str, paragraph: Record, path: Path, quarantine: Quarant
 def read_hotpot(entry: Record) -> Question:
     """Read HotpotQA or 2WikiMultihopQA: a context of titled paragraphs, and supporting facts in some of them."""
     context = _titled_paragraphs(entry)
-    facts = entry.fields.get("supporting_facts") or []
-    titles = facts.get("title") or [] if isinstance(facts, dict) else [fact[0] for fact in facts if fact]
+    titles = _supporting_titles(entry.fields.get("supporting_facts") or [])
     by_title = {passage.title: passage for passage in context}
     missing = [title for title in titles if title not in by_title]
     if missing:
@@ -125,8 +125,8 @@ def read_musique(entry: Record) -> Question:
         (Passage(_said(paragraph, "title"), _said(paragraph, "paragraph_text")), paragraph)
         for paragraph in entry.records("paragraphs")
     ]
-    by_index = {paragraph.fields.get("idx", i): passage for i, (passage, paragraph) in enumerate(marked)}
-    steps = [step.fields.get("paragraph_support_idx") for step in entry.records("question_decomposition")]
+    by_index = {paragraph.get("idx", int, i): passage for i, (passage, paragraph) in enumerate(marked)}
+    steps = [step.get("paragraph_support_idx", int, -1) for step in entry.records("question_decomposition")]
     ordered = [by_index[step] for step in steps if step in by_index]
     marked_ones = [passage for passage, paragraph in marked if paragraph.fields.get("is_supporting")]
     answerable = entry.fields.get("answerable", True)
@@ -244,6 +244,16 @@ def _articles(whole: Mapping[str, Any], path: Path) -> list[Any]:
     if not isinstance(articles, list):
         raise UsageError(f"{path}: one JSON object without a list 'data' in it; it has {sorted(whole)[:8]}")
     return articles
+
+
+def _supporting_titles(facts: Any) -> list[str]:
+    """Return the titles that supporting facts name, given as pairs or as columns."""
+    titles = facts.get("title") if isinstance(facts, dict) else facts
+    pairs = titles if isinstance(titles, list) else None
+    found = [part[0] if isinstance(part, list) and part else part for part in pairs or ()]
+    if pairs is None or not all(isinstance(title, str) for title in found):
+        raise Unusable(f"'supporting_facts' must be a list of [title, sentence], not {facts!r:.60}")
+    return found
 
 
 def _titled_paragraphs(entry: Record) -> list[Passage]:
