@@ -16,23 +16,19 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
-import sqlglot
-from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from agentgym.caches import cache_folder
 from agentgym.errors import UsageError
+from agentgym.tasks.sql_translate import to_duckdb
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_file
 from agentgym.tools.database.schema import ForeignKey, Table
 from agentgym.tools.database.sqlite_files import introspect
 from agentgym.tools.database.sqlite_files import open_file as open_sqlite
 from agentgym.tools.database.statements import quote_name
-
-if TYPE_CHECKING:
-    from sqlglot.expressions import Expr  # a name that older releases do not have
 
 _LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_000, max_result_bytes=20_000_000)
 _VERSION = 1
@@ -74,108 +70,6 @@ def carry_over(path: Path, queries: Sequence[str]) -> tuple[Path, Mapping[str, C
         with suppress(OSError):  # what cannot be kept is found out again
             _whole(notes, lambda draft: draft.write_text(json.dumps(content), encoding="utf-8"))
     return copy, known
-
-
-def to_duckdb(sql: str, names: frozenset[str]) -> str:
-    """Return a SQLite query in DuckDB's dialect.
-
-    Args:
-        sql: The query.
-        names: The names of all columns and tables, in lower case. SQLite takes what stands in double quotes for text if
-            it is none of them.
-
-    Raises:
-        SqlglotError: The query cannot be read.
-    """
-    tree = sqlglot.parse_one(sql, read="sqlite")
-    known = names | {
-        alias.alias.lower() for alias in tree.find_all(exp.Alias, exp.TableAlias) if alias.name or alias.this
-    }
-    for column in list(tree.find_all(exp.Column)):
-        if column.this.args.get("quoted") and not column.table and column.name.lower() not in known:
-            column.replace(exp.Literal.string(column.name))
-    for like in list(tree.find_all(exp.Like)):  # SQLite's does not mind the case
-        like.replace(exp.ILike(**like.args))
-    for select in tree.find_all(exp.Select):
-        _spell_out_bare_columns(select)
-    return tree.sql(dialect="duckdb", identify=True)
-
-
-def _spell_out_bare_columns(select: exp.Select) -> None:
-    """Say for columns beside aggregates which value is meant, as SQLite does not ask.
-
-    It is that of the row with the greatest (or least) value where the query asks for just that, else of any row.
-    """
-    places = [*select.expressions, *(select.args[key] for key in ("having", "order") if select.args.get(key))]
-    aggregates = [found for place in places for found in place.find_all(exp.AggFunc) if _belongs(found, select)]
-    grouping = _Grouping.of(select)
-    if not aggregates and not grouping.parts:
-        return
-    extremes = {found.sql(): found for found in aggregates if isinstance(found, exp.Max | exp.Min)}
-    extreme = next(iter(extremes.values())) if len(extremes) == 1 else None
-    for place in places:
-        if not grouping.holds_projection(place):
-            for column in list(place.find_all(exp.Column)):
-                if _belongs(column, select) and grouping.is_bare(column, place):
-                    _replace(place, column, _any_value(column, extreme), select)
-
-
-@dataclass(frozen=True)
-class _Grouping:
-    """What a SELECT groups by."""
-
-    select: exp.Select
-    parts: tuple[Expr, ...]
-
-    @classmethod
-    def of(cls, select: exp.Select) -> _Grouping:
-        """Return the grouping of a SELECT, which may have none."""
-        group = select.args.get("group")
-        return cls(select, tuple(group.expressions) if group is not None else ())
-
-    def holds_projection(self, place: Expr) -> bool:
-        """Whether a column of the result is grouped by, by its name or number."""
-        numbers = [number for number, part in enumerate(self.select.expressions, start=1) if part is place]
-        names = {part.name.lower() for part in self.parts}
-        is_named = isinstance(place, exp.Alias) and place.alias.lower() in names
-        return is_named or any(str(number) in names for number in numbers)
-
-    def is_bare(self, column: exp.Column, place: Expr) -> bool:
-        """Whether a column has several values in a group, of which the query says not which."""
-        if isinstance(column.this, exp.Star) or isinstance(column.find_ancestor(exp.AggFunc, exp.Select), exp.AggFunc):
-            return False
-        if place not in self.select.expressions and not column.table and column.name.lower() in self._aliases:
-            return False
-        return not any(self._same(column, part) for part in self.parts)
-
-    @property
-    def _aliases(self) -> set[str]:
-        return {part.alias.lower() for part in self.select.expressions if isinstance(part, exp.Alias)}
-
-    @staticmethod
-    def _same(column: exp.Column, part: Expr) -> bool:
-        if not isinstance(part, exp.Column) or (column.table and part.table):
-            return column.sql().lower() == part.sql().lower()
-        return column.name.lower() == part.name.lower()
-
-
-def _belongs(node: Expr, select: exp.Select) -> bool:
-    """Whether a part of a query belongs to this SELECT, and not to one inside of it."""
-    return node.find_ancestor(exp.Select) is select
-
-
-def _any_value(column: exp.Column, extreme: Expr | None) -> Expr:
-    if extreme is None:
-        return exp.AnyValue(this=column.copy())
-    name = "ARG_MAX" if isinstance(extreme, exp.Max) else "ARG_MIN"
-    return exp.Anonymous(this=name, expressions=[column.copy(), extreme.this.copy()])
-
-
-def _replace(place: Expr, column: exp.Column, value: Expr, select: exp.Select) -> None:
-    if place is column:
-        select.set("expressions", [value.as_(column.name) if part is column else part for part in select.expressions])
-    else:
-        column.replace(value)
 
 
 def _carried(sql: str, source: Database, target: Database) -> Carried:

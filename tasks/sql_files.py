@@ -110,7 +110,11 @@ class SpiderTasks(TaskList):
         path = self.folder / str(task.data.get("file", ""))
         if path not in self._databases.values() or not path.is_file():
             raise TaskError(f"task {task.id!r} asks about a database that {str(self.folder)!r} does not have")
-        return path if task.data["dialect"] == _ENDINGS[path.suffix.lower()] else self._copies[str(task.data["file"])]
+        if task.data["dialect"] == _ENDINGS[path.suffix.lower()]:
+            return path
+        if str(task.data["file"]) not in self._copies:
+            raise TaskError(f"task {task.id!r} was carried over to another engine; pass engine={task.data['dialect']}")
+        return self._copies[str(task.data["file"])]
 
     def _carried_over(self, drafts: Sequence[Draft], quarantine: Quarantine) -> list[Draft]:
         """Return the drafts with their databases in the engine that is wanted; those that cannot be are left out."""

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from agentgym.envs.sql import SQLEnv
-from agentgym.errors import UsageError
+from agentgym.errors import TaskError, UsageError
 from agentgym.left_out import Why
 from agentgym.task import iterate
-from agentgym.tasks.sql_convert import Carried, carry_over, to_duckdb
+from agentgym.tasks.sql_convert import Carried, carry_over
 from agentgym.tasks.sql_files import SpiderTasks
+from agentgym.tasks.sql_translate import to_duckdb
 from agentgym.tools.database import ForeignKey, open_file
 
 FOLDER = Path(__file__).parent / "data" / "spider_style"
@@ -166,6 +167,12 @@ def test_a_query_that_does_not_carry_over_is_left_out_and_named(tmp_path: Path):
     (entry,) = source.left_out
     assert (entry.where, entry.why) == (f"{tmp_path / 'train.json'}: item 1", Why.UNSUPPORTED)
     assert "its gold query does not carry over: it " in entry.reason
+
+
+def test_a_task_that_was_carried_over_needs_a_source_that_carries_over():
+    task = SpiderTasks(FOLDER, engine="duckdb").get("train", 0)
+    with pytest.raises(TaskError, match="was carried over to another engine; pass engine=duckdb"):
+        SpiderTasks(FOLDER).database_file(task)
 
 
 def test_engines_that_a_folder_cannot_have_are_refused(tmp_path: Path):

@@ -110,7 +110,7 @@ def read_hotpot(entry: Record) -> Question:
     if missing:
         raise Unusable(f"supporting fact {missing[0]!r} is no title of the context")
     return Question(
-        _said(entry, "_id", "id"),
+        _name(entry),
         _said(entry, "question"),
         _unique([_said(entry, "answer"), *entry.texts("answer_aliases")]),
         [by_title[title] for title in _unique(titles)],
@@ -132,7 +132,7 @@ def read_musique(entry: Record) -> Question:
     answerable = entry.fields.get("answerable", True)
     answers = _unique([_said(entry, "answer"), *entry.texts("answer_aliases")]) if answerable else []
     return Question(
-        _said(entry, "id"),
+        _name(entry),
         _said(entry, "question"),
         answers,
         list(dict.fromkeys([*ordered, *marked_ones])),
@@ -147,7 +147,7 @@ def read_open(entry: Record) -> Question:
     answers = [given] if isinstance(given, str) else given
     if not isinstance(answers, list) or not answers or not all(isinstance(answer, str) for answer in answers):
         raise Unusable(f"'answer' must be text or a list of texts, not {given!r:.60}")
-    return Question(entry.label("id") or str(entry.number), _said(entry, "question"), _unique(answers))
+    return Question(_name(entry), _said(entry, "question"), _unique(answers))
 
 
 def closed_entries(path: Path, quarantine: Quarantine) -> Iterator[Record]:
@@ -169,7 +169,7 @@ def read_closed(entry: Record) -> Question:
     """Read a question of a folder with a closed corpus."""
     kind = str(entry.fields.get("kind") or "")
     evidence: list[Passage] = entry.fields[_EVIDENCE]
-    return Question(_said(entry, "id"), _said(entry, "question"), [_said(entry, "answer")], evidence, kind=kind)
+    return Question(_name(entry), _said(entry, "question"), [_said(entry, "answer")], evidence, kind=kind)
 
 
 def closed_corpus(path: Path, quarantine: Quarantine) -> Iterator[Passage]:
@@ -250,7 +250,7 @@ def _supporting_titles(facts: Any) -> list[str]:
     """Return the titles that supporting facts name, given as pairs or as columns."""
     titles = facts.get("title") if isinstance(facts, dict) else facts
     pairs = titles if isinstance(titles, list) else None
-    found = [part[0] if isinstance(part, list) and part else part for part in pairs or ()]
+    found: list[Any] = [part[0] if isinstance(part, list) and part else part for part in pairs or ()]
     if pairs is None or not all(isinstance(title, str) for title in found):
         raise Unusable(f"'supporting_facts' must be a list of [title, sentence], not {facts!r:.60}")
     return found
@@ -265,6 +265,11 @@ def _titled_paragraphs(entry: Record) -> list[Passage]:
         return [Passage(str(title), " ".join(line.strip() for line in sentences)) for title, sentences in pairs]
     except (TypeError, ValueError, AttributeError) as error:
         raise Unusable(f"'context' must be a list of [title, [sentences]], not {context!r:.60}") from error
+
+
+def _name(entry: Record) -> str:
+    """Return what a question is called in its file: its id, or where it stands."""
+    return entry.label("_id", "id") or str(entry.number)
 
 
 def _said(entry: Record, *names: str) -> str:
