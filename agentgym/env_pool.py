@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from agentgym.env import Env
@@ -25,10 +26,29 @@ class EnvPool:
         self._factory = factory
         self._idle: list[Env] = []
         self._one_at_a_time = threading.Lock()
+        self._begun = 0.0
+        """When the environment that is being made was begun."""
 
-    async def take(self) -> Env:
-        """Return an idle environment, or a fresh one."""
-        return self._idle.pop() if self._idle else await _Making(self._make).result()
+    async def take(self, patience_s: float | None = None) -> Env:
+        """Return an idle environment, or a fresh one.
+
+        Args:
+            patience_s: How long making one may take, without the time that it waits for others to be made.
+
+        Raises:
+            InfrastructureError: It takes longer.
+        """
+        if self._idle:
+            return self._idle.pop()
+        making = _Making(self._make)
+        try:
+            while not await making.is_done(patience_s):
+                if patience_s is not None and time.monotonic() - self._begun >= patience_s:
+                    raise InfrastructureError(f"no environment was made within {patience_s:g} s")
+        except BaseException:
+            making.abandon()
+            raise
+        return making.result()
 
     def give_back(self, env: Env) -> None:
         """Keep `env` for another episode."""
@@ -60,6 +80,7 @@ class EnvPool:
 
     def _make(self) -> Env:
         with self._one_at_a_time:
+            self._begun = time.monotonic()
             return self._factory()
 
 
@@ -71,21 +92,28 @@ class _Making:
         self._lock = threading.Lock()
         self._made: Env | None = None
         self._unwanted = False
+        self._running = asyncio.ensure_future(asyncio.to_thread(self._run))
 
-    async def result(self) -> Env:
+    async def is_done(self, timeout_s: float | None) -> bool:
+        """Wait at most so long; return whether there is a result."""
+        done, _ = await asyncio.wait((self._running,), timeout=timeout_s)
+        return bool(done)
+
+    def result(self) -> Env:
         """Return the environment. Raises what its constructor raises."""
-        try:
-            error = await asyncio.to_thread(self._run)
-        except BaseException:
-            with self._lock:
-                self._unwanted = True
-            if self._made is not None:
-                discard(self._made)
-            raise
+        error = self._running.result()
         if error is not None:
             raise error
         assert self._made is not None
         return self._made
+
+    def abandon(self) -> None:
+        """Want it no more."""
+        self._running.cancel()
+        with self._lock:
+            self._unwanted = True
+        if self._made is not None:
+            discard(self._made)
 
     def _run(self) -> BaseException | None:
         """Make it; return what is raised, which a future would not carry whatever it is."""

@@ -205,7 +205,7 @@ class _Episode:
     async def run(self, pool: EnvPool) -> Trajectory:
         """Play the episode to its end in an environment of `pool`."""
         try:
-            self._env = await self._within(pool.take())
+            self._env = await pool.take(self._limits.turn_timeout_s)
             try:
                 trajectory = await self._play()
             except BaseException:

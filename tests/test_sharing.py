@@ -18,7 +18,7 @@ from agentgym.envs.code import CodeEnv
 from agentgym.envs.guess import GuessEnv
 from agentgym.envs.search import SearchEnv
 from agentgym.envs.sql import SQLEnv
-from agentgym.errors import UsageError
+from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import SilentPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.sharing import shared
@@ -197,6 +197,33 @@ def test_the_event_loop_runs_while_an_environment_is_made():
 
     Slow.again()
     assert asyncio.run(play())
+
+
+class Leisurely(GuessEnv):
+    """Takes a while to be made."""
+
+    def __init__(self) -> None:
+        time.sleep(0.15)
+        super().__init__()
+
+
+def test_patience_is_for_making_an_environment_and_not_for_waiting_until_others_are_made():
+    async def play() -> list[Env]:
+        pool = EnvPool(Leisurely)
+        return await asyncio.gather(*(pool.take(patience_s=10 * 0.15) for _ in range(20)))
+
+    assert len(asyncio.run(play())) == 20
+
+
+def test_an_environment_that_is_never_made_is_an_infrastructure_failure():
+    async def play() -> None:
+        with pytest.raises(InfrastructureError, match=r"no environment was made within 0\.1 s"):
+            await EnvPool(Slow).take(patience_s=0.1)
+        Slow.go_on.set()
+
+    Slow.again()
+    asyncio.run(play())
+    assert all(made.closed.is_set() for made in Slow.made)
 
 
 def test_an_environment_that_is_made_for_nobody_is_closed():
