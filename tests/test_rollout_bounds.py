@@ -131,7 +131,7 @@ def test_an_environment_that_can_never_be_made_is_the_callers_mistake(error: typ
         raise error("no such thing")
 
     with pytest.raises(error, match="no such thing"):
-        EnvPool(broken).at_once(3)
+        asyncio.run(EnvPool(broken).at_once(3))
 
 
 @pytest.mark.parametrize("error", [OSError, InfrastructureError, SystemExit])
@@ -139,7 +139,7 @@ def test_an_environment_that_cannot_be_made_now_is_tried_again_by_its_episodes(e
     def broken() -> Env:
         raise error("not now")
 
-    assert EnvPool(broken).at_once(3) == 3
+    assert asyncio.run(EnvPool(broken).at_once(3)) == 3
 
 
 def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_pool():
