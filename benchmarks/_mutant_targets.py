@@ -36,6 +36,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/dialects/template.py": _DIALECTS,
     "agentgym/dialects/text.py": _DIALECTS,
     "agentgym/env.py": _ENV,
+    "agentgym/env_pool.py": ("tests/test_sharing.py", *_ROLLOUT),
     "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
     "agentgym/history.py": ("tests/test_history.py",),
     "agentgym/json_lines.py": _RECORDS,

@@ -50,9 +50,9 @@ class CountingPool(EnvPool):
 
     begun = 0
 
-    def take(self) -> Env:
+    async def take(self, patience_s: float | None = None) -> Env:
         self.begun += 1
-        return super().take()
+        return await super().take(patience_s)
 
 
 class Killer(threading.Thread):
