@@ -217,9 +217,15 @@ def show(
     failed: Annotated[bool, typer.Option("--failed", help="Only those that did not solve their task.")] = False,
     successes: Annotated[bool, typer.Option("--successes", help="Only those that did.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long contents.")] = False,
+    gold: Annotated[
+        bool, typer.Option("--gold", help="Show the gold of the task too. Makes the environment, as replay does.")
+    ] = False,
+    settings: Settings = None,
 ) -> None:
-    """List the trajectories of a file, or show one in full: the conversation and its rewards."""
-    from agentgym.show import MAX_CHARS, print_list, print_trajectory, select
+    """List the trajectories of a file, or show one in full: the conversation, its rewards and what decided them."""
+    from agentgym.options import parse_settings
+    from agentgym.replay_command import Replay
+    from agentgym.show import MAX_CHARS, print_gold, print_list, print_trajectory, select
     from agentgym.terminal import console as terminal
     from agentgym.trajectory import read_jsonl
 
@@ -235,8 +241,12 @@ def show(
         return
     if index is not None and not -len(found) <= index < len(found):
         raise UsageError(f"--index must be from 0 to {len(found) - 1}, not {index}")
+    max_chars = None if full else MAX_CHARS
     for trajectory in found if index is None else [found[index]]:
-        print_trajectory(trajectory, console, max_chars=None if full else MAX_CHARS)
+        print_trajectory(trajectory, console, max_chars)
+        if gold:
+            wanted = Replay(file, settings=parse_settings(settings or []))
+            print_gold(wanted.task_of(trajectory), console, max_chars)
 
 
 @app.command()

@@ -48,6 +48,14 @@ class Replay:
             refuse_class(env_id, source)
         return make_env(env_id, recorded_arguments(class_of(env_id), trajectory.env_kwargs, self.settings, source))
 
+    def task_of(self, trajectory: Trajectory) -> Task:
+        """Return the task of a trajectory, from its environment. Raises as `make_env` does, and `TaskError`."""
+        env = self.make_env(trajectory)
+        try:
+            return env.tasks.find(trajectory.task_id)
+        finally:
+            env.close()
+
 
 def replay_file(wanted: Replay, console: Console | None = None) -> bool:
     """Replay all trajectories of a file; return whether all came out as recorded.

@@ -1,6 +1,6 @@
 """Show messages and trajectories in a terminal. What models and tools wrote is shown as it is, never as markup.
 
-Needs a terminal's width of text and nothing else: no environment is made.
+Needs a terminal's width of text and nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rich.text import Text
 
 from agentgym.endings import Ending
 from agentgym.messages import Message, text_of
+from agentgym.task import Task
 from agentgym.trajectory import Trajectory, Turn
 
 MAX_CHARS = 2000
@@ -75,6 +76,15 @@ def print_trajectory(trajectory: Trajectory, console: Console | None = None, max
         console.print(Text.assemble((plain(name, 100), "bold"), " ", plain(_as_text(value), max_chars)))
     console.print()
     console.print(ending_line(trajectory))
+
+
+def print_gold(task: Task, console: Console, max_chars: int | None = MAX_CHARS) -> None:
+    """Print what a task's answer is known to be."""
+    console.print(Text("gold", style="bold"))
+    for name, value in task.gold.items():
+        console.print(
+            Padding(Text.assemble((plain(name, 100), "bold"), " ", plain(_as_text(value), max_chars)), (0, 2))
+        )
 
 
 def ending_line(trajectory: Trajectory) -> Text:

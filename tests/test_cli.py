@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,12 @@ def test_tasks_are_shown_without_their_gold_and_written_to_a_manifest():
     ok("tasks", "guess", "-n", "4", "--out", "m.jsonl")
     manifest = read_manifest(Path("m.jsonl"))
     assert [manifest.get("test", i) for i in range(4)] == [GuessEnv.default_tasks().get("test", i) for i in range(4)]
+
+
+def test_show_prints_the_gold_if_asked():
+    ok("eval", "--env", "guess", "-n", "1", "--out", "t.jsonl")
+    assert "gold" not in ok("show", "t.jsonl", "--index", "0")
+    assert re.search(r"gold\s+number \d+", ok("show", "t.jsonl", "--index", "0", "--gold"))
 
 
 def test_eval_prints_a_table_keeps_trajectories_and_continues():
