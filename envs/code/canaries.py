@@ -19,6 +19,7 @@ from agentgym.envs.code.asking import Ask
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.withheld import Withheld, withheld
 from agentgym.errors import BrokenTask
+from agentgym.syntax import parse
 from agentgym.task import Task
 
 TRUE_RUNS = 8
@@ -56,7 +57,7 @@ def grade_together(task: Task, submission: Submission, ask: Ask, ask_gold: Ask) 
     changed = _DRAW.sample(forms.changed, min(CHANGED_RUNS, len(forms.changed)))
     changed += _DRAW.choices(forms.changed, k=CHANGED_RUNS - len(changed))
     # Written anew like the copies, so that nothing but an expected value tells them apart.
-    runs = [(ast.unparse(ast.parse(task.gold["check"])), "passed")] * TRUE_RUNS
+    runs = [(ast.unparse(parse(task.gold["check"])), "passed")] * TRUE_RUNS
     runs += [(check, "failed") for check in changed]
     _DRAW.shuffle(runs)
     return all(_verdict(submission, check, ask) == wanted for check, wanted in runs)
@@ -64,11 +65,11 @@ def grade_together(task: Task, submission: Submission, ask: Ask, ask_gold: Ask) 
 
 def perturbed(check: str, rng: Random) -> Iterator[str]:
     """Yield copies of a check, each with one expectation changed; neighbours come from different places."""
-    places = len(_sites(ast.parse(check)))
+    places = len(_sites(parse(check)))
     step = max(1, places // _COPIES)
     for start in range(step):
         for place in range(start, places, step):
-            tree = ast.parse(check)
+            tree = parse(check)
             sites = _sites(tree)
             _change(sites[place], [site.value for site in sites if isinstance(site, ast.Constant)], rng)
             yield ast.unparse(ast.fix_missing_locations(tree))

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from agentgym.errors import BrokenTask, ToolError
+from agentgym.syntax import parse
 
 RELATIVE = 1e-6
 ABSOLUTE = 1e-9
@@ -38,7 +39,7 @@ class _Truth:
 def read_literal(text: str, where: str) -> Any:
     """Return the value that a task states as a Python literal. Raises `BrokenTask` naming `where`."""
     try:
-        return ast.literal_eval(text)
+        return ast.literal_eval(parse(text.lstrip(" \t"), mode="eval"))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise BrokenTask(f"{where} is {text[:80]!r}, which is no Python literal: {error}") from error
 
@@ -149,6 +150,6 @@ def _value_of(text: str) -> tuple[bool, Any]:
     if deepest > MAX_NESTING:
         return False, None
     try:
-        return True, ast.literal_eval(text)
+        return True, ast.literal_eval(parse(text.lstrip(" \t"), mode="eval"))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return False, None

@@ -15,6 +15,7 @@ from agentgym.envs.code.asking import Ask, Reply
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.inside import NOTE
 from agentgym.envs.code.plain import Unfit, decode, encode
+from agentgym.syntax import parse
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Withheld:
 
 def withheld(check: str, gold: Submission, ask_gold: Ask) -> Withheld | None:
     """Return a check without its expected values; `None` if the gold function does not meet it in this form."""
-    tree = ast.parse(check)
+    tree = parse(check)
     taker = _Taker()
     without = ast.unparse(ast.fix_missing_locations(taker.visit(tree)))
     found = _notes(ask_gold(gold.request("withheld", check=without)))

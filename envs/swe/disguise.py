@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from agentgym.envs.swe.ids import Function, NodeId, TestFunction, test_functions
 from agentgym.envs.swe.perturb import Change, change
+from agentgym.syntax import parse
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def disguised(
         rng: Chooses names; must be new and unforeseeable for every process.
         rename: Give the tests new names.
     """
-    module = ast.parse(source)
+    module = parse(source)
     functions = list(test_functions(module))
     by_place = {(path, function.scope, function.node.name): function for function in functions}
     for place in {one.place for one in changes} & by_place.keys():
@@ -58,7 +59,7 @@ def disguised(
 @lru_cache(64)
 def functions_of(source: str) -> Mapping[tuple[str, str], Function]:
     """Return the test functions by scope and name; of several definitions the last counts, as in Python."""
-    return {(function.scope, function.node.name): function.node for function in test_functions(ast.parse(source))}
+    return {(function.scope, function.node.name): function.node for function in test_functions(parse(source))}
 
 
 def _drop_docstring(node: Function) -> None:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from agentgym.envs.swe.notes import Raised, value_of
 from agentgym.envs.swe.perturb import UNKNOWN_ROW, WITHHOLDING, Change
+from agentgym.syntax import parse
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Form:
     def expected(self) -> Mapping[int, object]:
         """What is withheld, by place."""
         return {
-            edit.number: Raised(*literal_eval(edit.text)) if edit.kind == "raised" else value_of(edit.text)
+            edit.number: Raised(*literal_eval(parse(edit.text, mode="eval")))
+            if edit.kind == "raised"
+            else value_of(edit.text)
             for edit in self.change.edits
             if edit.kind in WITHHOLDING and edit.kind != "left out"
         }

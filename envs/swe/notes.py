@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from agentgym.envs.swe.stand_in import MAX_DEPTH, MAX_MESSAGE, MAX_NOTES
+from agentgym.syntax import parse
 
 MAX_CLASSES = 10
 """Classes that an exception may be an instance of: one that is of every kind says nothing."""
@@ -66,7 +67,7 @@ def value_of(text: str) -> object:
         ValueError: It is none.
     """
     try:
-        return _value(ast.parse(text, mode="eval").body)
+        return _value(parse(text, mode="eval").body)
     except (TypeError, SyntaxError, ArithmeticError, LookupError, MemoryError, RecursionError) as error:
         raise ValueError(f"no plain value: {text[:80]}") from error
 

@@ -18,6 +18,7 @@ from agentgym.envs.swe.expectations import Rank, affirmed, constants, opposite_o
 from agentgym.envs.swe.ids import Function
 from agentgym.envs.swe.inside import STAND_IN
 from agentgym.envs.swe.values import Pools, Value, changeable, others
+from agentgym.syntax import parse
 
 _ERRORS = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError", "LookupError")
 UNKNOWN_ROW = -1
@@ -78,10 +79,10 @@ def change(function: Function, edits: Sequence[Edit]) -> None:
         node = nodes[edit.number]
         if edit.kind == "constant":
             assert isinstance(node, ast.Constant)
-            node.value, node.kind = ast.literal_eval(edit.text), None
+            node.value, node.kind = ast.literal_eval(parse(edit.text, mode="eval")), None
         elif edit.kind == "raises":
             assert isinstance(node, ast.Call)
-            node.args[0] = ast.parse(edit.text, mode="eval").body
+            node.args[0] = parse(edit.text, mode="eval").body
         elif edit.kind == "opposite":
             set_opposite(node)
     _Withholding({id(nodes[edit.number]): edit for edit in edits if edit.kind in WITHHOLDING}).visit(function)
@@ -197,4 +198,4 @@ def expects_error(call: ast.Call) -> bool:
 
 @lru_cache(64)
 def _parsed(source: str) -> ast.Module:
-    return ast.parse(source)
+    return parse(source)

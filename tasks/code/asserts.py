@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
+from agentgym.syntax import parse
+
 CANDIDATE = "candidate"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -27,7 +29,7 @@ class _Rename(ast.NodeTransformer):
 def literal_call(call: str, entry_point: str) -> str | None:
     """Return the arguments of `entry_point(...)` as a literal, or `None` if it is no call with plain arguments."""
     try:
-        node = ast.parse(call.strip(), mode="eval").body
+        node = parse(call.strip(), mode="eval").body
         if isinstance(node, ast.Call) and not node.keywords and ast.unparse(node.func) == entry_point:
             return repr(tuple(ast.literal_eval(argument) for argument in node.args))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -45,7 +47,7 @@ def literal(text: str) -> str | None:
 
 def assert_example(test: str, entry_point: str) -> dict[str, str] | None:
     """Return the case that `assert f(1, 2) == 3` shows, or `None` if it is not of that form."""
-    body = ast.parse(test).body
+    body = parse(test).body
     match body[0] if len(body) == 1 else None:
         case ast.Assert(test=ast.Compare(left=call, ops=[ast.Eq()], comparators=[value])):
             args, expect = literal_call(ast.unparse(call), entry_point), literal(ast.unparse(value))
@@ -56,8 +58,8 @@ def assert_example(test: str, entry_point: str) -> dict[str, str] | None:
 
 def called_function(code: str, tests: Iterable[str]) -> str | None:
     """Return the function that `code` defines and most of the tests call; of several the one defined last."""
-    defined = [node.name for node in ast.parse(code).body if isinstance(node, _Function)]
-    called = [{node.id for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)} for test in tests]
+    defined = [node.name for node in parse(code).body if isinstance(node, _Function)]
+    called = [{node.id for node in ast.walk(parse(test)) if isinstance(node, ast.Name)} for test in tests]
     counts = {name: sum(name in names for names in called) for name in defined}
     best = max(counts.values(), default=0)
     return [name for name in counts if counts[name] == best][-1] if best else None
@@ -65,10 +67,10 @@ def called_function(code: str, tests: Iterable[str]) -> str | None:
 
 def helpers(code: str, entry_point: str, tests: str) -> str:
     """Return the part of `code` that the tests need besides the entry point: what they name, and what that names."""
-    body = ast.parse(code).body
+    body = parse(code).body
     named = {name: node for node in body for name in _defines(node) if name != entry_point}
     needed: set[str] = set()
-    wanted = _names(ast.parse(tests)) & set(named)
+    wanted = _names(parse(tests)) & set(named)
     while wanted - needed:
         needed |= wanted
         wanted = {name for done in needed for name in _names(named[done])} & set(named)
@@ -80,7 +82,7 @@ def helpers(code: str, entry_point: str, tests: str) -> str:
 
 def asserts_check(entry_point: str, tests: Sequence[str], setup: str = "") -> str:
     """Return `check(candidate)` of asserts that call the entry point by its name."""
-    lines = [ast.unparse(_call_candidate(ast.parse(test), entry_point)) for test in tests]
+    lines = [ast.unparse(_call_candidate(parse(test), entry_point)) for test in tests]
     body = "".join(f"    {line}\n" for test in lines for line in test.splitlines())
     prepared = f"{setup.strip()}\n\n\n" if setup.strip() else ""
     return f"{prepared}def check({CANDIDATE}):\n{body}"
@@ -97,17 +99,17 @@ def pytest_check(entry_point: str, source: str, cases: Sequence[tuple[Any, Any]]
     """
     body: list[ast.stmt] = []
     loaded: dict[str, ast.expr] = {}
-    for node in ast.parse(source).body:
+    for node in parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             body += _loop(node, body.pop()) if body and _is_data(body[-1], node) else _cases(node, cases)
         elif isinstance(node, ast.FunctionDef):
-            body += [node, *ast.parse(f"{node.name}()").body]
+            body += [node, *parse(f"{node.name}()").body]
         elif isinstance(node, ast.Assign):
             if "load_json_testcases" in ast.unparse(node.value):
                 loaded[_target(node)] = _expression(repr([list(case) for case in cases]))
             else:
                 body.append(_Rename(loaded).visit(node))
-    check = ast.parse(f"def check({CANDIDATE}): pass")
+    check = parse(f"def check({CANDIDATE}): pass")
     first = check.body[0]
     assert isinstance(first, ast.FunctionDef)
     first.body = body
@@ -117,7 +119,7 @@ def pytest_check(entry_point: str, source: str, cases: Sequence[tuple[Any, Any]]
 
 def plain_cases(source: str, cases: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]] | None:
     """Return the cases that a pytest file does not skip, if all it asserts is `f(*input) == expected`; else `None`."""
-    body = ast.parse(source).body
+    body = parse(source).body
     tests = [node for node in body if isinstance(node, ast.FunctionDef)]
     if len(tests) != 1 or not tests[0].decorator_list or sum(_is_data(node, tests[0]) for node in body) != 1:
         return None
@@ -132,7 +134,7 @@ def plain_cases(source: str, cases: Sequence[tuple[Any, Any]]) -> list[tuple[Any
 def asserted(check: str) -> dict[str, str]:
     """Return what `check(candidate)` expects of plain arguments, both as literals."""
     found: dict[str, str] = {}
-    for node in ast.walk(ast.parse(check)):
+    for node in ast.walk(parse(check)):
         if isinstance(node, ast.Assert) and (case := assert_example(ast.unparse(node), CANDIDATE)):
             found[case["args"]] = case["expect"]
     return found
@@ -140,7 +142,7 @@ def asserted(check: str) -> dict[str, str]:
 
 def only_candidate(check: str, entry_point: str) -> str:
     """Return a check in which the function under test is always called `candidate`."""
-    tree = ast.parse(check)
+    tree = parse(check)
     return ast.unparse(_call_candidate(tree, entry_point)) + "\n" if entry_point in _names(tree) else check
 
 
@@ -154,7 +156,7 @@ def _cases(test: ast.FunctionDef, cases: Sequence[tuple[Any, Any]]) -> list[ast.
             names = {inputs: _expression(repr(given)), expected: _expression(repr(result))}
             body.append(_without_pytest(_Rename(names).visit(deepcopy(rest[0]))))
         else:
-            values = ast.parse(f"{inputs} = {given!r}\n{expected} = {result!r}").body
+            values = parse(f"{inputs} = {given!r}\n{expected} = {result!r}").body
             body += [*values, *(_without_pytest(deepcopy(node)) for node in rest)]
     return body
 
@@ -162,7 +164,7 @@ def _cases(test: ast.FunctionDef, cases: Sequence[tuple[Any, Any]]) -> list[ast.
 def _loop(test: ast.FunctionDef, data: ast.stmt) -> list[ast.stmt]:
     """Return a loop over test data that the file computes, with the body of a test."""
     names = ", ".join(argument.arg for argument in test.args.args)
-    loop = ast.parse(f"for {names} in {_target(data)}: pass").body[0]
+    loop = parse(f"for {names} in {_target(data)}: pass").body[0]
     assert isinstance(loop, ast.For)
     loop.body = [_without_pytest(node) for node in test.body if not _skips(node)]
     return [data, loop]
@@ -185,12 +187,12 @@ def _without_pytest(node: ast.stmt) -> ast.stmt:
         ):
             if ast.unparse(call.func) == "pytest.approx" and tolerance.arg == "abs":
                 apart = f"abs({ast.unparse(left)} - {ast.unparse(value)})"
-                return ast.parse(f"assert {apart} <= {ast.unparse(tolerance.value)}").body[0]
+                return parse(f"assert {apart} <= {ast.unparse(tolerance.value)}").body[0]
     return node
 
 
 def _expression(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
+    return parse(text, mode="eval").body
 
 
 def _skips(node: ast.stmt) -> bool:

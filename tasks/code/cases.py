@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from agentgym.syntax import parse
 from agentgym.tasks.code.bugs import Edit, edits
 from agentgym.tasks.code.families import Arguments, Function
 from agentgym.tasks.code.running import Crash, load, outcomes
@@ -61,7 +62,7 @@ class Trial:
         drawn = [*function.edges, *(function.draw_args(rng) for _ in range(DRAWN))]
         self.inputs: list[Arguments] = list({repr(args): args for args in drawn}.values())
         self.expected = outcomes(load(function.source, function.entry_point), self.inputs)
-        self._tree = ast.parse(function.source)
+        self._tree = parse(function.source)
         found = edits(self._tree)
         self._edits = rng.sample(found, min(NEAR_MISSES, len(found)))
         self._killers = {number: self._failed((edit,)) for number, edit in enumerate(self._edits)}

@@ -13,6 +13,7 @@ from doctest import DocTestParser
 from typing import Any
 
 from agentgym.left_out import Unusable, Why
+from agentgym.syntax import parse
 from agentgym.task import TEST, TRAIN, VALIDATION
 from agentgym.tasks.code.asserts import (
     assert_example,
@@ -209,7 +210,7 @@ def _function_data(kind: Kind, code: str, name: str) -> dict[str, Any]:
 
 def _function(code: str, name: str) -> ast.FunctionDef:
     """Return the function of a name; of several, the one that counts, which is the last."""
-    nodes = [node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name]
+    nodes = [node for node in parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name]
     if not nodes:
         raise ValueError(f"there is no function {name!r}")
     return nodes[-1]
@@ -252,7 +253,7 @@ def _json_cases(entry: Entry, text: str) -> list[tuple[Any, Any]]:
 
 def _without_notes(source: str) -> tuple[str, str]:
     """Return a program without the texts at its top level, and the last of these."""
-    tree = ast.parse(source)
+    tree = parse(source)
     notes = [node for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
     lines = source.splitlines()
     for node in reversed(notes):

@@ -6,6 +6,7 @@ import ast
 import random
 from collections.abc import Collection, Mapping, Sequence
 
+from agentgym.syntax import parse
 from agentgym.tasks.swe.build_draw import Candidate, split_for
 from agentgym.tasks.swe.build_runner import Failure
 from agentgym.tasks.swe.build_source import Package
@@ -106,7 +107,7 @@ def without_tests(tree: Mapping[str, bytes], tests: Collection[str]) -> dict[str
 
 
 def _without(source: str, tests: Sequence[str]) -> str:
-    tree = ast.parse(source)
+    tree = parse(source)
     lines = source.splitlines(keepends=True)
     functions = {function for test in tests if (function := find_test(tree, test)) is not None}
     for function in functions:
@@ -119,7 +120,7 @@ def _without(source: str, tests: Sequence[str]) -> str:
         if owner is not None and functions.issuperset(owner.body):
             lines[owner.body[0].lineno - 1] = " " * owner.body[0].col_offset + "pass\n"
     text = "".join(lines)
-    ast.parse(text)
+    parse(text)
     return text.rstrip("\n") + "\n"
 
 

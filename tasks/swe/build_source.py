@@ -18,6 +18,7 @@ from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 
 from agentgym.errors import UsageError
+from agentgym.syntax import parse
 
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 20 * 2**20
@@ -218,7 +219,7 @@ def _helper_folders(files: Mapping[str, bytes], tests: Iterable[str]) -> tuple[s
 
 def _imported(source: bytes) -> Iterator[str]:
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return
     for node in ast.walk(tree):

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from agentgym.syntax import parse
 from agentgym.tasks.swe.build_runner import Failure
 from agentgym.tasks.swe.mutation.view import FunctionNode, dotted
 
@@ -48,7 +49,7 @@ class Example:
 def example_of(test: str, source: str, failure: Failure | None) -> Example | None:
     """Return the example in a failing test, or `None` if its source does not show one."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except SyntaxError:
         return None
     function = find_test(tree, test)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from agentgym.syntax import parse
 from agentgym.tasks.swe.mutation.model import Mutation
 from agentgym.tasks.swe.mutation.table import OPERATORS, Operator
 from agentgym.tasks.swe.mutation.view import SourceView
@@ -56,4 +57,4 @@ def _changes_meaning(view: SourceView, mutation: Mutation, original: dict[tuple[
 
 
 def _tree(text: str) -> str:
-    return ast.dump(ast.parse(f"if 1:\n{text}" if text[:1] in (" ", "\t") else text))
+    return ast.dump(parse(f"if 1:\n{text}" if text[:1] in (" ", "\t") else text))

@@ -12,6 +12,7 @@ import tokenize
 from collections.abc import Iterator
 from functools import cached_property
 
+from agentgym.syntax import parse
 from agentgym.tasks.swe.mutation.model import Edit
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -25,7 +26,7 @@ class SourceView:
 
     def __init__(self, source: str):
         self.source = source
-        self.tree = ast.parse(source)
+        self.tree = parse(source)
         self._line_starts = [0]
         for line in source.split("\n"):
             self._line_starts.append(self._line_starts[-1] + len(line) + 1)

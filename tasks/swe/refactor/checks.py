@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from agentgym.errors import UsageError
+from agentgym.syntax import parse
 
 _MAX_BYTES = 2 * 2**20
 _ROOTS = ("", "src/", "lib/")
@@ -65,7 +66,7 @@ class Code:
         if path not in self._parsed:
             try:
                 data = self._tree[path]
-                self._parsed[path] = ast.parse(data.decode("utf-8")) if len(data) <= _MAX_BYTES else None
+                self._parsed[path] = parse(data.decode("utf-8")) if len(data) <= _MAX_BYTES else None
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._parsed[path] = None
         return self._parsed[path]
@@ -153,7 +154,7 @@ def _default(code: Code, check: Mapping[str, Any]) -> str:
     pairs = [*zip(reversed(positional), reversed(node.args.defaults), strict=False)]
     pairs += [(item, value) for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value]
     shown = {item.arg: ast.unparse(value) for item, value in pairs}
-    wanted = ast.unparse(ast.parse(str(check["is"]), mode="eval").body)
+    wanted = ast.unparse(parse(str(check["is"]), mode="eval").body)
     found = shown.get(check["of"])
     return "" if found == wanted else f"default of {check['of']!r} in {check['default']} is {found}, not {wanted}"
 
