@@ -112,20 +112,29 @@ def check(
     settings: Settings = None,
     only: Annotated[list[str] | None, typer.Option(help="Run this check alone; may be repeated.")] = None,
     seed: Seed = 0,
+    failures: Annotated[bool, typer.Option("--failures", help="Show only what failed, and warnings.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Find out which guarantees an environment keeps. Exits with 1 if one is broken."""
-    from agentgym.checks import print_report, run_checks
+    import io
+    from contextlib import redirect_stdout
+
+    from agentgym.checks import print_report, report_json, run_checks
     from agentgym.options import make_env, parse_settings
     from agentgym.terminal import console as terminal
 
     kwargs = parse_settings(settings or [])
     make_env(env, kwargs).close()
-    console = terminal()
-    with console.status(f"Checking {env} …") as status:
+    progress = terminal(stderr=True)
+    # What the environment prints is reported, and kept apart from the report.
+    with redirect_stdout(io.StringIO()), progress.status(f"Checking {env} …") as status:
         report = run_checks(
             env, kwargs, only=only, seed=seed, on_row=lambda row: status.update(f"Checking {env} … {row.name} done")
         )
-    print_report(report, console)
+    if as_json:
+        typer.echo(report_json(report, failures))
+    else:
+        print_report(report, terminal(), failures_only=failures)
     if not report.passed:
         raise typer.Exit(1)
 

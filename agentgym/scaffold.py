@@ -132,7 +132,7 @@ def report() -> Report:
 @pytest.mark.parametrize("name", check_names())
 def test_guarantee(report: Report, name: str):
     row = report.row(name)
-    assert row.status in ("pass", "skip"), row.message
+    assert row.status in ("pass", "warn", "skip"), row.message
 
 
 def test_a_wrong_answer_earns_nothing():

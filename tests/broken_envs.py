@@ -94,6 +94,17 @@ class UsesGlobalRng(SoundEnv):
         return f"Room {random.randrange(1000)}. {task.prompt}"
 
 
+class PeeksAtGlobalRng(SoundEnv):
+    """Draws from the module `random` and covers its tracks."""
+
+    def start(self, task: Task) -> str:
+        super().start(task)
+        kept = random.getstate()
+        room = random.randrange(1000)
+        random.setstate(kept)
+        return f"Room {room}. {task.prompt}"
+
+
 class SeedsGlobalRng(SoundEnv):
     """Makes itself deterministic at everyone's cost."""
 
@@ -245,6 +256,14 @@ class PaysForAnything(SoundEnv):
 
     def grade(self) -> dict[str, float]:
         return {OUTCOME: 1.0} if self.reason is Reason.ANSWERED else {}
+
+
+class PaysForNonsense(SoundEnv):
+    """Takes every answer for right that is not wrong in an expected way."""
+
+    def grade(self) -> dict[str, float]:
+        answered = self.reason is Reason.ANSWERED and "lantern" not in str(self._actions[-1])
+        return {OUTCOME: 1.0} if answered else {}
 
 
 class DependsOnHashSeed(SoundEnv):

@@ -11,18 +11,30 @@ from rich.console import Console
 
 from agentgym.checks import CHECKS, Status, check_names, print_report, run_checks
 from agentgym.checks.play import Episode
-from agentgym.checks.probe import JOBS_BY_HASH_SEED, patience_s
+from agentgym.checks.probe import JOBS_BY_HASH_SEED, START_S, patience_s
 from agentgym.checks.probe_child import JOBS
 from agentgym.registry import register
 from agentgym.task import Task
 from tests.sound_envs import SoundEnv
 
-FRESH_PROCESS = {"vector-async", "deterministic-across-processes", "spawns", "nothing-left"}
+FRESH_PROCESS = {
+    "process-untouched",
+    "stdout-unused",
+    "global-rng-untouched",
+    "clock-unused",
+    "history-unused",
+    "vector-async",
+    "deterministic-across-processes",
+    "spawns",
+    "nothing-left",
+}
 """Checks that start processes; only those environments are put to them that could fail them."""
 
 IN_PROCESS = [name for name in check_names() if name not in FRESH_PROCESS]
 
 PAY = {"useful-work-pays", "junk-scores-low"}
+DOES_NOT_APPLY = {"omissions-fail"}
+"""Checks that the sound environments below have nothing for: an answer decides in them."""
 
 NOT_DETERMINISTIC = {
     "gymnasium",
@@ -50,12 +62,11 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("GoldInToolResult", "gold-hidden-in-play", "[debug: canary", set()),
     ("GoldInToolError", "gold-hidden-in-play", "The grader says: canary", set()),
     ("GoldInInfo", "gold-hidden-in-play", "something of the gold comes out", {"async-twin"}),
-    ("UsesGlobalRng", "global-rng-unused", "uses a global generator", NOT_DETERMINISTIC | {"global-rng-untouched"}),
-    ("SeedsGlobalRng", "global-rng-untouched", "the module 'numpy.random', which belongs to everyone", set()),
+    ("PeeksAtGlobalRng", "global-rng-unused", "uses a global generator", NOT_DETERMINISTIC),
     ("CrashesOnLongNames", "hostile-arguments", "OSError: ‹file name too long›; raise ToolError", set()),
-    ("CrashesOnBraces", "hostile-text", "raised ValueError", set()),
+    ("CrashesOnBraces", "hostile-text", "raise ToolError for what a model can do wrong", set()),
     ("CrashesOnSecondLook", "plays", "stubborn player: task 'boxes/train/0', turn 2", {"seed-isolated", *PAY}),
-    ("EchoesWithoutBound", "hostile-arguments", "402000 characters; cut it to 65536", set()),
+    ("EchoesWithoutBound", "hostile-arguments", "characters; cut it to 65536", set()),
     ("ShowsTooMuch", "observations", "turn 1: a message of 100", set()),
     ("PaysOutOfRange", "reward-channels", "channel 'effort' is 6, declared 0 to 1", set()),
     ("PaysAnEpisodeChannelTwice", "reward-channels", "say Channel(per_turn=True)", set()),
@@ -68,12 +79,13 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
         "scheme 'curious', task 'boxes/train/0': the adversary 'one call, rep",
         set(),
     ),
-    ("AcceptsAnEmptyAnswer", "junk-scores-low", "junk at once (empty) solved 4 of 4 tasks", set()),
+    ("AcceptsAnEmptyAnswer", "junk-scores-low", "junk at once (empty) solved 24 of 24 tasks", set()),
     ("FailsToFail", "useful-work-pays", "failing() solved it; give its end something wrong", {"junk-scores-low"}),
-    ("PaysBesidesTheScheme", "rewards-add-up", "leave the paying to Env", {"async-twin"}),
+    ("PaysBesidesTheScheme", "rewards-add-up", "leave the paying to Env", {"async-twin", "scheme-sound"}),
     ("WrongSolution", "solution-solves", "outcome 0 after 1 turns, ending 'answered'", set()),
     ("PaysForNothing", "idle-scores-low", "the idle player solved 8 of 8 tasks", set()),
-    ("PaysForAnything", "random-scores-low", "the random player solved", set()),
+    ("PaysForAnything", "ending-alone-fails", "alone, without any of the work, solved", set()),
+    ("PaysForNonsense", "random-scores-low", "the random player solved", {"junk-scores-low"}),
     ("SurvivesReset", "reset-clean", "Set all state of an episode in start()", NOT_DETERMINISTIC),
     ("SharesStateWithSiblings", "seed-isolated", "not on the class or module", {"async-twin"}),
     ("DoesNotPickle", "pickles", "cannot pickle '_thread.lock' object; open connections", set()),
@@ -91,6 +103,8 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
 ]
 
 BROKEN_ELSEWHERE: list[tuple[str, str, str, set[str]]] = [
+    ("UsesGlobalRng", "global-rng-untouched", "drew from or seeded the module 'random'", set()),
+    ("SeedsGlobalRng", "global-rng-untouched", "the module 'numpy.random', which belongs to everyone", set()),
     ("DependsOnHashSeed", "deterministic-across-processes", "Iterate over sorted(...)", {"spawns"}),
     ("OnlyInTheMainProcess", "vector-async", "the license is for one process", set()),
     ("LeavesProcess", "nothing-left", "child processes than before", set()),
@@ -109,7 +123,7 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 @pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundOpenEnv", "SoundFailingEnv"])
 def test_a_sound_environment_passes_all_checks(env: str):
     report = run_checks(f"tests.sound_envs:{env}")
-    assert [row for row in report.rows if row.status is not Status.PASS] == []
+    assert {row.name for row in report.rows if row.status is not Status.PASS} == DOES_NOT_APPLY
     assert [row.name for row in report.rows] == list(check_names())
 
 
@@ -117,7 +131,10 @@ def test_an_environment_without_tools_skips_what_is_about_tools():
     report = run_checks("tests.sound_envs:SoundTalkEnv")
     assert report.passed
     skipped = {row.name for row in report.rows if row.status is Status.SKIP}
-    assert skipped == {"tool-schemas", "tool-mistakes", "hostile-arguments"}
+    about_tools = {"tool-schemas", "tool-mistakes", "hostile-arguments"}
+    about_longer_solutions = {"ending-alone-fails", "other-solution-fails", "omissions-fail"}
+    about_secrets = {"gold-hidden-at-start", "gold-hidden-in-play"}
+    assert skipped == about_tools | about_longer_solutions | about_secrets
 
 
 @pytest.mark.parametrize(("env", "check", "phrase", "also"), BROKEN, ids=[case[0] for case in BROKEN])
@@ -184,7 +201,7 @@ def test_names_are_unique_and_every_promise_is_a_line():
 def test_a_fresh_process_gets_the_more_time_the_slower_the_environment_is():
     task = Task("boxes/train/0", "train", "Find the box.")
     quick, slow = (Episode(task, 0, [], {}, reset_s=each, step_s=[each, each]) for each in (0.001, 1.0))
-    assert patience_s([quick]) < 60 < patience_s([slow, slow])
+    assert patience_s([quick]) < START_S + 1 < patience_s([slow, slow])
 
 
 def test_every_job_of_a_fresh_process_is_done_by_one():

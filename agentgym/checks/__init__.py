@@ -8,23 +8,42 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agentgym.checks import contract, gold, grading, hostile, lifecycle, pay, seeding, tasks, tools
+from agentgym.checks import (
+    contract,
+    gold,
+    grading,
+    hostile,
+    lifecycle,
+    pay,
+    process,
+    seeding,
+    speed,
+    splits,
+    tasks,
+    tools,
+    work,
+)
 from agentgym.checks.catalog import Check, CheckFailed, CheckSkipped
-from agentgym.checks.report import print_report
+from agentgym.checks.report import print_report, report_json
 from agentgym.checks.runner import CHECK_TIMEOUT_S, Report, Row, Status, run, select
 
 CHECKS: tuple[Check, ...] = (
-    *contract.CHECKS,
+    *contract.FIRST,
+    *process.CHECKS,
     *seeding.CHECKS,
+    *contract.CHECKS,
+    *splits.CHECKS,
     *tasks.CHECKS,
+    *work.CHECKS,
     *grading.CHECKS,
     *pay.CHECKS,
     *gold.CHECKS,
     *tools.CHECKS,
     *hostile.CHECKS,
     *lifecycle.CHECKS,
+    *speed.CHECKS,
 )
-"""All checks, in the order in which they run."""
+"""All checks, in the order in which they run: causes before what they cause."""
 
 __all__ = [
     "CHECKS",
@@ -36,6 +55,7 @@ __all__ = [
     "Status",
     "check_names",
     "print_report",
+    "report_json",
     "run_checks",
 ]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from agentgym.checks.play import Episode, Player, assistant_call, helpless_player, idle_player
+from agentgym.checks.play import Episode, Player, assistant_call, helpless_player, idle_player, short
 from agentgym.env import Env
 from agentgym.messages import ToolCall, calls_of, text_of
 from agentgym.spaces import Action, ActionSpace
@@ -58,6 +58,19 @@ def ending_tools(env: Env, episodes: Iterable[Episode]) -> tuple[str, ...]:
 def calls_in(env: Env, action: Action) -> Sequence[ToolCall]:
     """Return the calls of an action, however it is written."""
     return env.dialect.parse(action, env.tools).calls if isinstance(action, str) else calls_of(action)
+
+
+def shown_action(env: Env, action: Action) -> str:
+    """Return an action for a message: its calls, or its text."""
+    calls = calls_in(env, action)
+    if not calls:
+        return short(text_of(action) if not isinstance(action, str) else action)
+    return ", ".join(f"{call.name}({_shown_arguments(call)})" for call in calls)
+
+
+def _shown_arguments(call: ToolCall) -> str:
+    text = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def junk_arguments(tool: Tool, kind: str, prompt: str, seen: str) -> dict[str, Any]:

@@ -17,6 +17,10 @@ class CheckFailed(Exception):
     """The promise is broken; the message says what happened, where, and what to do."""
 
 
+class CheckWarned(Exception):
+    """Nothing is broken, but the message says what the author should know."""
+
+
 class CheckSkipped(Exception):
     """The check does not apply to this environment, or another check has already said why it cannot run."""
 
@@ -37,12 +41,17 @@ class Check:
     promise: str
     """One line: what holds if this passes."""
     run: Callable[[Subject], Finding]
+    causes: tuple[str, ...] = ()
+    """Names of earlier checks. If one of them fails, that explains why this one fails too."""
 
 
-def check(name: str, promise: str) -> Callable[[Callable[[Subject], Finding]], Check]:
-    """Make a function a check. It returns a finding, or raises `CheckFailed` or `CheckSkipped`."""
+def check(name: str, promise: str, causes: tuple[str, ...] = ()) -> Callable[[Callable[[Subject], Finding]], Check]:
+    """Make a function a check.
+
+    The function returns a finding, or raises `CheckFailed`, `CheckWarned` or `CheckSkipped`.
+    """
 
     def wrap(function: Callable[[Subject], Finding]) -> Check:
-        return Check(name, promise, function)
+        return Check(name, promise, function, causes)
 
     return wrap

@@ -15,6 +15,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 from agentgym import registry
 from agentgym.checks.catalog import Blocked, CheckFailed, Finding, check
 from agentgym.checks.play import Broken, Episode, canonical, helpless_player, is_over, must_equal, play, short
+from agentgym.checks.seeding import ELSEWHERE, SAME_EPISODE
 from agentgym.checks.subject import PLAYERS, Subject
 from agentgym.endings import Ending, OwnReason, Reason
 from agentgym.messages import Message, text_of
@@ -39,7 +40,7 @@ def makes(subject: Subject) -> Finding:
         env.close()
 
 
-@check("gymnasium", "Gymnasium's own env_checker passes without a warning")
+@check("gymnasium", "Gymnasium's own env_checker passes without a warning", causes=SAME_EPISODE)
 def gymnasium_contract(subject: Subject) -> Finding:
     """`check_env` neither raises nor warns."""
     with subject.env() as env, warnings.catch_warnings(record=True) as caught:
@@ -70,7 +71,7 @@ def wrappers(subject: Subject) -> Finding:
     return None
 
 
-@check("vector-sync", "works in SyncVectorEnv, each copy as it would alone")
+@check("vector-sync", "works in SyncVectorEnv, each copy as it would alone", causes=SAME_EPISODE)
 def vector_sync(subject: Subject) -> Finding:
     """Copies in a vector start as single environments with the same seeds do."""
     vector: Any = SyncVectorEnv([subject.make, subject.make])
@@ -88,7 +89,7 @@ def vector_sync(subject: Subject) -> Finding:
     return None
 
 
-@check("vector-async", "works in AsyncVectorEnv(shared_memory=False)")
+@check("vector-async", "works in AsyncVectorEnv(shared_memory=False)", causes=ELSEWHERE)
 def vector_async(subject: Subject) -> Finding:
     """Copies in worker processes start as single environments with the same seeds do."""
     subject.probes.values("vector_async")
@@ -98,9 +99,9 @@ def vector_async(subject: Subject) -> Finding:
 @check("plays", "every episode of every player runs to its end without breaking")
 def plays(subject: Subject) -> Finding:
     """Solution, random, silent and helpless players get to the end of episodes of every split and difficulty."""
-    for player in PLAYERS:
+    for player in (*PLAYERS, "stumbling"):
         try:
-            subject.episodes(player)
+            subject.stumbled if player == "stumbling" else subject.episodes(player)
         except Blocked as blocked:
             if not isinstance(error := blocked.__cause__, Broken):
                 raise
@@ -206,13 +207,14 @@ def _must_need_reset(env: Any, when: str) -> None:
     raise CheckFailed(f"step {when} was accepted; let Env.step do its work (it raises ResetNeeded)")
 
 
+FIRST = (makes, plays)
+"""Checks that all others stand on."""
+
 CHECKS = (
-    makes,
     gymnasium_contract,
     wrappers,
     vector_sync,
     vector_async,
-    plays,
     observations,
     endings,
     max_turns,

@@ -1,21 +1,23 @@
 """Checks that what the grader needs never reaches the policy.
 
-Two ways of looking. *Canaries*: the task's gold is replaced by text that exists nowhere else, and must not turn up.
-*Literally*: text of the real gold must not turn up, unless the policy said it first, the task's data has it, other
-tasks show it too (common words), or the world shows it although the gold was replaced (an answer that can be found).
-What is shown after the end of an episode is no leak: nothing can be done with it.
+Two ways of looking. *Canaries*: every text and number in the task's gold that its data does not have is replaced by one
+that exists nowhere else, and must not turn up. *Literally*: longer text of the real gold must not turn up, unless the
+policy said it first, the task's data has it, other tasks show it too (common words), or the world shows it although the
+gold was replaced (an answer that can be found). What is shown after the end of an episode is no leak: nothing can be
+done with it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from agentgym.checks.catalog import CheckFailed, Finding, check
+from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.patience import Patience
 from agentgym.checks.play import Broken, Episode, is_over, play, short
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
@@ -23,10 +25,18 @@ from agentgym.spaces import Action
 from agentgym.task import Task
 
 TELLING_CHARS = 8
-"""Shorter pieces of gold turn up by chance."""
+"""Shorter pieces of gold turn up by chance; a canary stands in for them."""
+
+_PLAY_SECONDS = 2.0
+"""Time after which enough marked episodes have been played again."""
 
 _PLAIN_WORD = re.compile(r"[^\W\d]{1,15}")
 """Single words may well be in a prompt: names of tables, of tools, of things."""
+
+_POINT = re.compile(r"(?<=\d)[.,_'](?=\d)")
+"""What numbers may be written with: 1,234,567 or 12345.67."""
+
+_NOTHING = "the gold has no text or number that the task's data does not have"
 
 _ADVICE = "keep gold for grade() and solution(); what the policy may see belongs into Task.data"
 
@@ -36,9 +46,11 @@ def gold_hidden_at_start(subject: Subject) -> Finding:
     """No telling piece of a task's gold stands in its prompt, opening or info."""
     episodes = subject.episodes("idle")
     shown = {episode.task.id: _texts([episode.task.prompt, episode.opening, episode.info]) for episode in episodes}
-    pieces = 0
+    pieces = canaries = 0
     with subject.env() as env:
         for episode in episodes:
+            marked, words = _with_canaries(episode.task)
+            canaries += len(words)
             common = [shown[other.task.id] for other in episodes if other.task.gold != episode.task.gold]
             secrets = [piece for piece in secrets_of(episode.task) if not _PLAIN_WORD.fullmatch(piece)]
             pieces += len(secrets)
@@ -49,7 +61,11 @@ def gold_hidden_at_start(subject: Subject) -> Finding:
                     raise CheckFailed(
                         f"task {episode.task.id!r}: the opening or its info shows {short(piece)}; {_ADVICE}"
                     )
-    return f"looked for {pieces} pieces of gold"
+            opened = _play_marked(env, marked, replace(episode, actions=[]))
+            _must_not_show(words, _texts([opened.opening, opened.info]), f"task {episode.task.id!r}, the opening")
+    if not pieces and not canaries:
+        raise CheckSkipped(_NOTHING)
+    return f"looked for {pieces} pieces of gold and {canaries} canaries"
 
 
 def _world_shows(env: Env, episode: Episode, piece: str) -> bool:
@@ -58,25 +74,37 @@ def _world_shows(env: Env, episode: Episode, piece: str) -> bool:
     return shows(_texts([opened.opening, opened.info]), piece)
 
 
+def _must_not_show(words: Sequence[str], text: str, where: str) -> None:
+    """Raise `CheckFailed` if one of the canaries stands in `text`."""
+    text = _POINT.sub("", text)
+    if found := [word for word in words if word in text]:
+        around = short(text[max(0, text.index(found[0]) - 60) :])
+        raise CheckFailed(
+            f"{where}: something of the gold comes out: {around} (the canary {found[0]} stands where the gold was); "
+            f"{_ADVICE}"
+        )
+
+
 @check("gold-hidden-in-play", "no tool result or info before the end shows anything of the gold")
 def gold_hidden_in_play(subject: Subject) -> Finding:
     """Neither canaries put into the gold nor the gold itself come out before the policy has said them."""
-    canaries = 0
+    players = ("random", "solution", "helpless", "stubborn")
+    recorded = [subject.episodes(player)[index] for player in players for index in subject.spread()]
+    patience = Patience(_PLAY_SECONDS)
+    canaries = played = 0
     with subject.env() as env:
-        for player in ("random", "solution"):
-            for episode in [subject.episodes(player)[index] for index in subject.spread()]:
-                marked, words = _with_canaries(episode.task)
-                again = _play_marked(env, marked, episode)
-                canaries += len(words)
-                for turn, text in _before_the_end(again):
-                    if found := [word for word in words if word in text]:
-                        around = short(text[max(0, text.index(found[0]) - 60) :])
-                        raise CheckFailed(
-                            f"task {episode.task.id!r}, turn {turn} of the {player} player: something of the gold "
-                            f"comes out: {around} (the canary stands where the gold was); {_ADVICE}"
-                        )
-                _must_not_show_gold(env, episode, again, player)
-    return f"{canaries} canaries"
+        for episode in [*recorded, *(stumbled.episode for stumbled in subject.stumbled)]:
+            marked, words = _with_canaries(episode.task)
+            again = _play_marked(env, marked, episode)
+            for turn, text in _before_the_end(again):
+                _must_not_show(words, text, f"task {episode.task.id!r}, turn {turn} of the {episode.player} player")
+            _must_not_show_gold(env, episode, again)
+            canaries, played = canaries + len(words), played + 1
+            if played >= len(recorded) and patience.is_over:
+                break
+    if not canaries:
+        raise CheckSkipped(_NOTHING)
+    return f"{canaries} canaries in {played} episodes"
 
 
 def secrets_of(task: Task) -> list[str]:
@@ -85,7 +113,7 @@ def secrets_of(task: Task) -> list[str]:
     return sorted({piece for piece in _leaves(task.gold) if len(piece) >= TELLING_CHARS and piece not in public})
 
 
-def _must_not_show_gold(env: Env, episode: Episode, marked: Episode, player: str) -> None:
+def _must_not_show_gold(env: Env, episode: Episode, marked: Episode) -> None:
     """Look for the gold itself in what came before the policy said it, turn by turn."""
     secrets = secrets_of(episode.task)
     elsewhere = dict(_before_the_end(marked))
@@ -98,28 +126,50 @@ def _must_not_show_gold(env: Env, episode: Episode, marked: Episode, player: str
             # Where the marked episode did not get, the world cannot be asked whether it shows this by itself.
             if shows(shown, piece) and not shows(said, piece) and not shows(elsewhere.get(turn, piece), piece):
                 raise CheckFailed(
-                    f"task {episode.task.id!r}, turn {turn} of the {player} player: a tool result or info shows "
-                    f"{short(piece)}; {_ADVICE}"
+                    f"task {episode.task.id!r}, turn {turn} of the {episode.player} player: a tool result or info "
+                    f"shows {short(piece)}; {_ADVICE}"
                 )
 
 
 def _with_canaries(task: Task) -> tuple[Task, list[str]]:
-    """Return the task with every telling text in its gold replaced by one of its own, and those texts."""
+    """Return the task with the texts and numbers of its gold replaced by others, and those as they would be shown.
+
+    What the task's data has as well stays: it is no secret, and may have to agree.
+    """
     words: list[str] = []
+    public = {piece.casefold() for piece in _pieces(task.data)}
+    shown = _texts(task.data)
+
+    def is_secret(value: str | int | float) -> bool:
+        piece = str(value)
+        return bool(piece) and piece.casefold() not in public and (len(piece) < TELLING_CHARS or piece not in shown)
 
     def mark(value: Any) -> Any:
         if isinstance(value, Mapping):
             return {key: mark(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [mark(item) for item in value]
-        if isinstance(value, bool) or not isinstance(value, str | int | float) or str(value) not in secrets:
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or not is_secret(value):
             return value
-        digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()[:12]
-        words.append(f"canary{digest}" if isinstance(value, str) else str(int(digest, 16) + 10**15))
-        return type(value)(words[-1])
+        digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()
+        # Of a size that a grader can count to, should it have to.
+        number = int(digest[:12], 16) % 10**6 + 10**6
+        words.append("canary" + digest[:12] if isinstance(value, str) else str(number))
+        return words[-1] if isinstance(value, str) else type(value)(number)
 
-    secrets = set(secrets_of(task))
     return replace(task, gold=mark(task.gold)), words
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """Yield all texts and numbers in a value as text, keys included."""
+    if isinstance(value, Mapping):
+        yield from map(str, value)
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _pieces(item)
+    else:
+        yield from _leaves(value)
 
 
 def _play_marked(env: Env, marked: Task, episode: Episode) -> Episode:

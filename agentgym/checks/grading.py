@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from agentgym.checks.catalog import CheckFailed, Finding, check
+from agentgym.checks.luck import ENOUGH, is_no_luck
 from agentgym.checks.play import Episode, replayed
+from agentgym.checks.seeding import SEEDED
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
 from agentgym.rewards import OUTCOME, SOLVED_AT, lint
@@ -33,27 +36,40 @@ def solution_solves(subject: Subject) -> Finding:
 @check("idle-scores-low", "doing nothing scores low")
 def idle_scores_low(subject: Subject) -> Finding:
     """Neither silence nor helpless talk solves tasks."""
-    return "; ".join(_must_score_low(subject, player, IDLE_LIMIT) for player in ("idle", "helpless"))
+    return "; ".join(_must_score_low(subject.episodes(player), player, IDLE_LIMIT) for player in ("idle", "helpless"))
 
 
-@check("random-scores-low", "random actions score low")
+@check("random-scores-low", "random actions score low", causes=("ending-alone-fails", "other-solution-fails"))
 def random_scores_low(subject: Subject) -> Finding:
-    """Samples of the action space rarely solve tasks."""
-    return _must_score_low(subject, "random", RANDOM_LIMIT)
+    """Samples of the action space do not solve more than half of the tasks, but for luck."""
+    episodes = subject.episodes("random")
+    if len(_solved(episodes)) > RANDOM_LIMIT * len(episodes):
+        episodes = subject.more_episodes("random", ENOUGH)
+        if not is_no_luck(len(_solved(episodes)), len(episodes), RANDOM_LIMIT):
+            return _score(episodes, "random")
+    return _must_score_low(episodes, "random", RANDOM_LIMIT)
 
 
-def _must_score_low(subject: Subject, player: str, limit: float) -> str:
-    episodes = subject.episodes(player)
-    solved = [episode for episode in episodes if episode.outcome >= SOLVED_AT]
+def _must_score_low(episodes: Sequence[Episode], player: str, limit: float) -> str:
+    solved = _solved(episodes)
     if len(solved) > limit * len(episodes):
         raise CheckFailed(
             f"the {player} player solved {len(solved)} of {len(episodes)} tasks, e.g. {solved[0].task.id!r}; "
             "pay the outcome only for what the task asked"
         )
-    return f"{player} solved {len(solved)} of {len(episodes)}, mean reward {_mean([e.reward for e in episodes]):.2f}"
+    return _score(episodes, player)
 
 
-@check("grader-stable", "the same episode is graded the same every time")
+def _score(episodes: Sequence[Episode], player: str) -> str:
+    mean = _mean([episode.reward for episode in episodes])
+    return f"{player} solved {len(_solved(episodes))} of {len(episodes)}, mean reward {mean:.2f}"
+
+
+def _solved(episodes: Sequence[Episode]) -> list[Episode]:
+    return [episode for episode in episodes if episode.outcome >= SOLVED_AT]
+
+
+@check("grader-stable", "the same episode is graded the same every time", causes=SEEDED)
 def grader_stable(subject: Subject) -> Finding:
     """Rewards, success and ending do not change when recorded actions are graded again."""
     players = ("solution", "random", "helpless")

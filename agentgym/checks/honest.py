@@ -53,7 +53,7 @@ def failing_attempts(env: Env, solved: Episode, others: Sequence[Episode]) -> li
     ended: list[Episode] = []
     unended: list[Episode] = []
     for actions, _ in zip(_spoiled(env, solved, others), range(_TRIES), strict=False):
-        attempt = play(env, solved.task, solved.seed, _to_the_end(actions))
+        attempt = play(env, solved.task, solved.seed, to_the_end(actions))
         if attempt.ended and attempt.outcome < SOLVED_AT:
             (ended if attempt.results[-1].terminated else unended).append(attempt)
         if len(ended) == ENOUGH:
@@ -72,7 +72,7 @@ def _written(moves: Solution) -> Iterator[Action]:
         observation = yield assistant_call(move) if isinstance(move, ToolCall) else move
 
 
-def _to_the_end(actions: Sequence[Action]) -> Any:
+def to_the_end(actions: Sequence[Action]) -> Any:
     """Return a player of `actions` that repeats the last one until the episode ends."""
 
     def player(env: Env, task: Task) -> Iterable[Action]:
@@ -86,18 +86,18 @@ def _to_the_end(actions: Sequence[Action]) -> Any:
 def _spoiled(env: Env, solved: Episode, others: Sequence[Episode]) -> Iterator[list[Action]]:
     """Yield variations of a solution, the nearest first: its end comes from elsewhere only where it says something."""
     actions = solved.actions
-    yield from ([*actions[:-1], action] for action in islice(_spoiled_action(env, actions[-1]), _PER_STEP))
+    yield from ([*actions[:-1], action] for action in islice(spoiled_action(env, actions[-1]), _PER_STEP))
     for other in others[:_PER_STEP]:
         if other.actions and other.actions[-1] != actions[-1]:
             yield [*actions[:-1], other.actions[-1]]
     if len(actions) > 1:
         yield [*actions[:-2], actions[-1]]
     for place in reversed(range(len(actions) - 1)):
-        for action in islice(_spoiled_action(env, actions[place]), _PER_STEP):
+        for action in islice(spoiled_action(env, actions[place]), _PER_STEP):
             yield [*actions[:place], action, *actions[place + 1 :]]
 
 
-def _spoiled_action(env: Env, action: Action) -> Iterator[Action]:
+def spoiled_action(env: Env, action: Action) -> Iterator[Action]:
     """Yield an action with one argument of its last call changed; text without a call with the text changed."""
     calls = calls_in(env, action)
     if not calls:

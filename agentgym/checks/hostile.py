@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
 from agentgym.checks.contract import observation_problem
 from agentgym.checks.hostile_inputs import ARGUMENT_TEXTS, MESSAGES, TEXTS, VALUES
+from agentgym.checks.patience import Patience
 from agentgym.checks.play import assistant_call, is_over, short
 from agentgym.checks.subject import Subject
 from agentgym.dialects import dialect_names
@@ -16,6 +18,11 @@ from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
 from agentgym.spaces import Action, ActionSpace
 from agentgym.toolset import Tool
+
+_SECONDS = 12.0
+"""Time after which an environment has been given enough of one kind."""
+
+_STRIDE = 7
 
 
 @check("hostile-text", "no text breaks it, in any dialect")
@@ -57,6 +64,12 @@ def hostile_arguments(subject: Subject) -> Finding:
     return f"{count} actions"
 
 
+def some_hostile_actions(env: Env, count: int) -> list[Action]:
+    """Return up to `count` actions of all the kinds above."""
+    calls = map(assistant_call, _absurd_calls(env))
+    return [*islice(_spread([*TEXTS, *MESSAGES, *_malformed_calls(env), *calls]), count)]
+
+
 def _absurd_calls(env: Env) -> Iterator[ToolCall]:
     space = env.action_space
     assert isinstance(space, ActionSpace)
@@ -89,11 +102,17 @@ def _written(env: Env, calls: Iterable[ToolCall]) -> Iterator[str]:
 
 
 def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) -> int:
-    """Take all actions, starting anew whenever an episode ends; return how many there were."""
+    """Take actions, starting anew whenever an episode ends; return how many there were.
+
+    An environment for which they are too many is given some of all kinds.
+    """
     count = 0
+    patience = Patience(_SECONDS)
     env.reset(seed=subject.seed)
     over = False
-    for action in actions:
+    for action in _spread(list(actions)):
+        if patience.is_over:
+            break
         count += 1
         try:
             if over:
@@ -109,6 +128,12 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
         if (problem := observation_problem(env.observation_space, result[0])) is not None:
             raise CheckFailed(f"{how}, the action {_shown(action)} was answered by {problem}")
     return count
+
+
+def _spread(actions: Sequence[Action]) -> Iterator[Action]:
+    """Yield all actions, so that those who stop early have seen some from everywhere."""
+    for start in range(_STRIDE):
+        yield from actions[start::_STRIDE]
 
 
 def _shown(action: Action) -> str:

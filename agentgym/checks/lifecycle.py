@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-import statistics
 
 from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
 from agentgym.checks.play import Episode, canonical, difference, must_equal, play, replayed
+from agentgym.checks.seeding import ELSEWHERE, SAME_EPISODE
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
 from agentgym.foreign import describe, ends_work
@@ -16,25 +16,10 @@ from agentgym.replay import replay
 from agentgym.steps import StepResult
 from agentgym.trajectory import Trajectory, Turn
 
-_RESET_ADVICE = "Set all state of an episode in start(), not in __init__ or on the class."
 
-
-@check("reset-clean", "a reset in the middle of an episode leaves nothing of it behind")
-def reset_clean(subject: Subject) -> Finding:
-    """After half of another episode, every episode comes out as in a fresh environment."""
-    episodes = [subject.episodes("solution")[index] for index in subject.spread()]
-    with subject.env() as env:
-        for number, episode in enumerate(episodes):
-            other = episodes[(number + 1) % len(episodes)]
-            env.reset(seed=other.seed, options={"task": other.task})
-            for action in other.actions[: max(1, len(other.actions) // 2)]:
-                env.step(action)
-            trace = replayed(env, episode).trace()
-            must_equal(episode.trace(), trace, f"task {episode.task.id!r} after another episode", _RESET_ADVICE)
-    return None
-
-
-@check("snapshot", "restore(snapshot()) goes on as if nothing had happened, in another instance too")
+@check(
+    "snapshot", "restore(snapshot()) goes on as if nothing had happened, in another instance too", causes=SAME_EPISODE
+)
 def snapshot(subject: Subject) -> Finding:
     """From the middle of an episode, the rest comes out the same."""
     advice = "Override snapshot and restore together, or keep the episode deterministic so that the default works."
@@ -54,7 +39,7 @@ def snapshot(subject: Subject) -> Finding:
     return None
 
 
-@check("replay", "a recorded trajectory plays again exactly")
+@check("replay", "a recorded trajectory plays again exactly", causes=SAME_EPISODE)
 def replay_equal(subject: Subject) -> Finding:
     """`agentgym.replay` finds no difference in solution and random episodes, also from JSON."""
     episodes = subject.probed
@@ -88,7 +73,7 @@ def _trajectory(subject: Subject, episode: Episode) -> Trajectory:
     )
 
 
-@check("async-twin", "areset and astep do what reset and step do")
+@check("async-twin", "areset and astep do what reset and step do", causes=SAME_EPISODE)
 def async_twin(subject: Subject) -> Finding:
     """Episodes played on an event loop, several at once, come out as those played without one."""
     episodes = subject.probed
@@ -116,7 +101,7 @@ async def _play_async(env: Env, episode: Episode) -> list[str]:
     return again.trace()
 
 
-@check("pickles", "a fresh environment can be pickled, and the copy plays the same")
+@check("pickles", "a fresh environment can be pickled, and the copy plays the same", causes=SAME_EPISODE)
 def pickles(subject: Subject) -> Finding:
     """What `pickle` makes of an environment plays recorded episodes exactly."""
     with subject.env() as env:
@@ -136,7 +121,7 @@ def pickles(subject: Subject) -> Finding:
     return f"{len(data)} bytes"
 
 
-@check("spawns", "it plays the same in a process that got it pickled")
+@check("spawns", "it plays the same in a process that got it pickled", causes=ELSEWHERE)
 def spawns(subject: Subject) -> Finding:
     """A fresh interpreter unpickles an environment and plays recorded episodes exactly."""
     if subject.pickled is None:
@@ -177,23 +162,7 @@ def nothing_left(subject: Subject) -> Finding:
     return None
 
 
-@check("latency", "how long it takes (told, not judged)")
-def latency(subject: Subject) -> Finding:
-    """Median and 99th percentile of resets and steps."""
-    episodes = [*subject.episodes("solution"), *subject.episodes("random")]
-    resets = [episode.reset_s for episode in episodes]
-    steps = [seconds for episode in episodes for seconds in episode.step_s]
-    return f"reset {_times(resets)}; step {_times(steps)}"
-
-
-def _times(seconds: list[float]) -> str:
-    ordered = sorted(seconds)
-    last = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-    return f"median {statistics.median(ordered) * 1e3:.2f} ms, p99 {last * 1e3:.2f} ms"
-
-
 CHECKS = (
-    reset_clean,
     snapshot,
     replay_equal,
     async_twin,
@@ -201,5 +170,4 @@ CHECKS = (
     spawns,
     close_twice,
     nothing_left,
-    latency,
 )

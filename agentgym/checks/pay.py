@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
+from agentgym.checks.adversaries import adversaries, ending_tools
 from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
 from agentgym.checks.contest import Contest, is_solved
 from agentgym.checks.grading import RANDOM_LIMIT
-from agentgym.checks.play import Episode
+from agentgym.checks.luck import ENOUGH, is_no_luck
+from agentgym.checks.play import Episode, play
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
 from agentgym.rewards import Scheme
@@ -50,9 +52,9 @@ def useful_work_pays(subject: Subject) -> Finding:
     )
 
 
-@check("junk-scores-low", "junk handed in at once rarely solves a task")
+@check("junk-scores-low", "junk handed in at once rarely solves a task", causes=("ending-alone-fails",))
 def junk_scores_low(subject: Subject) -> Finding:
-    """No kind of junk solves more than half of the tasks."""
+    """No kind of junk solves more than half of the tasks, but for luck."""
     contests = _contests(subject)
     if len(contests) < _FEWEST_TASKS:
         raise CheckSkipped(f"{len(contests)} tasks were played in the time there is, too few to tell luck from a hole")
@@ -61,10 +63,24 @@ def junk_scores_low(subject: Subject) -> Finding:
         solved.setdefault(name, []).append(is_solved(episode))
     for name, results in solved.items():
         if sum(results) > RANDOM_LIMIT * len(results):
+            results = _tried_on_more_tasks(subject, name)
+        if sum(results) > RANDOM_LIMIT * len(results) and is_no_luck(sum(results), len(results), RANDOM_LIMIT):
             raise CheckFailed(
                 f"{name} solved {sum(results)} of {len(results)} tasks; pay the outcome only for what the task asked"
             )
     return f"{len(solved)} kinds of junk"
+
+
+def _tried_on_more_tasks(subject: Subject, name: str) -> list[bool]:
+    """Return whether an adversary solves tasks, for as many as rule out luck."""
+    solutions = subject.more_episodes("solution", ENOUGH)
+    with subject.env() as env:
+        endings = ending_tools(env, solutions)
+        played = (
+            play(env, one.task, one.seed, adversaries(env, one.task, one.actions[0], endings)[name])
+            for one in solutions
+        )
+        return [is_solved(episode) for episode in played]
 
 
 def _contests(subject: Subject) -> list[Contest]:

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,10 @@ class Episode:
     actions: list[Action] = field(default_factory=list)
     results: list[StepResult] = field(default_factory=list)
     reason: AnyReason | None = None
+    player: str = ""
+    """Who played it, for messages."""
+    task_change: str | None = None
+    """When the environment or its solution changed the task, and how."""
     reset_s: float = 0.0
     step_s: list[float] = field(default_factory=list)
 
@@ -99,14 +104,19 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def play(env: Env, task: Task, seed: int, player: Player) -> Episode:
-    """Play `task` until it ends, the player stops, or it is clear that the episode never ends."""
-    episode = Episode(task, seed, [], {})
+def play(env: Env, task: Task, seed: int, player: Player, name: str = "") -> Episode:
+    """Play `task` until it ends, the player stops, or it is clear that the episode never ends.
+
+    The environment gets a copy of the task, so that one that changes it spoils no other episode.
+    """
+    episode = Episode(task, seed, [], {}, player=name)
+    own = deepcopy(task)
     try:
         started = time.perf_counter()
-        episode.opening, episode.info = env.reset(seed=seed, options={"task": task})
+        episode.opening, episode.info = env.reset(seed=seed, options={"task": own})
         episode.reset_s = time.perf_counter() - started
-        _play_on(env, episode, player)
+        _note_change(episode, own, "the opening")
+        _play_on(env, episode, own, player)
     except BaseException as error:
         if ends_work(error, None):
             raise
@@ -115,18 +125,19 @@ def play(env: Env, task: Task, seed: int, player: Player) -> Episode:
     return episode
 
 
-def _play_on(env: Env, episode: Episode, player: Player) -> None:
-    moves = iter(player(env, episode.task))
+def _play_on(env: Env, episode: Episode, task: Task, player: Player) -> None:
+    moves = iter(player(env, task))
     send = getattr(moves, "send", None)
     observation: list[Message] | None = None
     try:
-        for _ in range(env.max_turns + _SPARE_TURNS):
+        for turn in range(1, env.max_turns + _SPARE_TURNS + 1):
             action = next(moves) if send is None or observation is None else send(observation)
             started = time.perf_counter()
             result = env.step(action)
             episode.step_s.append(time.perf_counter() - started)
             episode.actions.append(action)
             episode.results.append(StepResult(*result))
+            _note_change(episode, task, f"turn {turn}")
             observation = result[0]
             if is_over(episode.results[-1]):
                 break
@@ -134,9 +145,23 @@ def _play_on(env: Env, episode: Episode, player: Player) -> None:
         return
 
 
+def _note_change(episode: Episode, played: Task, when: str) -> None:
+    """Note the first change of the task that is played."""
+    if episode.task_change is not None or played == episode.task:
+        return
+    for name in ("data", "gold"):
+        before, after = getattr(episode.task, name), getattr(played, name)
+        for key in [*before, *(key for key in after if key not in before)]:
+            was, now = before.get(key), after.get(key)
+            if was != now:
+                episode.task_change = f"{when} changed task.{name}[{key!r}]: {difference(repr(was), repr(now))}"
+                return
+    episode.task_change = f"{when} changed the task"
+
+
 def replayed(env: Env, episode: Episode) -> Episode:
     """Play the same task with the same seed and actions again, in `env`."""
-    return play(env, episode.task, episode.seed, lambda *_: iter(episode.actions))
+    return play(env, episode.task, episode.seed, lambda *_: iter(episode.actions), episode.player)
 
 
 def solution_player(env: Env, task: Task) -> Iterable[Action]:

@@ -13,16 +13,16 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from gymnasium.envs.registration import EnvSpec
 
 from agentgym.checks.catalog import CheckFailed
+from agentgym.checks.play import Episode
 
-if TYPE_CHECKING:
-    from agentgym.checks.play import Episode
-    from agentgym.checks.probe_child import Request
-
-START_S = 45.0
+START_S = 100.0
 SLOWER = 20.0
 """How much longer than alone an episode may take beside others, with all that environments share made anew."""
 ENDING_S = 8.0
@@ -31,21 +31,68 @@ ENDING_S = 8.0
 _MARK = "AGENTGYM_PROBE"
 """Environment variable by which everything that a probe started can be recognised."""
 
-JOBS_BY_HASH_SEED = {"1": ("leftovers", "traces"), "2": ("traces", "unpickled", "vector_async")}
+JOBS_BY_HASH_SEED = {"1": ("surroundings", "leftovers", "traces"), "2": ("traces", "unpickled", "vector_async")}
+"""The first job of each process finds it fresh: nothing of the environment has been imported."""
+
+
+Process = tuple[dict[str, str], str]
+"""Environment variables and working directory that a process starts with."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What fresh interpreters are asked to play."""
+
+    target: str
+    kwargs: dict[str, Any]
+    spec: EnvSpec
+    seed: int
+    episodes: list[Episode]
+    stumbled: list[Episode]
+    """Episodes of the stumbling player."""
+    pickled: bytes | None
+    """An environment, pickled before its first reset."""
+
+
+@dataclass
+class Surroundings:
+    """What a fresh interpreter found out about what surrounds an episode."""
+
+    by_clock: str | None = None
+    """What is different on another day, where, and which lines read the clock."""
+    by_history: str | None = None
+    """What is different after other episodes, and which shared state changed meanwhile."""
+    chance: list[str] = field(default_factory=list)
+    """Lines that draw from the system's randomness or read a timer; sought only where something varies."""
+    changes: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What of the process was changed: a `Change` each, by what it is."""
+    episodes: int = 0
+    """How many were watched."""
 
 
 class Probe:
-    """A fresh interpreter with a hash seed of its own, doing some jobs; it is ended after `patience_s` seconds."""
+    """A fresh interpreter with a hash seed of its own, doing some jobs; it is ended after `patience_s` seconds.
 
-    def __init__(self, request: Request, hash_seed: str, jobs: Sequence[str], patience_s: float):
+    It starts with the environment variables and in the working directory of `process`.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        process: Process,
+        hash_seed: str,
+        jobs: Sequence[str],
+        patience_s: float,
+    ):
+        variables, folder = process
         self._folder = tempfile.TemporaryDirectory(prefix="agentgym-probe-", ignore_cleanup_errors=True)
         root = Path(self._folder.name)
         self._results, self._errors, self._temp = root / "results", root / "errors", root / "tmp"
         self._temp.mkdir()
         (root / "request").write_bytes(pickle.dumps(request))
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        path = os.pathsep.join(entry or folder for entry in sys.path)
         environment = {
-            **os.environ,
+            **variables,
             "PYTHONHASHSEED": hash_seed,
             "PYTHONPATH": path,
             "TMPDIR": str(self._temp),
@@ -56,6 +103,7 @@ class Probe:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, str(root / "request"), str(self._results), *jobs],
                 env=environment,
+                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
@@ -109,10 +157,12 @@ class Probe:
 class Probes:
     """The probes of one subject, started when the first of their results is asked for."""
 
-    def __init__(self, request: Request):
+    def __init__(self, request: Request, process: Process):
         self._lock = threading.Lock()
-        self._patience_s = patience_s(request.episodes)
-        self._probes = [Probe(request, seed, jobs, self._patience_s) for seed, jobs in JOBS_BY_HASH_SEED.items()]
+        self._patience_s = patience_s([*request.episodes, *request.stumbled])
+        self._probes = [
+            Probe(request, process, seed, jobs, self._patience_s) for seed, jobs in JOBS_BY_HASH_SEED.items()
+        ]
         self._results: list[dict[str, dict[str, Any]]] | None = None
 
     def values(self, job: str) -> list[Any]:

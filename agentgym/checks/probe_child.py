@@ -13,23 +13,22 @@ import os
 import pickle
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv
 
 from agentgym import registry
 from agentgym.checks.catalog import CheckFailed
-from agentgym.checks.play import Episode, canonical, must_equal, play, replayed, solution_player
-from agentgym.checks.probe import ENDING_S
+from agentgym.checks.holdings import grown, held
+from agentgym.checks.play import canonical, must_equal, play, replayed, solution_player
+from agentgym.checks.probe import ENDING_S, Request
 from agentgym.checks.subject import Subject
+from agentgym.checks.surroundings import subject_of, surroundings
 from agentgym.env import Env
 from agentgym.foreign import describe, ends_work
 
@@ -37,22 +36,9 @@ ROUNDS = 3
 """Environments made and closed between two looks at what the process holds."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the parent asks for."""
-
-    target: str
-    kwargs: dict[str, Any]
-    spec: EnvSpec
-    seed: int
-    episodes: list[Episode]
-    pickled: bytes | None
-    """An environment, pickled before its first reset."""
-
-
 def traces(request: Request) -> list[list[str]]:
     """Play the recorded actions again and return what came of them."""
-    subject = _subject(request)
+    subject = subject_of(request)
     with subject.env() as env:
         return [replayed(env, episode).trace() for episode in request.episodes]
 
@@ -97,7 +83,7 @@ def _made(request: Request, told: Path) -> Env:
 
 
 def _step_in_workers(request: Request, make: Callable[[], Env]) -> None:
-    subject = _subject(request)
+    subject = subject_of(request)
     vector: Any = AsyncVectorEnv([make, make], shared_memory=False)
     try:
         observations, _ = vector.reset(seed=request.seed)
@@ -114,28 +100,27 @@ def _step_in_workers(request: Request, make: Callable[[], Env]) -> None:
 
 def leftovers(request: Request) -> None:
     """Make and close environments; what the process holds must not grow with their number."""
-    subject = _subject(request)
+    subject = subject_of(request)
     _use(subject, request)  # what all environments share is made now
-    before = _held()
+    before = held()
     for _ in range(ROUNDS):
         _use(subject, request)
     patience = time.monotonic() + ENDING_S
-    while (grown := _grown(before, _held())) and time.monotonic() < patience:
+    # By at least one per environment: pools that all share may grow by less.
+    while (growth := grown(before, held(), least=ROUNDS)) and time.monotonic() < patience:
         time.sleep(0.05)
-    if grown:
-        raise CheckFailed(f"after {ROUNDS} environments were made, played and closed: {'; '.join(grown)}")
+    if growth:
+        more = "; ".join(f"{count} more {name} than before; free them in release()" for name, count in growth.items())
+        raise CheckFailed(f"after {ROUNDS} environments were made, played and closed: {more}")
 
 
 JOBS: dict[str, Callable[[Request], Any]] = {
     "leftovers": leftovers,
+    "surroundings": surroundings,
     "traces": traces,
     "unpickled": unpickled,
     "vector_async": vector_async,
 }
-
-
-def _subject(request: Request) -> Subject:
-    return Subject(request.target, request.kwargs, request.seed)
 
 
 def _use(subject: Subject, request: Request) -> None:
@@ -150,33 +135,6 @@ def _use(subject: Subject, request: Request) -> None:
         env.close()
     del env
     gc.collect()
-
-
-def _held() -> dict[str, int]:
-    held = {"threads": threading.active_count(), "temporary files": len(list(Path(tempfile.gettempdir()).iterdir()))}
-    own = Path("/proc/self")
-    if (own / "fd").is_dir():
-        held["open files"] = len(os.listdir(own / "fd"))
-    tasks = own / "task"
-    if tasks.is_dir():
-        held["child processes"] = sum(len(_read(task / "children").split()) for task in tasks.iterdir())
-    return held
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _grown(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    """Name what grew by at least one per environment; pools that all share may grow by less."""
-    return [
-        f"{after[name] - count} more {name} than before; free them in release()"
-        for name, count in before.items()
-        if after[name] - count >= ROUNDS
-    ]
 
 
 def main(request_path: str, results_path: str, jobs: list[str]) -> None:

@@ -1,6 +1,9 @@
-"""Show a report as a table."""
+"""Show a report as a table or as JSON."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.table import Table
@@ -12,29 +15,59 @@ _LOOK = {
     Status.PASS: ("✓", "green"),
     Status.FAIL: ("✗", "bold red"),
     Status.ERROR: ("!", "bold red"),
+    Status.WARN: ("⚠", "yellow"),
     Status.SKIP: ("–", "yellow"),
 }
 
 
-def print_report(report: Report, console: Console | None = None) -> None:
-    """Print one line per guarantee, and under each broken one what to do about it."""
+def print_report(report: Report, console: Console | None = None, failures_only: bool = False) -> None:
+    """Print one line per guarantee, and under each broken one what to do about it.
+
+    Args:
+        report: The results.
+        console: Where to print; standard output if not given.
+        failures_only: Leave out what passed and what was skipped; warnings are shown.
+    """
     console = Console() if console is None else console
-    table = Table(title=f"agentgym check {report.target}", title_justify="left", box=None, padding=(0, 1))
-    table.add_column("")
-    table.add_column("guarantee", style="bold", no_wrap=True)
-    table.add_column("promise, and what was found")
-    table.add_column("s", justify="right", style="dim")
-    for row in report.rows:
-        sign, style = _LOOK[row.status]
-        table.add_row(Text(sign, style=style), row.name, _told(row, style), f"{row.seconds:.1f}")
-    console.print(table)
+    rows = shown_rows(report, failures_only)
+    if rows:
+        table = Table(title=f"agentgym check {report.target}", title_justify="left", box=None, padding=(0, 1))
+        table.add_column("")
+        table.add_column("guarantee", style="bold", no_wrap=True)
+        table.add_column("promise, and what was found")
+        table.add_column("s", justify="right", style="dim")
+        for row in rows:
+            sign, style = _LOOK[row.status]
+            table.add_row(Text(sign, style=style), row.name, _told(row, style), f"{row.seconds:.1f}")
+        console.print(table)
     console.print(summary(report))
+
+
+def report_json(report: Report, failures_only: bool = False) -> str:
+    """Return a report as one JSON object: `target`, `passed`, `counts` by status, and `checks` in order.
+
+    Each check has its `name`, `promise`, `status`, `message` and `seconds`.
+    """
+    checks = [asdict(row) | {"seconds": round(row.seconds, 3)} for row in shown_rows(report, failures_only)]
+    content = {"target": report.target, "passed": report.passed, "counts": counts(report), "checks": checks}
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def shown_rows(report: Report, failures_only: bool = False) -> tuple[Row, ...]:
+    """Return all rows, or those that failed, broke or warn."""
+    wanted = {*report.problems, *report.warnings}
+    return tuple(row for row in report.rows if not failures_only or row in wanted)
+
+
+def counts(report: Report) -> dict[str, int]:
+    """Return the number of rows by status, leaving out what there is none of."""
+    found = {status.value: sum(row.status is status for row in report.rows) for status in Status}
+    return {status: count for status, count in found.items() if count}
 
 
 def summary(report: Report) -> Text:
     """Return the verdict in one line."""
-    counts = {status: sum(row.status is status for row in report.rows) for status in Status}
-    parts = [f"{count} {status.value}" for status, count in counts.items() if count]
+    parts = [f"{count} {status}" for status, count in counts(report).items()]
     verdict, style = ("passed", "bold green") if report.passed else ("did not pass", "bold red")
     if not report.passed and not report.problems:
         verdict = "was not checked"

@@ -13,12 +13,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agentgym.checks.catalog import Blocked, Check, CheckFailed, CheckSkipped
+from agentgym.checks.catalog import Blocked, Check, CheckFailed, CheckSkipped, CheckWarned
 from agentgym.checks.subject import Subject
 from agentgym.errors import UsageError
 from agentgym.foreign import describe
 
-CHECK_TIMEOUT_S = 60.0
+CHECK_TIMEOUT_S = 120.0
 RESETS, STEPS = 500, 5000
 """More than any check makes: a slow environment is given the time for them on top."""
 
@@ -28,9 +28,15 @@ class Status(StrEnum):
 
     PASS = "pass"
     FAIL = "fail"
+    WARN = "warn"
+    """Nothing is broken, but there is something to know. No failure."""
     SKIP = "skip"
+    """The check does not apply, or cannot run or fails only because of what an earlier check has reported."""
     ERROR = "error"
     """The environment raised something that the check did not expect, or did not come back."""
+
+
+_PROBLEMS = (Status.FAIL, Status.ERROR)
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,18 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether some check passed and none failed. Skipped checks are no failures, and nothing else is no success."""
+        """Whether some check passed and none failed. Skips and warnings are no failures, and alone no success."""
         return not self.problems and any(row.status is Status.PASS for row in self.rows)
 
     @property
     def problems(self) -> tuple[Row, ...]:
-        """The rows that did not pass."""
-        return tuple(row for row in self.rows if row.status in (Status.FAIL, Status.ERROR))
+        """The rows that failed or broke."""
+        return tuple(row for row in self.rows if row.status in _PROBLEMS)
+
+    @property
+    def warnings(self) -> tuple[Row, ...]:
+        """The rows with something to know that is no failure."""
+        return tuple(row for row in self.rows if row.status is Status.WARN)
 
     def row(self, name: str) -> Row:
         """Return the row of one check."""
@@ -80,7 +91,7 @@ def run(
     try:
         limit_s = timeout_s + _needed_s(subject, timeout_s)
         for one in checks:
-            rows.append(_run_one(one, subject, limit_s, told={row.name for row in rows}))
+            rows.append(_run_one(one, subject, limit_s, rows))
             if on_row is not None:
                 on_row(rows[-1])
     finally:
@@ -105,7 +116,7 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
 
     def try_out() -> None:
         with suppress(BaseException):
-            reset_s, step_s = subject.pace()
+            reset_s, step_s = subject.pace
             needed[0] = RESETS * reset_s + STEPS * step_s
 
     thread = threading.Thread(target=try_out, name="check-pace", daemon=True)
@@ -114,19 +125,27 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
     return needed[0]
 
 
-def _run_one(one: Check, subject: Subject, timeout_s: float, told: set[str]) -> Row:
+def _run_one(one: Check, subject: Subject, timeout_s: float, earlier: Sequence[Row]) -> Row:
     """Run a check in a thread of its own: what hangs can be left behind."""
     outcome = [(Status.ERROR, f"did not come back within {timeout_s:.0f} s; find out what it waits for, and bound it")]
 
     def work() -> None:
-        outcome[0] = _attempt(one, subject, told)
+        outcome[0] = _attempt(one, subject, {row.name for row in earlier})
 
     started = time.perf_counter()
     thread = threading.Thread(target=work, name=f"check-{one.name}", daemon=True)
     thread.start()
     thread.join(timeout_s)
     status, message = outcome[0]
+    if status in _PROBLEMS and (cause := _cause(one, earlier)) is not None:
+        status, message = Status.SKIP, f"fails as long as {cause!r} does; mend that first"
     return Row(one.name, one.promise, status, message, time.perf_counter() - started)
+
+
+def _cause(one: Check, earlier: Sequence[Row]) -> str | None:
+    """Return the name of the first check that failed and explains why this one fails."""
+    failed = (row.name for row in earlier if row.status in _PROBLEMS)
+    return next((name for name in failed if name in one.causes), None)
 
 
 def _attempt(one: Check, subject: Subject, told: set[str]) -> tuple[Status, str]:
@@ -135,6 +154,8 @@ def _attempt(one: Check, subject: Subject, told: set[str]) -> tuple[Status, str]
         return Status.PASS, one.run(subject) or ""
     except CheckFailed as failure:
         return Status.FAIL, str(failure)
+    except CheckWarned as warning:
+        return Status.WARN, str(warning)
     except Blocked as blocked:
         return (Status.SKIP, str(blocked)) if blocked.told_by in told else (Status.ERROR, _describe(blocked))
     except CheckSkipped as reason:

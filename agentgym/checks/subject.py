@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
-from itertools import islice
+from itertools import islice, zip_longest
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -17,7 +18,9 @@ from gymnasium.envs.registration import EnvSpec
 from agentgym import registry
 from agentgym.checks.catalog import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.contest import Contest, contest
+from agentgym.checks.patience import Patience
 from agentgym.checks.play import (
+    Broken,
     Episode,
     Player,
     helpless_player,
@@ -27,25 +30,26 @@ from agentgym.checks.play import (
     solution_player,
     stubborn_player,
 )
-from agentgym.checks.probe import Probes
+from agentgym.checks.probe import Probes, Process, Request, Surroundings
+from agentgym.checks.sample import first_tasks, sample
+from agentgym.checks.stumble import Stumble, play_stumble, stumbles_of
 from agentgym.env import Env
 from agentgym.foreign import ends_work
 from agentgym.spaces import Action
 from agentgym.task import Task
 
-PER_LEVEL = 2
-"""Tasks tried per split and difficulty."""
-
-_SCANNED = 200
-"""Tasks looked at per split."""
-
-_SCAN_SECONDS = 2.0
-"""Time after which a split has been looked at enough, however few tasks that were."""
-
 _CONTEST_SECONDS = 20.0
 """Time after which adversaries have played enough tasks, however few those were."""
 
+_STUMBLE_SECONDS = 1.5
+"""Time after which the stumbling player has played enough, however little that was, but for `_FEWEST_STUMBLES`."""
+
+_FEWEST_STUMBLES = 6
+
 _TRIED_STEPS = 3
+
+_SLOW_STEP_S = 0.4
+"""Checks of an environment whose average step takes longer would take many minutes."""
 
 PLAYERS: dict[str, Player] = {
     "solution": solution_player,
@@ -54,6 +58,21 @@ PLAYERS: dict[str, Player] = {
     "helpless": helpless_player,
     "stubborn": stubborn_player,
 }
+
+
+class Pace(NamedTuple):
+    """How quick an environment is."""
+
+    reset_s: float
+    step_s: float
+
+
+class Stumbled(NamedTuple):
+    """A solution in which one action went wrong."""
+
+    solved: Episode
+    stumble: Stumble
+    episode: Episode
 
 
 class Subject:
@@ -67,7 +86,9 @@ class Subject:
 
     def __init__(self, target: str, kwargs: Mapping[str, Any] | None = None, seed: int = 0):
         self.target, self.kwargs, self.seed = target, dict(kwargs or {}), seed
-        self._episodes: dict[str, list[Episode] | Exception] = {}
+        self.process: Process = dict(os.environ), os.getcwd()
+        """Environment variables and working directory from before anything was played."""
+        self._played: dict[str, list[Any] | Exception] = {}
 
     def make(self, **extra: Any) -> Env:
         """Make a fresh environment. Raises `Blocked` if that does not work; the check `makes` says why."""
@@ -114,13 +135,20 @@ class Subject:
     @cached_property
     def probes(self) -> Probes:
         """Fresh interpreters that have begun to play this environment."""
-        from agentgym.checks.probe_child import Request
-
-        pickled, episodes = self.pickled, self.probed
+        stumbled = [stumbled.episode for stumbled in self.stumbled]
+        request = Request(self.target, self.kwargs, self.spec, self.seed, self.probed, stumbled, self.pickled)
         try:
-            return Probes(Request(self.target, self.kwargs, self.spec, self.seed, episodes, pickled))
+            return Probes(request, self.process)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise CheckFailed(f"what it is made with cannot be sent to another process: {error}") from error
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What a fresh process has found out. Raises `CheckSkipped` where processes cannot be copied."""
+        [found] = self.probes.values("surroundings")
+        if found is None:
+            raise CheckSkipped("this system has no os.fork")
+        return Surroundings(**found)
 
     @cached_property
     def probed(self) -> list[Episode]:
@@ -140,15 +168,32 @@ class Subject:
             except Exception:
                 return None
 
-    def pace(self) -> tuple[float, float]:
-        """Return the seconds of a reset and of a step, of an environment that has warmed up."""
+    @cached_property
+    def pace(self) -> Pace:
+        """How long resets and steps take, once it has warmed up: those of the solution or random ones, if slower."""
         with self.env() as env:
             task = env.tasks.get(next(iter(env.tasks.splits)), 0)
             _, warm = (play(env, task, self.seed, _briefly) for _ in range(2))
-        return warm.reset_s, fmean(warm.step_s)
+            steps = [fmean(warm.step_s)]
+            with suppress(Broken, ValueError):
+                steps.append(fmean(play(env, task, self.seed, solution_player).step_s))
+        return Pace(warm.reset_s, max(steps))
+
+    @cached_property
+    def _is_slow(self) -> bool:
+        """Whether checks must do with fewer tasks."""
+        try:
+            return self.pace.step_s > _SLOW_STEP_S
+        except (Blocked, Broken):
+            return False
 
     def close(self) -> None:
-        """End what the checks have started."""
+        """End what the checks have started, and set back what the environment may have changed."""
+        variables, folder = self.process
+        if os.environ != variables:
+            os.environ.clear()
+            os.environ.update(variables)
+        os.chdir(folder)
         if "probes" in self.__dict__:
             self.probes.close()
 
@@ -156,31 +201,12 @@ class Subject:
     def scanned(self) -> dict[str, list[Task]]:
         """The first tasks of every split."""
         with self.env() as env:
-            return {split: _first_tasks(env, split) for split in env.tasks.splits}
+            return first_tasks(env.tasks)
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """A few tasks of every split and difficulty."""
-        chosen: list[Task] = []
-        for tasks in self.scanned.values():
-            levels: dict[int, int] = {}
-            for task in tasks:
-                levels[task.difficulty] = levels.get(task.difficulty, 0) + 1
-                if levels[task.difficulty] <= PER_LEVEL:
-                    chosen.append(task)
-        return chosen
-
-    @property
-    def few_tasks(self) -> list[Task]:
-        """Up to six of `tasks`, spread over them: for checks that need several episodes per task."""
-        return [self.tasks[index] for index in self.spread()]
-
-    def play(self, task: Task, player: str, env: Env | None = None) -> Episode:
-        """Play one episode with a named player, in a fresh environment if none is given."""
-        if env is not None:
-            return play(env, task, self.seed, PLAYERS[player])
-        with self.env() as made:
-            return play(made, task, self.seed, PLAYERS[player])
+        """A few tasks of every split and difficulty, and some more where that makes too few; fewer if it is slow."""
+        return sample(self.scanned, 1, 2) if self._is_slow else sample(self.scanned)
 
     def episodes(self, player: str) -> list[Episode]:
         """Return one episode per task of `tasks`, played once however many checks ask.
@@ -188,17 +214,25 @@ class Subject:
         Raises:
             Blocked: They cannot be played; the check `plays` says why.
         """
-        if player not in self._episodes:
+        return self._once(player, lambda: self.record(player))
+
+    def _once(self, player: str, work: Callable[[], list[Any]]) -> list[Any]:
+        """Return what a player did, playing it when it is first asked for."""
+        if player not in self._played:
             try:
-                self._episodes[player] = self.record(player)
+                self._played[player] = work()
             except Exception as error:
-                self._episodes[player] = error
-        found = self._episodes[player]
+                self._played[player] = error
+        found = self._played[player]
         if isinstance(found, Blocked):
             raise found
         if isinstance(found, Exception):
             raise Blocked(f"its {player} episodes cannot be played", "plays") from found
         return found
+
+    def _stumbles(self, env: Env, solved: Episode) -> list[Stumble]:
+        env.reset(seed=solved.seed, options={"task": solved.task})  # the tools may be those of the episode
+        return stumbles_of(env, solved)
 
     @cached_property
     def contests(self) -> list[Contest]:
@@ -215,26 +249,48 @@ class Subject:
                     break
         return found
 
+    @property
+    def stumbled(self) -> list[Stumbled]:
+        """Solutions of some tasks with one action gone wrong, and what came of it.
+
+        Raises:
+            Blocked: They cannot be played; the check `plays` says why.
+        """
+        return self._once("stumbling", self._stumble)
+
+    def _stumble(self) -> list[Stumbled]:
+        solutions = [self.episodes("solution")[index] for index in self.spread()]
+        patience = Patience(_STUMBLE_SECONDS)
+        found: list[Stumbled] = []
+        with self.env() as env:
+            ways = [[(solved, stumble) for stumble in self._stumbles(env, solved)] for solved in solutions]
+            # In turns, so that a slow environment is tried on every task.
+            for solved, stumble in (pair for pairs in zip_longest(*ways) for pair in pairs if pair is not None):
+                found.append(Stumbled(solved, stumble, play_stumble(env, solved, stumble)))
+                if patience.is_over and len(found) >= _FEWEST_STUMBLES:
+                    break
+        return found
+
+    def more_episodes(self, player: str, count: int) -> list[Episode]:
+        """Return up to `count` episodes of a player, of more tasks than `tasks` if those are fewer."""
+        known = self.episodes(player)
+        tasks = (task for tasks in self.scanned.values() for task in tasks if task not in self.tasks)
+        with self.env() as env:
+            more = (play(env, task, self.seed, PLAYERS[player], player) for task in tasks)
+            return [*known[:count], *islice(more, max(0, count - len(known)))]
+
     def all_episodes(self) -> list[Episode]:
         """Return the episodes of all players."""
-        return [episode for player in PLAYERS for episode in self.episodes(player)]
+        steady = [episode for player in PLAYERS for episode in self.episodes(player)]
+        return [*steady, *(stumbled.episode for stumbled in self.stumbled)]
 
     def record(self, player: str) -> list[Episode]:
-        """Play one episode per task. Raises `Broken` naming the task and the turn that broke."""
+        """Play each task with a seed of its own. Raises `Broken` naming the task and the turn that broke."""
         with self.env() as env:
-            return [play(env, task, self.seed, PLAYERS[player]) for task in self.tasks]
+            return [
+                play(env, task, self.seed + number, PLAYERS[player], player) for number, task in enumerate(self.tasks)
+            ]
 
 
 def _briefly(env: Env, task: Task) -> Iterable[Action]:
     return islice(random_player(env, task), _TRIED_STEPS)
-
-
-def _first_tasks(env: Env, split: str) -> list[Task]:
-    size = env.tasks.size(split)
-    until = time.monotonic() + _SCAN_SECONDS
-    tasks: list[Task] = []
-    for index in range(_SCANNED if size is None else min(size, _SCANNED)):
-        tasks.append(env.tasks.get(split, index))
-        if time.monotonic() > until:
-            break
-    return tasks

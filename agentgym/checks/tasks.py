@@ -1,12 +1,14 @@
-"""Checks of the task source: what is learnt from must be pinned, found again, and kept apart from what is tested on."""
+"""Checks of the task source: tasks must be pinned, found again, and survive being written down."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import CheckFailed, Finding, check
 from agentgym.checks.play import canonical, difference, must_equal, short
+from agentgym.checks.process import ROOTS
+from agentgym.checks.seeding import SAME_EPISODE
 from agentgym.checks.subject import Subject
 from agentgym.errors import TaskError
 from agentgym.task import Task, TaskSource
@@ -15,25 +17,7 @@ _LOOKED_UP = 40
 """Tasks per split that are looked up again."""
 
 
-@check("splits-disjoint", "no problem is in two splits")
-def splits_disjoint(subject: Subject) -> Finding:
-    """The first tasks of every split have different contents: prompt, data and gold together."""
-    where: dict[str, Task] = {}
-    if len(subject.scanned) == 1:
-        raise CheckSkipped("there is one split only")
-    for tasks in subject.scanned.values():
-        for task in tasks:
-            twin = where.setdefault(canonical([task.prompt, task.data, task.gold]), task)
-            if twin.split != task.split:
-                raise CheckFailed(
-                    f"{twin.id!r} and {task.id!r} are the same problem; assign content to splits with "
-                    "agentgym.task.split_of, or generate them from disjoint parts"
-                )
-    counts = ", ".join(f"{split} {len(tasks)}" for split, tasks in subject.scanned.items())
-    return f"compared: {counts}"
-
-
-@check("task-ids", "task ids are unique, stable, and found again")
+@check("task-ids", "task ids are unique, stable, and found again", causes=ROOTS)
 def task_ids(subject: Subject) -> Finding:
     """`find(id)` is the task, in another source too; what does not exist is a `TaskError`."""
     seen: dict[str, Task] = {}
@@ -82,7 +66,7 @@ def _must_be_unknown(source: Any) -> None:
         raise CheckFailed(f"{call} gave a task; raise TaskError for what there is not")
 
 
-@check("task-json", "tasks survive being written down as JSON")
+@check("task-json", "tasks survive being written down as JSON", causes=SAME_EPISODE)
 def task_json(subject: Subject) -> Finding:
     """A task read back from JSON is the same task and opens the same episode."""
     with subject.env() as env:
@@ -105,4 +89,4 @@ def task_json(subject: Subject) -> Finding:
     return f"{sum(map(len, subject.scanned.values()))} tasks"
 
 
-CHECKS = (splits_disjoint, task_ids, task_json)
+CHECKS = (task_ids, task_json)

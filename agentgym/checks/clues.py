@@ -1,0 +1,113 @@
+"""Where an environment's code reads clocks and chance, and which shared state it has: for messages that name a cause.
+
+Sought only after something was found to vary; knows no check.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from agentgym.env import Env
+
+_CLOCK = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "strftime", "ctime", "asctime"})
+_TIMERS = frozenset({"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time"})
+_CHANCE = frozenset({"urandom", "getrandom", "uuid1", "uuid4", "token_hex", "token_bytes", "token_urlsafe", "randbits"})
+_CLOCK_OWNERS = frozenset({"time", "time_machine", "datetime", "date"})
+_SHOWN_CHARS = 20_000
+
+_LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
+
+
+@dataclass
+class Clues:
+    """Lines of an environment's code, as `file.py:12 calls time.time()`."""
+
+    clock: list[str] = field(default_factory=list)
+    """Those that read the date or the time of day."""
+    chance: list[str] = field(default_factory=list)
+    """Those that draw from the system's randomness, or read a timer."""
+
+
+def clues_while(work: Callable[[], object]) -> Clues:
+    """Return what is read while `work` runs in this thread."""
+    found = Clues()
+
+    def listen(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_call":
+            _note(found, frame, argument.__name__, _owner(argument))
+        elif event == "call" and frame.f_back is not None and frame.f_code.co_name in _CLOCK | _CHANCE:
+            _note(found, frame.f_back, frame.f_code.co_name, frame.f_globals.get("__name__", ""))
+
+    sys.setprofile(listen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def _owner(function: Any) -> str:
+    """Return the name of the module or the type that a built-in function belongs to."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, type | ModuleType):
+        return owner.__name__.rpartition(".")[2]
+    return str(getattr(function, "__module__", None) or "")
+
+
+def _note(found: Clues, frame: FrameType, name: str, owner: str) -> None:
+    if name in _CLOCK and owner.split(".")[0] in _CLOCK_OWNERS:
+        lines = found.clock
+    elif name in _CHANCE or name in _TIMERS:
+        lines = found.chance
+    else:
+        return
+    place = _own_line(frame)
+    if place is not None and (line := f"{place} calls {name}()") not in lines:
+        lines.append(line)
+
+
+def _own_line(frame: FrameType | None) -> str | None:
+    """Return the innermost line of the environment's own code, looking through libraries; `None` if there is none."""
+    while frame is not None:
+        path, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+        of_core = module.startswith("agentgym") and not module.startswith(_ROOMS)
+        if of_core or module == "__main__":
+            return None
+        is_library = path.startswith(_LIBRARY) and not module.startswith(_ROOMS)
+        if not is_library and not path.startswith("<"):
+            return f"{Path(path).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def class_state(kind: type[Env]) -> dict[str, str]:
+    """Return what the classes of an environment and their modules hold, as text by name."""
+    found: dict[str, str] = {}
+    own = kind.__mro__[: kind.__mro__.index(Env)]
+    for one in own:
+        found |= {
+            f"{one.__name__}.{name}": _shown(value) for name, value in vars(one).items() if _is_state(name, value)
+        }
+    for name in {one.__module__ for one in own}:
+        module = sys.modules.get(name)
+        held: Mapping[str, Any] = vars(module) if module is not None else {}
+        found |= {f"{name}.{key}": _shown(value) for key, value in held.items() if _is_state(key, value)}
+    return found
+
+
+def _is_state(name: str, value: Any) -> bool:
+    return not (name.startswith("__") or isinstance(value, type | ModuleType) or callable(value))
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:_SHOWN_CHARS]
+    except Exception:
+        return "?"

@@ -1,0 +1,114 @@
+"""Do something in a forked copy of this process, and get back what came of it as JSON data."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+import warnings
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from agentgym.foreign import describe
+
+ENDING_S = 8.0
+"""How long a copy may take to end once it has answered."""
+
+
+class ForkFailed(Exception):
+    """The copy broke, or did not answer in time."""
+
+
+def can_fork() -> bool:
+    """Whether this system has `os.fork`."""
+    return hasattr(os, "fork")
+
+
+def in_fork(work: Callable[[], Any], patience_s: float) -> Any:
+    """Return what `work` returns in a copy of this process; what it does to the process stays there.
+
+    Call this while there is one thread only. In the end, the exit handlers are run that `work` has registered.
+
+    Raises:
+        ForkFailed: `work` raised something, or took more than `patience_s` seconds.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    gc.freeze()  # else a copy copies all memory by collecting garbage
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of threads of native libraries too
+        pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _answer_and_exit(writer, work)
+    os.close(writer)
+    try:
+        answer = json.loads(_read(reader, patience_s) or '{"failed": "it ended without an answer"}')
+    except ForkFailed:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        os.close(reader)
+        _reap(pid)
+    if "failed" in answer:
+        raise ForkFailed(answer["failed"])
+    return answer["value"]
+
+
+def _answer_and_exit(writer: int, work: Callable[[], Any]) -> NoReturn:
+    """Answer, run the exit handlers, and end without the rest of an interpreter's end, which takes long in a copy."""
+    _forget_exit_handlers()
+    try:
+        text = json.dumps({"value": work()})
+    except BaseException as error:
+        text = json.dumps({"failed": describe(error)})
+    with suppress(OSError), os.fdopen(writer, "w", encoding="utf-8") as pipe:
+        pipe.write(text + "\n")
+    with suppress(BaseException):
+        atexit._run_exitfuncs()
+    os._exit(0)
+
+
+def _forget_exit_handlers() -> None:
+    """Leave what was there before the fork to the original: its temporary folders, its children."""
+    atexit._clear()
+    finalizers: Any = weakref.finalize
+    for finalizer in tuple(finalizers._registry):
+        finalizer.atexit = False
+    atexit.register(finalizers._exitfunc)
+    if (util := sys.modules.get("multiprocessing.util")) is not None:
+        util._finalizer_registry.clear()
+        atexit.register(util._exit_function)
+
+
+def _read(reader: int, patience_s: float) -> str:
+    """Read a line, or to the end of the pipe. Raises `ForkFailed` if that does not come in time."""
+    until = time.monotonic() + patience_s
+    chunks: list[bytes] = []
+    while True:
+        ready, _, _ = select.select([reader], [], [], max(0.0, until - time.monotonic()))
+        if not ready:
+            raise ForkFailed(f"no answer came within {patience_s:.0f} s")
+        chunk = os.read(reader, 1 << 16)
+        chunks.append(chunk)
+        if not chunk or chunk.endswith(b"\n"):
+            return b"".join(chunks).decode()
+
+
+def _reap(pid: int) -> None:
+    """Wait for the end of a copy, and end it if it does not come."""
+    until = time.monotonic() + ENDING_S
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return
+        time.sleep(0.002)

@@ -1,0 +1,93 @@
+"""Checks of an environment and its process: it leaves to others what is theirs, and takes nothing from them.
+
+They come first, for what they find makes many other checks fail too.
+"""
+
+from __future__ import annotations
+
+from agentgym.checks.catalog import CheckFailed, Finding, check
+from agentgym.checks.subject import Subject
+from agentgym.checks.watch import RNGS, STDOUT
+
+_SHARED = ("task-untouched", "global-rng-untouched")
+
+OWN_RNG = "Draw from self.np_random, which reset(seed=...) seeds."
+
+
+@check("task-untouched", "no episode changes its task")
+def task_untouched(subject: Subject) -> Finding:
+    """The data and the gold of a task are the same after an episode: other episodes are played with them."""
+    episodes = subject.all_episodes()
+    for episode in episodes:
+        if episode.task_change is not None:
+            raise CheckFailed(
+                f"task {episode.task.id!r}, {episode.player} player: {episode.task_change}; copy in start() what an "
+                "episode changes: self.items = copy.deepcopy(task.data['items'])"
+            )
+    return f"{len(episodes)} episodes"
+
+
+@check("process-untouched", "it leaves environment variables, the working directory and other settings as they are")
+def process_untouched(subject: Subject) -> Finding:
+    """No reset and no step changes what everyone in the process shares, not even for a while."""
+    found = subject.surroundings
+    for what, change in found.changes.items():
+        if what not in (STDOUT, *RNGS):
+            how = f" ({change['how']})" if change["how"] else ""
+            raise CheckFailed(
+                f"{change['where']}: it changed {what}{how}, which belongs to everyone in the process; keep such "
+                "things on the instance, and hand them to child processes alone"
+            )
+    return f"watched {found.episodes} episodes"
+
+
+@check("stdout-unused", "it prints nothing")
+def stdout_unused(subject: Subject) -> Finding:
+    """No reset and no step writes to standard output, where servers and `--json` speak."""
+    found = subject.surroundings
+    if (change := found.changes.get(STDOUT)) is not None:
+        raise CheckFailed(f"{change['where']}: it wrote {change['how']} to standard output; use logging, not print")
+    return f"watched {found.episodes} episodes"
+
+
+@check("global-rng-untouched", "it leaves random and numpy.random as they were")
+def global_rng_untouched(subject: Subject) -> Finding:
+    """No reset and no step draws from or seeds the global generators, however rarely."""
+    found = subject.surroundings
+    for rng in RNGS:
+        if (change := found.changes.get(rng)) is not None:
+            raise CheckFailed(f"{change['where']}: it drew from or seeded {rng}, which belongs to everyone. {OWN_RNG}")
+    return f"watched {found.episodes} episodes"
+
+
+@check("clock-unused", "today's date and the time change nothing", causes=_SHARED)
+def clock_unused(subject: Subject) -> Finding:
+    """Tasks and recorded episodes come out the same with the clock set to other days."""
+    if (change := subject.surroundings.by_clock) is not None:
+        raise CheckFailed(f"it depends on the clock: {change}. Put dates into the task's data, and count to make ids")
+    return None
+
+
+@check("history-unused", "what was played before in the same process changes nothing", causes=_SHARED)
+def history_unused(subject: Subject) -> Finding:
+    """Episodes come out the same as the first of a fresh process and after many others."""
+    found = subject.surroundings
+    if found.by_history is not None:
+        raise CheckFailed(
+            f"it depends on what was played before: {found.by_history}. Keep state on the instance and set it in "
+            "start(), not on the class or module"
+        )
+    return f"after {found.episodes} other episodes"
+
+
+CHECKS = (
+    task_untouched,
+    process_untouched,
+    stdout_unused,
+    global_rng_untouched,
+    clock_unused,
+    history_unused,
+)
+
+ROOTS = tuple(one.name for one in CHECKS if one is not stdout_unused)
+"""Checks whose failure makes episodes differ from each other."""

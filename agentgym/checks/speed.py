@@ -1,0 +1,99 @@
+"""How long an environment takes. Nothing here fails; a slow tool is a warning."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agentgym.checks.adversaries import calls_in, shown_action
+from agentgym.checks.catalog import CheckWarned, Finding, check
+from agentgym.checks.play import Episode, play
+from agentgym.checks.subject import Subject
+from agentgym.env import Env
+
+SLOW_S = 0.5
+"""A turn that takes longer, by itself and however often it is tried, holds up training."""
+
+_TURNS = 3
+"""Slow turns of each tool that are tried again, for that takes long."""
+
+_TRIES = 3
+"""How often a slow turn is tried again: on a busy machine any turn may take long once."""
+
+
+@check("quick", "no tool call and no reset is slow")
+def quick(subject: Subject) -> Finding:
+    """Turns that took long are played again; what takes long every time is named, with the shortest time seen."""
+    episodes = subject.all_episodes()
+    tried: Counter[str] = Counter()
+    slow: dict[str, str] = {}
+    with subject.env() as env:
+        turns = [turn for episode in episodes for turn in _slow_turns(env, episode)]
+        for turn in sorted(turns, key=lambda turn: turn.seconds, reverse=True):
+            tried[turn.name] += 1
+            if turn.name not in slow and tried[turn.name] <= _TURNS and (told := _still_slow(env, turn)):
+                slow[turn.name] = told
+    if slow:
+        raise CheckWarned(f"{'; '.join(slow.values())}: episodes wait for it; make it quicker, or `async` if it waits")
+    slowest = max(seconds for episode in episodes for seconds in (episode.reset_s, *episode.step_s))
+    return f"the slowest turn took {slowest * 1e3:.1f} ms"
+
+
+class _SlowTurn(NamedTuple):
+    name: str
+    """What was slow: a tool, a reset."""
+    seconds: float
+    episode: Episode
+    turn: int
+    """0 is the reset."""
+
+
+def _slow_turns(env: Env, episode: Episode) -> Iterator[_SlowTurn]:
+    if episode.reset_s > SLOW_S:
+        yield _SlowTurn("reset", episode.reset_s, episode, 0)
+    for turn, seconds in enumerate(episode.step_s, start=1):
+        if seconds > SLOW_S:
+            names = ", ".join(call.name for call in calls_in(env, episode.actions[turn - 1]))
+            yield _SlowTurn(f"the tool {names!r}" if names else "the answer to text", seconds, episode, turn)
+
+
+def _still_slow(env: Env, slow: _SlowTurn) -> str:
+    """Say how long a turn takes if it takes long every time; else nothing."""
+    seconds = _shortest(env, slow.episode, slow.turn)
+    if seconds <= SLOW_S:
+        return ""
+    action = f" ({shown_action(env, slow.episode.actions[slow.turn - 1])})" if slow.turn else ""
+    return f"{slow.name} takes {seconds:.1f} s, in task {slow.episode.task.id!r}{action}"
+
+
+def _shortest(env: Env, episode: Episode, turn: int) -> float:
+    """Play an episode again up to a turn, and return the shortest time that the turn took."""
+    seconds = episode.step_s[turn - 1] if turn else episode.reset_s
+    for _ in range(_TRIES):
+        again = play(env, episode.task, episode.seed, lambda *_: iter(episode.actions[:turn]))
+        if turn > len(again.step_s):
+            return 0.0
+        seconds = min(seconds, again.step_s[turn - 1] if turn else again.reset_s)
+        if seconds <= SLOW_S:
+            break
+    return seconds
+
+
+@check("latency", "how long it takes (reported, not judged)")
+def latency(subject: Subject) -> Finding:
+    """Median and 99th percentile of resets and steps."""
+    episodes = [*subject.episodes("solution"), *subject.episodes("random")]
+    resets = [episode.reset_s for episode in episodes]
+    steps = [seconds for episode in episodes for seconds in episode.step_s]
+    return f"reset {_times(resets)}; step {_times(steps)}"
+
+
+def _times(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    last = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return f"median {statistics.median(ordered) * 1e3:.2f} ms, p99 {last * 1e3:.2f} ms"
+
+
+CHECKS = (quick, latency)

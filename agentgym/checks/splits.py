@@ -1,0 +1,153 @@
+"""Check that no problem is in two splits, under another number or in other words for the same thing either."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.play import canonical
+from agentgym.checks.subject import Subject
+from agentgym.task import Task, TaskSource
+
+_MORE, _MORE_SECONDS = 400, 0.25
+"""Tasks of each split compared besides the first ones; fewer if they take longer to get."""
+
+_FEWEST, _SHARE = 3, 0.05
+"""Twins from which on two splits share problems but for one field: so many, and this share of the smaller split."""
+
+_SPACE, _NUMBER = re.compile(r"\s+"), re.compile(r"\d+")
+
+_SERIAL_CHARS = 40
+"""Longer values are content, even if they have a number."""
+
+_ADVICE = (
+    "assign content to splits with agentgym.task.split_of, or generate them from parts that have nothing in common"
+)
+
+Fields = Mapping[str, Any]
+"""A problem as flat fields: `prompt`, `data.name`, `gold.name`."""
+
+
+@check("splits-disjoint", "no problem is in two splits")
+def splits_disjoint(subject: Subject) -> Finding:
+    """Tasks of different splits differ in more than letter case, white space, numbering, or one field alone."""
+    if len(subject.scanned) == 1:
+        raise CheckSkipped("there is one split only")
+    with subject.env() as env:
+        splits = {split: [*tasks, *_more(env.tasks, split, len(tasks))] for split, tasks in subject.scanned.items()}
+    where: dict[str, Task] = {}
+    for task in _all(splits):
+        twin = where.setdefault(canonical(_plain(_fields(task), (task.id, task.split))), task)
+        if twin.split != task.split:
+            raise CheckFailed(f"{twin.id!r} and {task.id!r} are the same problem; {_ADVICE}")
+    problems = {task.id: _plain_fields(task) for task in _all(splits)}
+    for left_out, view in _views([[problems[task.id] for task in tasks] for tasks in splits.values()]):
+        if (twins := _twins(splits, lambda task, view=view: canonical(view(problems[task.id])))) is not None:
+            count, one, other = twins
+            raise CheckFailed(
+                f"{one.id!r} and {other.id!r} are the same problem but for {left_out}, and so are {count - 1} others; "
+                f"{_ADVICE}"
+            )
+    return f"compared: {', '.join(f'{split} {len(tasks)}' for split, tasks in splits.items())}"
+
+
+def _all(splits: Mapping[str, Sequence[Task]]) -> Iterator[Task]:
+    for tasks in splits.values():
+        yield from tasks
+
+
+def _more(source: TaskSource, split: str, known: int) -> Iterator[Task]:
+    """Yield tasks after the first `known`, spread over the split; the next ones where it has no end."""
+    size = source.size(split)
+    until = time.monotonic() + _MORE_SECONDS
+    step = 1 if size is None else max(1, (size - known) // _MORE)
+    for index in range(known, known + _MORE * step if size is None else size, step):
+        if time.monotonic() > until:
+            return
+        yield source.get(split, index)
+
+
+def _fields(task: Task) -> Fields:
+    parts = {"data": task.data, "gold": task.gold}
+    return {"prompt": task.prompt, **{f"{part}.{key}": value for part in parts for key, value in parts[part].items()}}
+
+
+def _plain_fields(task: Task) -> Fields:
+    """Return the fields of a task without its id, case and white space, and without those that name its split."""
+    fields = _fields(task).items()
+    return {name: "" if value == task.split else _plain(value, (task.id,)) for name, value in fields}
+
+
+def _plain(value: Any, no_content: tuple[str, ...]) -> Any:
+    """Return a value without letter case and white space, and without texts that are no content."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item, no_content) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, no_content) for item in value]
+    if not isinstance(value, str):
+        return value
+    return "" if value in no_content else _SPACE.sub(" ", value).strip().casefold()
+
+
+def _views(splits: Sequence[Sequence[Fields]]) -> Iterator[tuple[str, Callable[[Fields], Fields]]]:
+    """Yield ways of looking at problems that leave something out, with a name for that.
+
+    The gold is never left out: with another answer, it is another problem.
+    """
+    names = dict.fromkeys(name for problems in splits for problem in problems for name in problem if _is_shown(name))
+    for name in names:
+        yield f"the {name}", lambda problem, name=name: {**problem, name: None}
+    yield "the order of lists", _in_order
+    serial = {name for name in names if all(_is_serial([one.get(name) for one in problems]) for problems in splits)}
+    if serial:
+        left_out = ", ".join(["the numbers in the prompt", *sorted(serial)])
+        yield left_out, lambda problem: _without_numbers({**problem, **dict.fromkeys(serial)})
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith("gold.")
+
+
+def _is_serial(values: Sequence[Any]) -> bool:
+    """Whether values could be what tasks of a split are counted by: all different, and each short with a number."""
+    texts = [json.dumps(value) for value in values if not isinstance(value, bool | float)]
+    return len(texts) == len(values) == len(set(texts)) and all(
+        len(text) <= _SERIAL_CHARS and len(_NUMBER.findall(text)) == 1 for text in texts
+    )
+
+
+def _without_numbers(problem: Fields) -> Fields:
+    return {**problem, "prompt": _NUMBER.sub("", str(problem["prompt"]))}
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _in_order(item) for key, item in value.items()}
+    return sorted((_in_order(item) for item in value), key=canonical) if isinstance(value, list) else value
+
+
+def _twins(splits: Mapping[str, Sequence[Task]], key: Callable[[Task], str]) -> tuple[int, Task, Task] | None:
+    """Return how many tasks have a twin in another split, and two of them; `None` if that may be chance.
+
+    It may be where few have one, or where tasks of one split have twins in that split too.
+    """
+    keys = {split: [key(task) for task in tasks] for split, tasks in splits.items()}
+    if any(count > 1 for found in keys.values() for count in Counter(found).values()):
+        return None
+    where: dict[str, Task] = {}
+    twins = [
+        (where[own], task)
+        for split, tasks in splits.items()
+        for own, task in zip(keys[split], tasks, strict=True)
+        if where.setdefault(own, task) is not task
+    ]
+    enough = max(_FEWEST, _SHARE * min(len(tasks) for tasks in splits.values()))
+    return (len(twins), *twins[0]) if len(twins) >= enough else None
+
+
+CHECKS = (splits_disjoint,)

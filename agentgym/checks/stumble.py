@@ -1,0 +1,69 @@
+"""The stumbling player: a solution with an action left out, done twice, done too early, or with a wrong argument.
+
+It goes where neither the solution nor random actions do: to the errors of tools that were called a little wrongly, and
+to graders that see most of the right work. Knows no check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agentgym.checks.honest import spoiled_action
+from agentgym.checks.play import Episode, canonical, play
+from agentgym.env import Env
+from agentgym.spaces import Action
+
+PER_TASK = 16
+"""Stumbles tried with each solution, spread over its length."""
+
+
+class Slip(StrEnum):
+    """What goes wrong."""
+
+    OMITTED = "left out"
+    TWICE = "done twice"
+    EARLY = "done too early"
+    WRONG = "done with a wrong argument"
+
+
+@dataclass(frozen=True)
+class Stumble:
+    """A solution in which one action went wrong."""
+
+    slip: Slip
+    index: int
+    """Which action of the solution, from 0."""
+    actions: tuple[Action, ...]
+
+    @property
+    def name(self) -> str:
+        """Who plays this, for messages."""
+        return f"stumbling (action {self.index + 1} of the solution {self.slip})"
+
+
+def stumbles_of(env: Env, solved: Episode) -> list[Stumble]:
+    """Return up to `PER_TASK` stumbles of a solution."""
+    found = list(_stumbles(env, solved.actions))
+    step = max(1, -(-len(found) // PER_TASK))
+    return found[::step]
+
+
+def play_stumble(env: Env, solved: Episode, stumble: Stumble) -> Episode:
+    """Play a stumble; the episode may be left unended."""
+    return play(env, solved.task, solved.seed, lambda *_: iter(stumble.actions), stumble.name)
+
+
+def _stumbles(env: Env, actions: Sequence[Action]) -> Iterator[Stumble]:
+    for index, action in enumerate(actions):
+        before, after = tuple(actions[:index]), tuple(actions[index + 1 :])
+        is_last = not after
+        if not is_last:
+            yield Stumble(Slip.OMITTED, index, before + after)
+            yield Stumble(Slip.TWICE, index, (*before, action, action, *after))
+            if canonical(after[0]) != canonical(action):
+                yield Stumble(Slip.EARLY, index + 1, (*before, after[0], action, *after[1:]))
+        for wrong in spoiled_action(env, action):
+            yield Stumble(Slip.WRONG, index, (*before, wrong, *((action,) if is_last else after)))
+            break

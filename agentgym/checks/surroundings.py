@@ -1,0 +1,277 @@
+"""What a fresh process finds out about an episode's surroundings: what must not matter, and what it must leave alone.
+
+The recorded episodes are played again in copies of a process in which nothing has been played: with the clock set to
+other days, each as the first of its process, and one after another while the process is watched. Knows no check; those
+of `process` read the answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+import time_machine
+
+from agentgym import registry
+from agentgym.checks.clues import Clues, class_state, clues_while
+from agentgym.checks.forks import can_fork, in_fork
+from agentgym.checks.holdings import grown, held
+from agentgym.checks.hostile import some_hostile_actions
+from agentgym.checks.patience import Patience
+from agentgym.checks.play import (
+    Broken,
+    Episode,
+    Player,
+    canonical,
+    difference,
+    helpless_player,
+    idle_player,
+    play,
+    random_player,
+    replayed,
+    solution_player,
+)
+from agentgym.checks.probe import Request, Surroundings, patience_s
+from agentgym.checks.subject import Subject
+from agentgym.checks.watch import Watch, Watched
+from agentgym.env import Env
+from agentgym.foreign import describe
+from agentgym.task import Task
+
+CLOCKS = (datetime(2029, 2, 24, 3, 14, tzinfo=UTC), datetime(2031, 8, 13, 15, 52, tzinfo=UTC))
+"""A Saturday night and a Wednesday afternoon, years apart."""
+
+_SECONDS = 3.0
+"""Episodes are played again under every clock until they took this long when they were recorded."""
+
+_FEWEST = 2
+
+_ALONE_SECONDS = 12.0
+"""Time after which enough episodes have been the first of a process, but for `_FEWEST`."""
+
+_MORE_EPISODES, _MORE_SECONDS = 400, 0.7
+"""Episodes that are watched on top, to see what happens rarely or only after a while; fewer if they take longer."""
+
+_RECORDED_SECONDS = 6.0
+"""Time after which enough recorded episodes have been watched."""
+
+_BAD_ACTIONS = 150
+
+_LEAK = 30
+"""Threads, files or processes left behind after which no more episodes are played."""
+
+_TASKS = 3
+"""Tasks of each split that must be the same on any day."""
+
+
+def subject_of(request: Request) -> Subject:
+    """Return what the request is about."""
+    return Subject(request.target, request.kwargs, request.seed)
+
+
+def surroundings(request: Request) -> dict[str, Any] | None:
+    """Return a `Surroundings` as data; `None` where processes cannot be copied."""
+    return asdict(_Inquiry(request).conduct()) if can_fork() else None
+
+
+class _Inquiry:
+    """One inquiry. All that is played is played in copies of this process."""
+
+    def __init__(self, request: Request):
+        self._request, self._subject = request, subject_of(request)
+        self._episodes = _some(request.episodes)
+        self._patience_s = patience_s([*request.episodes, *request.stumbled])
+        self._held = held()
+
+    def conduct(self) -> Surroundings:
+        """Play, and compare."""
+        on_other_days = [self._copy(lambda: self._on(CLOCKS[0]))]  # which imports it on that day as well
+        with suppress(Exception):  # a function that makes it is imported when it is called
+            registry.class_of(self._request.target)
+        on_other_days += [self._copy(lambda day=day: self._on(day)) for day in CLOCKS[1:]]
+        today = self._copy(self._in_turn)
+        alone = list(self._alone())
+        watched = self._copy(self._watched)
+        found = Surroundings(changes=watched["changes"], episodes=watched["episodes"])
+        found.by_history = self._by_history(alone, watched)
+        self._judge_clock(found, today, on_other_days)
+        return found
+
+    def _alone(self) -> Iterator[list[str]]:
+        """Yield traces of episodes that are each the first of their process; of a few, if those are slow to start."""
+        until = time.monotonic() + _ALONE_SECONDS
+        for number, one in enumerate(self._episodes):
+            if number >= _FEWEST and time.monotonic() > until:
+                return
+            yield self._copy(lambda one=one: self._trace(one))
+
+    def _copy(self, work: Callable[[], Any]) -> Any:
+        return in_fork(work, self._patience_s)
+
+    def _by_history(self, alone: Sequence[list[str]], watched: dict[str, Any]) -> str | None:
+        """Compare episodes that are the first of their process with the same after others."""
+        for one, first, after in zip(self._episodes, alone, watched["traces"], strict=False):
+            if first != after and self._copy(lambda one=one: self._trace(one)) == first:
+                names = ", ".join(watched["class_state"][:3])
+                where = f"task {one.task.id!r} after {watched['episodes']} other episodes"
+                return f"{where}: {_change(first, after)}{f'; meanwhile {names} changed' if names else ''}"
+        return None
+
+    def _judge_clock(
+        self, found: Surroundings, today: Sequence[list[str]], on_other_days: Sequence[Sequence[list[str]]]
+    ) -> None:
+        """Compare today with other days. What varies on one day too is the clock's doing only if it is read."""
+        differing = (
+            (day, number)
+            for day, then in zip(CLOCKS, on_other_days, strict=True)
+            for number, trace in enumerate(then)
+            if trace != today[number]
+        )
+        if (first := next(differing, None)) is None:
+            return
+        day, number = first
+        clues = Clues(**self._copy(self._clues))
+        if self._copy(self._in_turn) != today:
+            found.chance = clues.chance
+            if clues.chance or not clues.clock:
+                return
+        where = "the task source" if number == 0 else f"task {self._episodes[number - 1].task.id!r}"
+        then = on_other_days[CLOCKS.index(day)][number]
+        lines = f"; {', '.join(clues.clock[:3])}" if clues.clock else ""
+        found.by_clock = f"{where} on {day:%A, %d %B %Y, %H:%M}: {_change(today[number], then)}{lines}"
+
+    def _on(self, day: datetime) -> list[list[str]]:
+        with time_machine.travel(day, tick=True):
+            return self._in_turn()
+
+    def _in_turn(self) -> list[list[str]]:
+        """Return the first tasks, and the traces of the episodes played one after another."""
+        return [self._tasks(), *map(self._trace, self._episodes)]
+
+    def _tasks(self) -> list[str]:
+        """Return the first tasks of every split; where that breaks, what was raised."""
+        try:
+            with self._subject.env() as env:
+                return [canonical([task.id, task.prompt, task.data, task.gold]) for task in _first_tasks(env)]
+        except Exception as error:
+            return [describe(error.__cause__ or error)]
+
+    def _trace(self, episode: Episode) -> list[str]:
+        """Play an episode again and return its trace; where it breaks, with what was raised at the end."""
+        with self._subject.env() as env:
+            try:
+                return replayed(env, episode).trace()
+            except Broken as broken:
+                return [*broken.episode.trace(), canonical(str(broken))]
+
+    def _clues(self) -> dict[str, Any]:
+        return asdict(clues_while(self._in_turn))
+
+    def _watched(self) -> dict[str, Any]:
+        """Play all episodes and some more, watch the process meanwhile, and play some again in the end."""
+        watch = Watch()
+        kind = registry.class_of(self._request.target)
+        before = class_state(kind)
+        played = self._play_all(watch)
+        after = class_state(kind)
+        traces = [self._trace(episode) for episode in self._episodes]
+        watch.confirm(lambda: self._play_all(watch))
+        return {
+            "changes": {what: asdict(change) for what, change in watch.changes.items()},
+            "class_state": sorted(name for name, value in after.items() if before.get(name) != value),
+            "episodes": played,
+            "traces": traces,
+        }
+
+    def _play_all(self, watch: Watch) -> int:
+        watch.look(None)
+        for _ in range(2):  # the first time, libraries may be set up
+            self._tasks()
+            watch.look(lambda: "making it and its tasks")
+        played = sum(play_some(watch) for play_some in (self._play_recorded, self._play_more, self._play_badly))
+        watch.look(lambda: "closing it")
+        return played
+
+    def _play_recorded(self, watch: Watch) -> int:
+        episodes = [*self._request.episodes, *self._request.stumbled]
+        patience = Patience(_RECORDED_SECONDS)
+        with self._subject.env() as env:
+            for played, episode in enumerate(episodes):
+                if patience.is_over or self._leaks():
+                    return played
+                with suppress(Broken):
+                    replayed(Watched.around(env, watch), episode)
+        return len(episodes)
+
+    def _play_more(self, watch: Watch) -> int:
+        """Play other tasks, by the solution and at random."""
+        patience = Patience(_MORE_SECONDS)
+        played = 0
+        with self._subject.env() as env:
+            for task in self._more_tasks(env):
+                for player in (solution_player, random_player):
+                    with suppress(Broken):
+                        play(Watched.around(env, watch), task, self._request.seed + played, player)
+                    played += 1
+                if patience.is_over or played >= _MORE_EPISODES or self._leaks():
+                    break
+        return played
+
+    def _play_badly(self, watch: Watch) -> int:
+        """Play one task with all that a model can do wrong, and with those who do not even try."""
+        episode, seed = self._episodes[0], self._request.seed
+        played = 0
+        patience = Patience(_MORE_SECONDS)
+        with self._subject.env() as env:
+            actions = iter(some_hostile_actions(env, _BAD_ACTIONS))
+            attempts = (chain([first], actions) for first in actions)
+            players: Iterator[Player] = (lambda *_, attempt=attempt: attempt for attempt in attempts)
+            for player in chain([idle_player, helpless_player], players):
+                if patience.is_over or self._leaks():
+                    break
+                with suppress(Broken):
+                    play(Watched.around(env, watch), episode.task, seed, player)
+                played += 1
+        return played
+
+    def _leaks(self) -> bool:
+        """Whether so much has been left behind that the machine should be spared more of it."""
+        return bool(grown(self._held, held(), least=_LEAK))
+
+    def _more_tasks(self, env: Env) -> Iterator[Task]:
+        """Yield tasks of all splits in turns."""
+        for index in range(_MORE_EPISODES):
+            for split in env.tasks.splits:
+                size = env.tasks.size(split)
+                if size is None or index < size:
+                    yield env.tasks.get(split, index)
+
+
+def _first_tasks(env: Env) -> Iterator[Task]:
+    for split in env.tasks.splits:
+        size = env.tasks.size(split)
+        for index in range(_TASKS if size is None else min(size, _TASKS)):
+            yield env.tasks.get(split, index)
+
+
+def _some(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the first episodes that together took no more than `_SECONDS`, but `_FEWEST` at least."""
+    chosen: list[Episode] = []
+    for episode in episodes:
+        if len(chosen) >= _FEWEST and sum(one.seconds for one in chosen) + episode.seconds > _SECONDS:
+            break
+        chosen.append(episode)
+    return chosen
+
+
+def _change(before: Sequence[str], after: Sequence[str]) -> str:
+    """Show where two traces part."""
+    for left, right in zip(before, after, strict=False):
+        if left != right:
+            return difference(left, right)
+    return f"{len(before)} parts became {len(after)}"

@@ -1,0 +1,214 @@
+"""Checks that the outcome is paid for the work of a task: not for its end, not for other work, not for half of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agentgym.checks.adversaries import calls_in, ending_tools, shown_action
+from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.contest import is_solved
+from agentgym.checks.grading import RANDOM_LIMIT
+from agentgym.checks.honest import to_the_end
+from agentgym.checks.patience import Patience
+from agentgym.checks.play import Episode, assistant_call, canonical, play
+from agentgym.checks.stumble import Slip
+from agentgym.checks.subject import Stumbled, Subject
+from agentgym.env import Env
+from agentgym.messages import ToolCall, text_of
+from agentgym.spaces import Action
+
+_FEWEST_TASKS = 3
+"""Fewer say nothing about how often the wrong thing happens to be right."""
+
+_ENOUGH_TASKS = 12
+"""If so many solutions end alike, it is not because they happen to have the same answer."""
+
+_SECONDS = 2.0
+"""Time after which enough omissions have been looked into."""
+
+_MOST_READS = 8
+"""Calls that are tried to see what an action changed."""
+
+
+@check("ending-alone-fails", "ending an episode without doing its task solves nothing")
+def ending_alone_fails(subject: Subject) -> Finding:
+    """The last action of a solution, played alone, rarely solves a task.
+
+    It is another task's last action where they differ, for it may hold the answer.
+    """
+    solutions = _long_solutions(subject)
+    played: list[Episode] = []
+    with subject.env() as env:
+        same = not any(_ends_otherwise(one, solutions[0]) for one in solutions)
+        if same and _says_something(env, solutions[0].actions[-1]):
+            more = subject.more_episodes("solution", _ENOUGH_TASKS)
+            if any(_ends_otherwise(one, solutions[0]) for one in more):
+                raise CheckSkipped("too many solutions end with the same answer")
+        for episode in _spread(solutions):
+            ending = episode.actions[-1] if same else _other(episode, solutions).actions[-1]
+            played.append(play(env, episode.task, episode.seed, to_the_end([ending])))
+        shown = shown_action(env, played[0].actions[0])
+    solved = [episode for episode in played if is_solved(episode)]
+    if len(solved) > RANDOM_LIMIT * len(played):
+        raise CheckFailed(
+            f"{shown} alone, without any of the work, solved {len(solved)} of {len(played)} tasks, e.g. "
+            f"{solved[0].task.id!r}; pay the outcome for what was done, not for ending the episode"
+        )
+    return f"solved {len(solved)} of {len(played)} tasks"
+
+
+@check("other-solution-fails", "the solution of one task does not solve others", causes=("ending-alone-fails",))
+def other_solution_fails(subject: Subject) -> Finding:
+    """The actions of another task's solution rarely solve a task."""
+    solutions = _long_solutions(subject)
+    if len({canonical(episode.actions) for episode in solutions}) == 1:
+        raise CheckSkipped("all solutions are the same actions")
+    played: list[Episode] = []
+    with subject.env() as env:
+        for episode in _spread(solutions):
+            other = _other(episode, solutions)
+            played.append(play(env, episode.task, episode.seed, to_the_end(other.actions)))
+    solved = [episode for episode in played if is_solved(episode)]
+    if len(solved) > RANDOM_LIMIT * len(played):
+        raise CheckFailed(
+            f"the solution of another task solved {len(solved)} of {len(played)} tasks, e.g. {solved[0].task.id!r}; "
+            "compare what was done with the task's own gold"
+        )
+    return f"solved {len(solved)} of {len(played)} tasks"
+
+
+@check("omissions-fail", "leaving out a change that the task asks for is no success")
+def omissions_fail(subject: Subject) -> Finding:
+    """Where the final state decides, every action of a solution that changes the state is graded.
+
+    An action is one that changes the state if afterwards some call shows something else, and is graded if leaving it
+    out costs the success. Where the end of the solution solves the task by itself, an answer decides, not the state.
+    """
+    solutions = subject.episodes("solution")
+    if not any(one.stumble.slip is Slip.OMITTED for one in subject.stumbled):
+        raise CheckSkipped("solutions are one action long")
+    patience = Patience(_SECONDS)
+    by_answer: dict[str, bool] = {}
+    looked_into = 0
+    with subject.env() as env:
+        endings = ending_tools(env, solutions)
+        for one in subject.stumbled:
+            if not _went_unnoticed(one):
+                continue
+            solved = one.solved
+            if solved.task.id not in by_answer:
+                alone = play(env, solved.task, solved.seed, to_the_end(solved.actions[-1:]))
+                by_answer[solved.task.id] = is_solved(alone)
+            if by_answer[solved.task.id]:
+                continue
+            looked_into += 1
+            if (shown := _shows_change(env, solved, one.stumble.index, endings)) is not None:
+                left_out = shown_action(env, solved.actions[one.stumble.index])
+                raise CheckFailed(
+                    f"task {solved.task.id!r} counts as solved although {left_out} was left out, which changes what "
+                    f"{shown_action(env, shown)} shows; grade everything that the task asks for, or leave the action "
+                    "out of solution()"
+                )
+            if patience.is_over:
+                break
+    if by_answer and all(by_answer.values()):
+        raise CheckSkipped("an answer decides, not the state")
+    return f"looked into {looked_into} omissions that cost nothing"
+
+
+def _long_solutions(subject: Subject) -> list[Episode]:
+    """Return the solutions that end their episodes after more than one action."""
+    episodes = subject.episodes("solution")
+    found = [one for one in episodes if len(one.actions) > 1 and one.results[-1].terminated and is_solved(one)]
+    if len({canonical(episode.task.gold) for episode in found}) < _FEWEST_TASKS:
+        raise CheckSkipped("too few solutions are longer than one action")
+    return found
+
+
+def _spread(episodes: Sequence[Episode]) -> Sequence[Episode]:
+    return episodes[:: max(1, -(-len(episodes) // 6))]
+
+
+def _other(episode: Episode, solutions: Sequence[Episode]) -> Episode:
+    """Return the solution of a task with other gold: one with another end, or else one with other actions."""
+    gold = canonical(episode.task.gold)
+    others = [one for one in solutions if canonical(one.task.gold) != gold]
+    unlike = [one for one in others if canonical(one.actions) != canonical(episode.actions)]
+    return next((one for one in others if _ends_otherwise(one, episode)), [*unlike, *others][0])
+
+
+def _ends_otherwise(one: Episode, other: Episode) -> bool:
+    return canonical(one.actions[-1]) != canonical(other.actions[-1])
+
+
+def _says_something(env: Env, action: Action) -> bool:
+    """Whether an action could hold an answer."""
+    calls = calls_in(env, action)
+    return not calls or any(call.arguments for call in calls)
+
+
+def _went_unnoticed(one: Stumbled) -> bool:
+    """Whether leaving an action out cost nothing: solved, with every later answer but the last as it was."""
+    if one.stumble.slip is not Slip.OMITTED or not is_solved(one.episode) or not one.episode.ended:
+        return False
+    after = _answers(one.solved)[one.stumble.index + 1 : -1]
+    return after == _answers(one.episode)[one.stumble.index : -1]
+
+
+def _answers(episode: Episode) -> list[str]:
+    """Return what each turn showed, without the ids of calls, which count the turns."""
+    return ["\n".join(text_of(message) for message in result.observation) for result in episode.results]
+
+
+def _shows_change(env: Env, solved: Episode, index: int, endings: Sequence[str]) -> Action | None:
+    """Return a call that shows that action `index` of a solution changes something; `None` if there is none.
+
+    Asked are calls that answer the same when asked twice. If there are such calls, an action that itself answers
+    otherwise the second time has changed something too.
+    """
+    before, action = solved.actions[:index], solved.actions[index]
+    repeatable = False
+    for read in _reads(env, solved, action, endings):
+        once, twice = _answer_to(env, solved, [*before, read]), _answer_to(env, solved, [*before, read, read])
+        if once is None or once != twice:
+            continue
+        repeatable = True
+        if _answer_to(env, solved, [*before, action, read]) not in (once, None):
+            return read
+    again = _answer_to(env, solved, [*before, action, action])
+    return action if repeatable and again not in (_answer_to(env, solved, [*before, action]), None) else None
+
+
+def _answer_to(env: Env, solved: Episode, actions: Sequence[Action]) -> str | None:
+    """Return the answer to the last of these actions; `None` if the episode ends before or with it."""
+    episode = play(env, solved.task, solved.seed, lambda *_: iter(actions))
+    return None if episode.ended or len(episode.results) < len(actions) else _answers(episode)[-1]
+
+
+def _reads(env: Env, solved: Episode, action: Action, endings: Sequence[str]) -> list[Action]:
+    """Return calls that may show what the action changed.
+
+    They are calls of all tools that take arguments of the action's own call, the other calls of the solution, and calls
+    of tools that take arguments of those.
+    """
+    made = [call for one in solved.actions for call in calls_in(env, one)]
+    changing = calls_in(env, action)
+    own = {canonical([call.name, call.arguments]) for call in changing}
+    found: dict[str, Action] = {}
+    for call in [*_alike(env, changing), *made, *_alike(env, made)]:
+        key = canonical([call.name, call.arguments])
+        if call.name not in endings and key not in own:
+            found.setdefault(key, assistant_call(ToolCall(call.name, call.arguments)))
+    return list(found.values())[:_MOST_READS]
+
+
+def _alike(env: Env, calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
+    """Yield calls of all tools that can do with the arguments of one of these calls."""
+    for call in calls:
+        for tool in env.tools:
+            needed = tool.parameters.get("required", ())
+            if all(name in call.arguments for name in needed):
+                yield ToolCall(tool.name, {name: call.arguments[name] for name in needed})
+
+
+CHECKS = (ending_alone_fails, other_solution_fails, omissions_fail)

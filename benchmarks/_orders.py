@@ -1,0 +1,505 @@
+"""A small customer service that keeps every promise, and the same service with one subtle fault at a time.
+
+Each fault is of a kind that happens to people who write environments, and leaves the environment playable: its solution
+solves every task. `FAULTS` says which check of `agentgym check` must name it, and with which words.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.errors import ToolError
+from agentgym.messages import ToolCall
+from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.steps import Solution
+from agentgym.task import GeneratedTasks, Task
+from agentgym.toolset import tool
+
+_STREETS = ("Hill Street", "Mill Lane", "Lake Road", "Park Row", "Rose Alley")
+_ITEMS = ("lamp", "kettle", "globe", "clock", "basket", "mirror")
+SIZES = {"train": 80, "test": 40}
+
+
+def orders_task(split: str, index: int, number: int | None = None) -> Task:
+    """Return a task: refund one order and send another to a new address."""
+    rng = random.Random(f"orders {split} {index}" if number is None else f"orders {number}")
+    ids = [str(found) for found in rng.sample(range(1000, 10_000), 4)]
+    orders = {
+        one: {
+            "item": rng.choice(_ITEMS),
+            "address": f"{rng.choice(_STREETS)} {rng.randrange(1, 100)}",
+            "bought": f"2026-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}",
+            "status": "paid",
+        }
+        for one in ids
+    }
+    refunded, moved = rng.sample(ids, 2)
+    address = f"{rng.choice(_STREETS)} {rng.randrange(100, 1000)}"
+    after = copy.deepcopy(orders)
+    after[refunded]["status"] = "refunded"
+    after[moved]["address"] = address
+    return Task(
+        id=f"orders/{split}/{index}",
+        split=split,
+        prompt=f"Please refund order {refunded}, and send order {moved} to {address} instead.",
+        difficulty=1 + index % 2,
+        data={"orders": orders, "request": {"refund": refunded, "move": moved, "to": address}},
+        gold={
+            "refund": refunded,
+            "move": moved,
+            "to": address,
+            "after": after,
+            "audit": rng.randrange(10_000, 100_000),
+        },
+    )
+
+
+class OrdersEnv(Env):
+    """Serve a customer: refund one order, change the address of another. The state of the orders decides."""
+
+    channels = {
+        OUTCOME: Channel("1 if the orders are as the customer wants them"),
+        "progress": Channel("share of the changes that were made"),
+    }
+    scheme = Scheme(weights={OUTCOME: 1.0})
+    max_turns = 10
+
+    @classmethod
+    def default_tasks(cls) -> GeneratedTasks:
+        return GeneratedTasks("orders", orders_task, SIZES)
+
+    def start(self, task: Task) -> str:
+        self.orders = copy.deepcopy(task.data["orders"])
+        self.progress = 0.0
+        return f"{task.prompt} Orders: {', '.join(self.orders)}."
+
+    @tool
+    def find(self, order: str) -> str:
+        """Look an order up.
+
+        Args:
+            order: The order's number.
+        """
+        return self.shown(self.known(order))
+
+    @tool
+    def refund(self, order: str) -> str:
+        """Refund an order.
+
+        Args:
+            order: The order's number.
+        """
+        return self.pay_back(order, self.known(order))
+
+    @tool
+    def move(self, order: str, address: str) -> str:
+        """Send an order to another address.
+
+        Args:
+            order: The order's number.
+            address: Street and number.
+        """
+        return self.redirect(order, self.known(order), address)
+
+    @tool
+    def close_case(self) -> str:
+        """Say that all is done. This ends the episode."""
+        self.finish(Reason.ANSWERED)
+        return "Thank you."
+
+    def known(self, order: str) -> dict[str, str]:
+        if order not in self.orders:
+            raise ToolError(f"There is no order {order[:20]!r}; there are: {', '.join(self.orders)}.")
+        return self.orders[order]
+
+    def shown(self, found: dict[str, str]) -> str:
+        return f"{found['item']}, bought on {found['bought']}, {found['status']}, goes to {found['address']}"
+
+    def pay_back(self, order: str, found: dict[str, str]) -> str:
+        if found["status"] == "refunded":
+            raise ToolError(f"Order {order} was refunded before.")
+        found["status"] = "refunded"
+        self.advance()
+        return f"Order {order} is refunded."
+
+    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+        if found["address"] != address:
+            found["address"] = address
+            self.advance()
+        return f"Order {order} goes to {found['address'][:100]}."
+
+    def advance(self) -> None:
+        self.progress = min(1.0, self.progress + 0.5)
+
+    def solved(self) -> bool:
+        return self.reason is Reason.ANSWERED and self.orders == self.task.gold["after"]
+
+    def grade(self) -> dict[str, float]:
+        return {OUTCOME: float(self.solved()), "progress": self.progress}
+
+    def solution(self, task: Task) -> Solution:
+        wanted = task.data["request"]
+        yield ToolCall("find", {"order": wanted["refund"]})
+        yield ToolCall("refund", {"order": wanted["refund"]})
+        yield ToolCall("move", {"order": wanted["move"], "address": wanted["to"]})
+        yield ToolCall("close_case")
+
+
+# Sound ones that come near a fault.
+
+
+class TalkingOrdersEnv(OrdersEnv):
+    """The same service in a talk: the customer says goodbye when told that all is done."""
+
+    def respond(self, text: str) -> str:
+        if "done" not in text.casefold():
+            return "Is it done?"
+        self.finish(Reason.ANSWERED)
+        return "Goodbye."
+
+    def solution(self, task: Task) -> Solution:
+        wanted = task.data["request"]
+        yield ToolCall("refund", {"order": wanted["refund"]})
+        yield ToolCall("move", {"order": wanted["move"], "address": wanted["to"]})
+        yield "It is done."
+
+
+class CachingEnv(OrdersEnv):
+    """Keeps on the class what can be worked out again: nobody can tell."""
+
+    seen: dict[str, str] = {}
+
+    def shown(self, found: dict[str, str]) -> str:
+        key = repr(sorted(found.items()))
+        return self.seen.setdefault(key, super().shown(found))
+
+
+class CountingEnv(OrdersEnv):
+    """Numbers its refunds, draws from its own generator, and has dates in its tasks."""
+
+    def start(self, task: Task) -> str:
+        self.refunds = 0
+        return f"{super().start(task)} It is {task.data['orders'][min(self.orders)]['bought']}."
+
+    def pay_back(self, order: str, found: dict[str, str]) -> str:
+        text = super().pay_back(order, found)
+        self.refunds += 1
+        return f"{text} Receipt {self.refunds}-{self.np_random.integers(1000)}."
+
+
+class NotingEnv(OrdersEnv):
+    """Has a tool that looks things up without being needed, and one that waits a little."""
+
+    def shown(self, found: dict[str, str]) -> str:
+        time.sleep(0.002)
+        return super().shown(found)
+
+
+# One fault each.
+
+
+class GoldInError(OrdersEnv):
+    """An error that the solution never sees tells the auditor's number."""
+
+    def pay_back(self, order: str, found: dict[str, str]) -> str:
+        if found["status"] == "refunded":
+            raise ToolError(f"Order {order} was refunded before, see audit {self.task.gold['audit']}.")
+        return super().pay_back(order, found)
+
+
+class PaysTwice(OrdersEnv):
+    """Every change of address counts as progress, also one that changes nothing."""
+
+    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+        self.advance()
+        return super().redirect(order, found, address)
+
+    def advance(self) -> None:
+        self.progress += 0.5
+
+
+class SetsVariable(OrdersEnv):
+    """Hands the order to a helper through the environment of the process."""
+
+    def pay_back(self, order: str, found: dict[str, str]) -> str:
+        os.environ["LAST_REFUND"] = order
+        return super().pay_back(order, found)
+
+
+class ChangesFolder(OrdersEnv):
+    """Works in another folder for a moment."""
+
+    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+        here = os.getcwd()
+        os.chdir(os.sep)
+        try:
+            return super().redirect(order, found, address)
+        finally:
+            os.chdir(here)
+
+
+class Prints(OrdersEnv):
+    """A print that was forgotten in an error's path."""
+
+    def known(self, order: str) -> dict[str, str]:
+        if order not in self.orders:
+            print("unknown order", order[:20])
+        return super().known(order)
+
+
+class AsksForToday(OrdersEnv):
+    """Tells how long ago an order was bought, counted from today."""
+
+    def pay_back(self, order: str, found: dict[str, str]) -> str:
+        age = (date.today() - date.fromisoformat(found["bought"])).days
+        return f"{super().pay_back(order, found)} It was bought {age} days ago."
+
+
+TODAY = date.today()
+
+
+class AskedWhenImported(OrdersEnv):
+    """Tells the day on which its module was imported."""
+
+    def start(self, task: Task) -> str:
+        return f"{super().start(task)} Today is {TODAY:%A}."
+
+
+class NumbersByTime(OrdersEnv):
+    """Receipts have the second as their number."""
+
+    def pay_back(self, order: str, found: dict[str, str]) -> str:
+        return f"{super().pay_back(order, found)} Receipt {int(time.time())}."
+
+
+class NumbersByChance(OrdersEnv):
+    """Receipts have a UUID as their number."""
+
+    def pay_back(self, order: str, found: dict[str, str]) -> str:
+        return f"{super().pay_back(order, found)} Receipt {uuid.uuid4()}."
+
+
+class TasksByTime(OrdersEnv):
+    """Task ids have the day in them."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("orders", _dated_task, SIZES)
+
+
+class RemembersCustomers(OrdersEnv):
+    """Counts on the class who has been served, and is curt with those who come again."""
+
+    served: Counter[str] = Counter()
+
+    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+        self.served[order] += 1
+        text = super().redirect(order, found, address)
+        return text if self.served[order] == 1 else "Again? " + text
+
+
+_served: list[str] = []
+
+
+class TiresOut(OrdersEnv):
+    """After a hundred cases in one process, it stops saying what happened."""
+
+    def start(self, task: Task) -> str:
+        _served.append(task.id)
+        return super().start(task)
+
+    def shown(self, found: dict[str, str]) -> str:
+        return super().shown(found) if len(_served) < 100 else "…"
+
+
+class RarelyAtRandom(OrdersEnv):
+    """Now and then a clerk adds a word, drawn from the module `random`."""
+
+    def shown(self, found: dict[str, str]) -> str:
+        text = super().shown(found)
+        return f"{text} ({random.choice(['sic', 'sic!'])})" if self.np_random.random() < 0.03 else text
+
+
+class SeedsNumpy(OrdersEnv):
+    """Seeds everybody's generator when a case is closed."""
+
+    def grade(self) -> dict[str, float]:
+        np.random.seed(7)
+        return super().grade()
+
+
+class Slow(OrdersEnv):
+    """Waits for a courier whenever an address changes."""
+
+    def redirect(self, order: str, found: dict[str, str], address: str) -> str:
+        time.sleep(WAIT_S)
+        return super().redirect(order, found, address)
+
+
+WAIT_S = 0.6
+
+
+class LeaksSplits(OrdersEnv):
+    """The cases of the test split are those of the training split under other numbers."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("orders", _numbered_task, SIZES)
+
+
+class LeaksSplitsLate(OrdersEnv):
+    """The last cases of the training split are those of the test split."""
+
+    @classmethod
+    def default_tasks(cls) -> Any:
+        return GeneratedTasks("orders", _late_twin, {"train": 400, "test": 40})
+
+
+class PaysWhoeverCloses(OrdersEnv):
+    """Takes the customer's word: a closed case is a solved one."""
+
+    def solved(self) -> bool:
+        return self.reason is Reason.ANSWERED
+
+
+class PaysWhoeverEndsTheTalk(TalkingOrdersEnv):
+    """The customer who says goodbye is content."""
+
+    def solved(self) -> bool:
+        return self.reason is Reason.ANSWERED
+
+
+class PaysForTrying(OrdersEnv):
+    """Counts what was tried, whatever came of it."""
+
+    def start(self, task: Task) -> str:
+        self.tried: set[str] = set()
+        return super().start(task)
+
+    @tool
+    def refund(self, order: str) -> str:
+        """Refund an order.
+
+        Args:
+            order: The order's number.
+        """
+        self.tried.add("refund")
+        return super().refund(order)
+
+    @tool
+    def move(self, order: str, address: str) -> str:
+        """Send an order to another address.
+
+        Args:
+            order: The order's number.
+            address: Street and number.
+        """
+        self.tried.add("move")
+        return super().move(order, address)
+
+    def solved(self) -> bool:
+        return self.reason is Reason.ANSWERED and self.tried == {"refund", "move"}
+
+
+class ForgetsAddresses(OrdersEnv):
+    """Grades what was refunded, and not where orders go."""
+
+    def solved(self) -> bool:
+        wanted = {one: order["status"] for one, order in self.task.gold["after"].items()}
+        return self.reason is Reason.ANSWERED and wanted == {one: order["status"] for one, order in self.orders.items()}
+
+
+class ChangesItsTask(OrdersEnv):
+    """Works on the task's own data."""
+
+    def start(self, task: Task) -> str:
+        opening = super().start(task)
+        self.orders = task.data["orders"]
+        return opening
+
+
+class ListsASet(OrdersEnv):
+    """Lists orders in the order of a set."""
+
+    def known(self, order: str) -> dict[str, str]:
+        if order not in self.orders:
+            raise ToolError(f"There is no such order; there are: {', '.join(set(self.orders))}.")
+        return self.orders[order]
+
+
+class KeepsLastCase(OrdersEnv):
+    """Forgets to clear what the last customer was told."""
+
+    told: str = ""
+
+    def shown(self, found: dict[str, str]) -> str:
+        before, self.told = self.told, super().shown(found)
+        return f"{self.told}{' (not ' + before + ')' if before else ''}"
+
+
+def _dated_task(split: str, index: int) -> Task:
+    task = orders_task(split, index)
+    return replace(task, id=f"orders-{date.today():%Y%m%d}/{split}/{index}")
+
+
+def _numbered_task(split: str, index: int) -> Task:
+    task = orders_task(split, index, number=index)
+    return replace(
+        task, data={**task.data, "case": f"{split}-{index}"}, prompt=f"Case {split[0]}{index}. {task.prompt}"
+    )
+
+
+def _late_twin(split: str, index: int) -> Task:
+    return orders_task(split, index, number=index + 1000 if split == "test" else index + 660)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An environment with a fault, and how `agentgym check` must name it."""
+
+    env: type[OrdersEnv]
+    check: str
+    says: str
+    """Words of the message that name the cause."""
+
+
+FAULTS = (
+    Fault(GoldInError, "gold-hidden-in-play", "something of the gold comes out: ‹"),
+    Fault(PaysTwice, "reward-channels", "channel 'progress'"),
+    Fault(SetsVariable, "process-untouched", "changed os.environ (LAST_REFUND)"),
+    Fault(ChangesFolder, "process-untouched", "changed the working directory (for a while to ‹/›)"),
+    Fault(Prints, "stdout-unused", "‹unknown order"),
+    Fault(AsksForToday, "clock-unused", "_orders.py:"),
+    Fault(AskedWhenImported, "clock-unused", "depends on the clock"),
+    Fault(NumbersByTime, "clock-unused", "calls time()"),
+    Fault(NumbersByChance, "deterministic", "calls uuid4()"),
+    Fault(TasksByTime, "clock-unused", "the task source"),
+    Fault(RemembersCustomers, "history-unused", "RemembersCustomers.served changed"),
+    Fault(TiresOut, "history-unused", "_served changed"),
+    Fault(RarelyAtRandom, "global-rng-untouched", "drew from or seeded the module 'random'"),
+    Fault(SeedsNumpy, "global-rng-untouched", "the module 'numpy.random'"),
+    Fault(Slow, "quick", "the tool 'move' takes 0.6 s"),
+    Fault(LeaksSplits, "splits-disjoint", "are the same problem but for"),
+    Fault(LeaksSplitsLate, "splits-disjoint", "are the same problem"),
+    Fault(PaysWhoeverCloses, "ending-alone-fails", "close_case() alone, without any of the work, solved 4 of 4"),
+    Fault(PaysWhoeverEndsTheTalk, "ending-alone-fails", "It is done."),
+    Fault(PaysForTrying, "other-solution-fails", "the solution of another task solved"),
+    Fault(ForgetsAddresses, "omissions-fail", "was left out, which changes what find("),
+    Fault(ChangesItsTask, "task-untouched", "changed task.data['orders']"),
+    Fault(ListsASet, "deterministic-across-processes", "Iterate over sorted"),
+    Fault(KeepsLastCase, "reset-clean", "Set all state of an episode in start()"),
+)
+
+SOUND = (OrdersEnv, TalkingOrdersEnv, CachingEnv, CountingEnv, NotingEnv)
