@@ -15,8 +15,8 @@ import pytest
 from agentgym.checks import CHECKS, Status, check_names, run_checks
 from agentgym.checks.catalog import Blocked, Check, CheckFailed, CheckSkipped
 from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
-from agentgym.checks.lifecycle import latency
 from agentgym.checks.play import Episode
+from agentgym.checks.speed import latency
 from agentgym.checks.subject import Subject
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall

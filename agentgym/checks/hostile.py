@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
@@ -107,12 +107,9 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
     An environment for which they are too many is given some of all kinds.
     """
     count = 0
-    patience = Patience(_SECONDS)
     env.reset(seed=subject.seed)
     over = False
-    for action in _spread(list(actions)):
-        if patience.is_over:
-            break
+    for action in _while_there_is_time(list(actions)):
         count += 1
         try:
             if over:
@@ -128,6 +125,17 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
         if (problem := observation_problem(env.observation_space, result[0])) is not None:
             raise CheckFailed(f"{how}, the action {_shown(action)} was answered by {problem}")
     return count
+
+
+def _while_there_is_time(actions: Sequence[Action]) -> Iterator[Action]:
+    """Yield all actions in order; once that takes long, some from everywhere."""
+    soon, late = Patience(_SECONDS / 3), Patience(_SECONDS)
+    for index, action in enumerate(actions):
+        if soon.is_over:
+            rest = _spread(actions[index:])
+            yield from takewhile(lambda _: not late.is_over, rest)
+            return
+        yield action
 
 
 def _spread(actions: Sequence[Action]) -> Iterator[Action]:

@@ -116,7 +116,7 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
 
     def try_out() -> None:
         with suppress(BaseException):
-            reset_s, step_s = subject.pace
+            reset_s, step_s = subject.pace()
             needed[0] = RESETS * reset_s + STEPS * step_s
 
     thread = threading.Thread(target=try_out, name="check-pace", daemon=True)

@@ -168,7 +168,6 @@ class Subject:
             except Exception:
                 return None
 
-    @cached_property
     def pace(self) -> Pace:
         """How long resets and steps take, once it has warmed up: those of the solution or random ones, if slower."""
         with self.env() as env:
@@ -183,7 +182,7 @@ class Subject:
     def _is_slow(self) -> bool:
         """Whether checks must do with fewer tasks."""
         try:
-            return self.pace.step_s > _SLOW_STEP_S
+            return self.pace().step_s > _SLOW_STEP_S
         except (Blocked, Broken):
             return False
 
@@ -207,6 +206,18 @@ class Subject:
     def tasks(self) -> list[Task]:
         """A few tasks of every split and difficulty, and some more where that makes too few; fewer if it is slow."""
         return sample(self.scanned, 1, 2) if self._is_slow else sample(self.scanned)
+
+    @property
+    def few_tasks(self) -> list[Task]:
+        """Up to six of `tasks`, spread over them: for checks that need several episodes per task."""
+        return [self.tasks[index] for index in self.spread()]
+
+    def play(self, task: Task, player: str, env: Env | None = None) -> Episode:
+        """Play one episode with a named player, in a fresh environment if none is given."""
+        if env is not None:
+            return play(env, task, self.seed, PLAYERS[player], player)
+        with self.env() as made:
+            return play(made, task, self.seed, PLAYERS[player], player)
 
     def episodes(self, player: str) -> list[Episode]:
         """Return one episode per task of `tasks`, played once however many checks ask.
