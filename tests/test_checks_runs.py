@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ FINDINGS = {
     "endings": "seen: answered, format_errors, max_turns",
     "max-turns": "max_turns is 6",
     "seed-honoured": "14 tasks from 16 seeds",
-    "deterministic": "16 episodes, 37 turns",
+    "deterministic": "8 episodes, 13 turns",
     "group-identity": "8 tasks",
     "splits-disjoint": "compared: train 60, test 60",
     "task-ids": "120 ids",
@@ -43,11 +44,11 @@ FINDINGS = {
     "random-scores-low": "random solved 0 of 8, mean reward 0.00",
     "grader-stable": "12 episodes, three times each",
     "reward-channels": "channels: outcome, effort",
-    "scheme-sound": "solved earn from 1.05, failed up to 0.00",
+    "scheme-sound": "solved earn from 1.00, failed up to 0.00",
     "useful-work-pays": "4 tasks, 2 schemes: honest failures earn 0.00 on average, the best adversary 0.00",
     "junk-scores-low": "4 kinds of junk",
-    "gold-hidden-at-start": "looked for 8 pieces of gold",
-    "gold-hidden-in-play": "8 canaries",
+    "gold-hidden-at-start": "looked for 8 pieces of gold and 8 canaries",
+    "gold-hidden-in-play": "36 canaries in 36 episodes",
     "tool-schemas": "2 tools",
     "tool-mistakes": "6 wrong calls",
     "replay": "8 trajectories",
@@ -103,12 +104,13 @@ class Counted(SoundEnv):
 def test_every_environment_that_a_check_makes_is_closed(name: str):
     subject = subject_of(Counted)
     Counted.made = 0
-    check_named(name).run(subject)
+    with suppress(CheckSkipped):
+        check_named(name).run(subject)
     assert Counted.made > 0
     assert not Counted.open
 
 
-@pytest.mark.parametrize("name", ["global-rng-unused", "global-rng-untouched", "seed-isolated", "deterministic"])
+@pytest.mark.parametrize("name", ["global-rng-unused", "seed-isolated", "deterministic"])
 def test_checks_leave_the_global_generators_as_they_were(name: str):
     random.seed(11)
     np.random.seed(11)
