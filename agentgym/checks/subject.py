@@ -88,6 +88,8 @@ class Subject:
         self.target, self.kwargs, self.seed = target, dict(kwargs or {}), seed
         self.process: Process = dict(os.environ), os.getcwd()
         """Environment variables and working directory from before anything was played."""
+        self.is_slow = False
+        """Whether checks must do with fewer tasks; set once `pace` is known."""
         self._played: dict[str, list[Any] | Exception] = {}
 
     def make(self, **extra: Any) -> Env:
@@ -176,15 +178,8 @@ class Subject:
             steps = [fmean(warm.step_s)]
             with suppress(Broken, ValueError):
                 steps.append(fmean(play(env, task, self.seed, solution_player).step_s))
+        self.is_slow = max(steps) > _SLOW_STEP_S
         return Pace(warm.reset_s, max(steps))
-
-    @cached_property
-    def _is_slow(self) -> bool:
-        """Whether checks must do with fewer tasks."""
-        try:
-            return self.pace().step_s > _SLOW_STEP_S
-        except (Blocked, Broken):
-            return False
 
     def close(self) -> None:
         """End what the checks have started, and set back what the environment may have changed."""
@@ -205,7 +200,7 @@ class Subject:
     @cached_property
     def tasks(self) -> list[Task]:
         """A few tasks of every split and difficulty, and some more where that makes too few; fewer if it is slow."""
-        return sample(self.scanned, 1, 2) if self._is_slow else sample(self.scanned)
+        return sample(self.scanned, 1, 2) if self.is_slow else sample(self.scanned)
 
     @property
     def few_tasks(self) -> list[Task]:
