@@ -11,6 +11,7 @@ import pytest
 from agentgym.checks.adversaries import KINDS, adversaries, ending_tools, junk_arguments
 from agentgym.checks.catalog import CheckFailed, CheckSkipped
 from agentgym.checks.contest import Contest
+from agentgym.checks.luck import is_no_luck
 from agentgym.checks.pay import junk_scores_low, paid_schemes, useful_work_pays
 from agentgym.checks.play import Episode, assistant_call, play
 from agentgym.checks.subject import Subject
@@ -210,12 +211,18 @@ def test_an_adversary_that_solves_the_task_by_luck_is_not_compared():
 def test_junk_may_solve_half_of_the_tasks_and_no_more():
     right, wrong = against(**{"junk at once": paid(outcome=1.0)}), against(**{"junk at once": paid()})
     assert junk_scores_low.run(compared(right, right, wrong, wrong)) == "1 kinds of junk"
-    with pytest.raises(CheckFailed, match="junk at once solved 3 of 4 tasks"):
-        junk_scores_low.run(compared(right, right, right, wrong))
     with pytest.raises(CheckSkipped, match="3 tasks were played in the time there is, too few"):
         junk_scores_low.run(compared(right, right, right))
     honest_luck = against(idle=paid(outcome=1.0))
     assert junk_scores_low.run(compared(*[honest_luck] * 4)) == "0 kinds of junk"
+
+
+def test_what_happens_often_is_no_luck_once_it_happens_often_enough():
+    assert not is_no_luck(3, 4, 0.5)
+    assert not is_no_luck(4, 4, 0.5)
+    assert not is_no_luck(16, 24, 0.5)
+    assert is_no_luck(18, 24, 0.5)
+    assert is_no_luck(7, 7, 0.5)
 
 
 def test_without_an_honest_failure_there_is_nothing_to_compare_with():
