@@ -50,8 +50,12 @@ def serve() -> None:
 @contextmanager
 def peer(checkout: Path) -> Iterator[Any]:
     """Grade with the code of a checkout, in a process of its own."""
-    program = f"import runpy; runpy.run_path({str(Path(__file__))!r})['serve']()"
-    environment = {**os.environ, "PYTHONPATH": f"{checkout}{os.pathsep}{Path(__file__).parent.parent}"}
+    # The package is the checkout's; the benchmarks are always these.
+    program = (
+        f"import sys, agentgym; sys.path.insert(0, {str(Path(__file__).parent.parent)!r}); "
+        f"from benchmarks.swe_grading_time import serve; serve()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )

@@ -76,7 +76,8 @@ def jobs(count: int) -> list[Job]:
 
 
 def run(work: list[Job], policy: Any, factory: EnvFactory, **limits: Any) -> list[Trajectory]:
-    return asyncio.run(collect(work, policy, factory, Limits(**{"retries": 0, "max_in_flight": 40} | limits)))
+    bounds: dict[str, Any] = {"retries": 0, "max_in_flight": 40} | limits
+    return asyncio.run(collect(work, policy, factory, Limits(**bounds)))
 
 
 def check_all(found: list[Trajectory], plan: Plan, failing: tuple[str, ...] = FAILING) -> None:

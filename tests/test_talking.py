@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -133,7 +134,7 @@ def test_a_prompt_and_tools_that_start_sets_hold_for_one_episode(env: Talk):
 
 def test_an_episode_can_open_with_a_conversation_under_way(env: Talk):
     messages, _ = opening(env, 2)
-    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
+    assert [message.get("role") for message in messages] == ["system", "user", "assistant", "user"]
     assert [text_of(message) for message in messages[1:]] == ["Hi.", "Hello!", "Help me."]
 
 
@@ -391,7 +392,13 @@ def test_a_second_model_keeps_its_conversation_apart_from_single_questions():
     assert asyncio.run(second.reply("Hello")) == "2 messages"
     assert asyncio.run(second.ask("Was that right?")) == "1 messages"
     assert asyncio.run(second.reply("And now?")) == "4 messages"
-    assert [message["role"] for message in second.conversation] == ["system", "user", "assistant", "user", "assistant"]
+    assert [message.get("role") for message in second.conversation] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
     assert [text_of(message) for message in second.questions] == ["Was that right?", "1 messages"]
     assert second.cost.calls == 3
     assert json.loads(json.dumps(second.record()))["cost"]["characters_out"] == 30
@@ -442,9 +449,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType
     (tmp_path / "shop.py").write_text(code[1], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    import shop
-
-    yield shop
+    yield import_module("shop")
     sys.modules.pop("shop", None)
 
 

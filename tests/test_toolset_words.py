@@ -8,7 +8,7 @@ import pytest
 
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
-from agentgym.toolset import MAX_RESULT_CHARS, Tool, ToolOptions, Toolset, bounded, kind_of, tool
+from agentgym.toolset import MAX_RESULT_CHARS, MethodTool, ToolOptions, Toolset, bounded, kind_of, tool
 
 
 class Tools:
@@ -108,11 +108,11 @@ def test_a_tool_says_how_long_its_results_may_be():
 @pytest.mark.parametrize("name", ["", "1st", "a b", "é", "a" * 65, "-a"])
 def test_names_that_models_could_not_call_are_refused(name: str):
     with pytest.raises(UsageError, match="must be up to 64"):
-        Toolset([Tool(Tools.look, ToolOptions(name=name or " "))])
+        Toolset([MethodTool(Tools.look, ToolOptions(name=name or " "))])
 
 
 def test_a_name_may_have_64_characters():
-    assert Tool(Tools.look, ToolOptions(name="a" * 64)).name == "a" * 64
+    assert MethodTool(Tools.look, ToolOptions(name="a" * 64)).name == "a" * 64
 
 
 def test_a_choice_of_tools_keeps_its_order_and_refuses_what_is_not_there():
