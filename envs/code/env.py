@@ -83,7 +83,6 @@ class CodeEnv(Env):
     harmless_arguments = Env.harmless_arguments | {
         "difficulty",
         "families",
-        "format",
         "kinds",
         "split_by",
         "strict",

@@ -138,7 +138,6 @@ class SearchEnv(Env):
         "families",
         "relations",
         "task_seed",
-        "format",
         "split_by",
         "strict",
         "passages",

@@ -80,7 +80,6 @@ class SWEEnv(Env):
 
     harmless_arguments = Env.harmless_arguments | {
         "kind",
-        "format",
         "split_by",
         "strict",
         "solution_style",
