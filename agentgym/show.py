@@ -48,7 +48,7 @@ def print_message(message: Mapping[str, Any], console: Console, max_chars: int |
     console.print(Text.assemble((role, f"bold {style}"), (f" {name}" if name else "", style)))
     body = [plain(text_of(message), max_chars)] if text_of(message) else []
     body += [_block(block) for block in _other_blocks(message)]
-    calls = message.get("tool_calls") or ()
+    calls = message.get("tool_calls") or []
     body += [_call(call, max_chars) for call in (calls if isinstance(calls, list) else [calls])]
     text = Text("\n".join(body) or "(empty)", style="" if body and role != "system" else "dim")
     console.print(Padding(text, (0, 0, 0, 2)))

@@ -48,6 +48,13 @@ def shown(trajectory: Trajectory, **options: Any) -> str:
     return text_in(where)
 
 
+def test_a_message_without_calls_shows_none():
+    for calls in ({}, {"tool_calls": None}, {"tool_calls": []}):
+        where = console()
+        print_message({"role": "tool", "content": "Fine.", **calls}, where)
+        assert [line.strip() for line in text_in(where).splitlines()] == ["tool", "Fine."]
+
+
 def test_everything_of_note_is_shown_in_order():
     text = shown(record())
     parts = (
