@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from math import isfinite, nan
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Message, Pictured, user, with_pictures
@@ -46,6 +49,21 @@ def message_of(mistake: ToolError) -> str:
         return str(mistake)
     except Exception as error:
         raise InfrastructureError(f"the message of a {type(mistake).__name__} cannot be read") from error
+
+
+def as_data(value: Any) -> Any:
+    """Return a value as JSON data, with a note in the place of what is none.
+
+    What an author says of an episode must not lose the episode.
+    """
+    try:
+        return json.loads(json.dumps(to_jsonable_python(value, fallback=_no_data), allow_nan=False))
+    except Exception:  # an author's object may raise whatever it likes when it is read
+        return _no_data(value)
+
+
+def _no_data(value: Any) -> str:
+    return f"({type(value).__name__}: no JSON data)"
 
 
 def finite(values: Mapping[str, Any]) -> dict[str, float]:

@@ -10,11 +10,15 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign import describe, ends_work, running_task
+
+CLOSING_S = 60.0
+"""How long an environment may take to be closed after an episode that failed."""
 
 _log = logging.getLogger(__name__)
 
@@ -136,8 +140,21 @@ def is_callers_mistake(error: BaseException) -> bool:
 
 def discard(env: Env) -> None:
     """Close an environment that is not needed any more. That it cannot be closed loses no trajectory."""
-    try:
+    with _logging(env):
         env.close()
+
+
+async def discard_here(env: Env) -> None:
+    """`discard` an environment whose episode was played on this event loop: what it holds may be bound to the loop."""
+    with _logging(env):
+        async with asyncio.timeout(CLOSING_S):
+            await env.aclose()
+
+
+@contextmanager
+def _logging(env: Env) -> Iterator[None]:
+    try:
+        yield
     except BaseException as error:
         if ends_work(error, running_task()):
             raise

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from agentgym.authoring import Authoring
 from agentgym.choices import nearest
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
@@ -107,7 +108,7 @@ def _arguments_of(kind: type[Env]) -> set[str]:
     parameters = chain.from_iterable(
         inspect.signature(base.__init__).parameters.values()
         for base in kind.__mro__
-        if issubclass(base, Env) and "__init__" in vars(base)
+        if issubclass(base, Authoring) and "__init__" in vars(base)
     )
     named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return {parameter.name for parameter in parameters if parameter.kind in named} - {"self"}

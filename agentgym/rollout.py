@@ -14,11 +14,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
+from agentgym.answers import as_data
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.env_pool import EnvPool, discard, is_callers_mistake
+from agentgym.env_pool import EnvPool, discard_here, is_callers_mistake
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError, UsageError
 from agentgym.foreign import caught, describe, ends_work, running_task
 from agentgym.foreign_tasks import contained_tasks
@@ -209,7 +208,7 @@ class _Episode:
             try:
                 trajectory = await self._play()
             except BaseException:
-                discard(self._env)
+                await discard_here(self._env)
                 raise
         finally:
             self._forget()
@@ -293,8 +292,8 @@ class _Episode:
         trajectory.reason = self._env.reason
         trajectory.counts = result.info.get("counts", {})
         if trajectory.reason is not None:
-            told = {name: value for name, value in result.info.items() if name not in ENGINE_INFO}
-            trajectory.details = to_jsonable_python(told, fallback=repr, inf_nan_mode="strings")
+            told = {str(name): as_data(value) for name, value in result.info.items() if name not in ENGINE_INFO}
+            trajectory.details = told
 
     async def _asked(self, question: Any) -> Any:
         """Await the policy. It is ours, so whatever it raises is infrastructure, except for the caller's mistakes."""

@@ -35,6 +35,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/dialects/tags.py": _DIALECTS,
     "agentgym/dialects/template.py": _DIALECTS,
     "agentgym/dialects/text.py": _DIALECTS,
+    "agentgym/authoring.py": _ENV,
+    "agentgym/engine.py": _ENV,
     "agentgym/env.py": _ENV,
     "agentgym/env_pool.py": ("tests/test_sharing.py", *_ROLLOUT),
     "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),

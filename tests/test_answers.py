@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.answers import as_text, finite, message_of, without_pictures
+from agentgym.answers import as_data, as_text, finite, message_of, without_pictures
 from agentgym.errors import InfrastructureError, TaskError, ToolError, UsageError
 from agentgym.messages import Pictured
 from agentgym.steps import chosen_task, reset_options, training_step_in
@@ -28,6 +28,28 @@ def test_text_is_taken_as_it_is_and_everything_else_as_data_of_bounded_size():
     assert as_text(long) == long
     assert as_text({"a": [1, None]}) == '{"a": [1, null]}'
     assert len(as_text([long])) <= MAX_RESULT_CHARS
+
+
+class Unreadable:
+    def __repr__(self) -> str:
+        raise RuntimeError("cannot be shown")
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        ({"a": (1, {2}), 3: None}, {"a": [1, [2]], "3": None}),
+        ("half \ud800", "half \ud800"),
+        (math.nan, "(float: no JSON data)"),
+        (b"\xff", "(bytes: no JSON data)"),
+        ({"a": Unreadable()}, {"a": "(Unreadable: no JSON data)"}),
+    ],
+)
+def test_what_an_author_says_of_an_episode_becomes_data_whatever_it_is(value: Any, data: Any):
+    assert as_data(value) == data
+    loop: list[Any] = []
+    loop.append(loop)
+    assert as_data(loop) == "(list: no JSON data)"
 
 
 def test_pictures_are_told_apart_from_what_came_with_them():

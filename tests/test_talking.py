@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -220,6 +220,68 @@ def test_a_stop_that_fails_is_logged_and_changes_no_result(env: Talk, caplog: py
     opening(env, 0)
     assert env.step(calls(LEAVE)).reward == 1.0
     assert "the stop() of a Talk failed: SystemExit: gone" in caplog.text
+
+
+def test_what_a_start_that_breaks_has_set_does_not_last(env: Talk, monkeypatch: pytest.MonkeyPatch):
+    usual = opening(env, 0)
+
+    def broken(self: Talk, task: Task) -> None:
+        self.system_prompt, self.tools = "Be rude.", self.tools.only("leave")
+        raise OSError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Talk, "start", broken)
+        with pytest.raises(InfrastructureError):
+            env.reset(seed=0)
+    assert opening(env, 0) == usual
+
+
+class Bound(Env):
+    """Holds something that belongs to the event loop on which its episode is played."""
+
+    channels = {"outcome": Channel("1 if done")}
+    loops: ClassVar[list[bool]] = []
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(tasks=TASKS, **kwargs)
+
+    async def start(self, task: Task) -> None:
+        self.loop = asyncio.get_running_loop()
+
+    async def respond(self, text: str) -> str:
+        raise OSError("the other side is away")
+
+    async def stop(self) -> None:
+        self.loops.append(asyncio.get_running_loop() is self.loop)
+
+
+def test_an_episode_that_fails_is_stopped_on_the_loop_that_played_it():
+    Bound.loops.clear()
+    jobs = [Job(TASKS.get("train", 0), seed=0)]
+    factory = EnvFactory("tests.test_talking:Bound", {})
+    (found,) = asyncio.run(collect(jobs, FunctionPolicy("talker", lambda _: "Hello"), factory, Limits(retries=1)))
+    assert found.ending is Ending.FAILED
+    assert Bound.loops == [True, True]
+
+
+class Unsayable(Talk):
+    """Says of its episodes what no file can hold."""
+
+    def details(self) -> dict[str, Any]:
+        return {"bytes": b"\xff", "number": float("nan")}
+
+
+def test_details_that_are_no_data_lose_no_trajectory(tmp_path: Path):
+    jobs = [Job(TASKS.get("train", 0), seed=0)]
+    factory = EnvFactory("tests.test_talking:Unsayable", {})
+    policy = FunctionPolicy("leaver", lambda _: calls(LEAVE))
+    (found,) = asyncio.run(collect(jobs, policy, factory, Limits(retries=0)))
+    assert (found.success, found.details) == (
+        True,
+        {"bytes": "(bytes: no JSON data)", "number": "(float: no JSON data)"},
+    )
+    write_jsonl(tmp_path / "t.jsonl", [found])
+    assert list(read_jsonl(tmp_path / "t.jsonl")) == [found]
 
 
 class Meeting(Env):
