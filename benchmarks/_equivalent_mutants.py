@@ -129,7 +129,7 @@ EQUIVALENT = (
         "an epoch more is drawn and cut off again",
     ),
     Equivalent("envs/code/matching.py", "_MAX_PAIRS = 40_000", None, "a bound on work, far beyond any real result"),
-    Equivalent("agentgym/checks/runner.py", "CHECK_TIMEOUT_S = 60.0", None, _PATIENCE),
+    Equivalent("agentgym/checks/runner.py", "CHECK_TIMEOUT_S = 120.0", None, _PATIENCE),
     Equivalent("agentgym/checks/runner.py", "RESETS, STEPS = 500, 5000", None, _PATIENCE),
     Equivalent("agentgym/checks/play.py", "_SPARE_TURNS = 3", None, _PATIENCE),
     Equivalent("agentgym/checks/play.py", "env.action_space.seed(int(task.hash[:8], 16))", None, _ANY_SEED),
@@ -139,7 +139,6 @@ EQUIVALENT = (
         None,
         _ANY_SEED,
     ),
-    Equivalent("agentgym/checks/seeding.py", "np.random.seed(4_242_424)", None, _ANY_SEED),
     Equivalent("agentgym/checks/seeding.py", "_SEEDS = 16", None, _TRIED),
     Equivalent("agentgym/checks/tasks.py", "_LOOKED_UP = 40", None, _TRIED),
     Equivalent("agentgym/checks/honest.py", "_TRIES = 24", None, _TRIED),
@@ -161,25 +160,9 @@ EQUIVALENT = (
     ),
     Equivalent(
         "agentgym/checks/gold.py",
-        'digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()[:12]',
+        'digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()',
         None,
         "any text will do that turns up nowhere else",
-    ),
-    *(
-        Equivalent(
-            "agentgym/checks/gold.py",
-            'words.append(f"canary{digest}" if isinstance(value, str) else str(int(digest, 16) + 10**15))',
-            f'words.append(f"canary{{digest}}" if isinstance(value, str) else str(int(digest, {base}) + {more}))',
-            "any number will do that turns up nowhere else",
-        )
-        for base, more in (
-            (16, "10** 14"),
-            (16, "10** 16"),
-            (16, "9**15"),
-            (16, "11**15"),
-            (16, "10*15"),
-            ("17", "10**15"),
-        )
     ),
     Equivalent(
         "agentgym/checks/lifecycle.py",
@@ -192,12 +175,17 @@ EQUIVALENT = (
         for size in ("257 * 2**20", "255 * 2**20", "256 * 2** 19", "256 * 2** 21", "256 * 3**20")
     ),
     *(
-        Equivalent("agentgym/env.py", f"{name}: ClassVar[bool] = False", None, "every class sets its own")
-        for name in ("_has_tools", "_is_async")
+        Equivalent("agentgym/authoring.py", f"{line} = False", None, "every class sets its own")
+        for line in ("_is_async: bool", "_stops: ClassVar[bool]", "_hears_asides: ClassVar[bool]")
     ),
     *(
-        Equivalent("agentgym/checks/subject.py", line, None, _TRIED)
-        for line in ("_SCANNED = 200", "_SCAN_SECONDS = 2.0", "_CONTEST_SECONDS = 20.0", "_TRIED_STEPS = 3")
+        Equivalent(f"agentgym/checks/{file}.py", line, None, _TRIED)
+        for file, line in (
+            ("sample", "_SCANNED = 200"),
+            ("sample", "_SCAN_SECONDS = 2.0"),
+            ("subject", "_CONTEST_SECONDS = 20.0"),
+            ("subject", "_TRIED_STEPS = 3"),
+        )
     ),
     Equivalent(
         "trainers/chat.py",
@@ -209,12 +197,11 @@ EQUIVALENT = (
         Equivalent(f"agentgym/checks/{file}.py", line, becomes, why)
         for file, line, becomes, why in (
             ("contract", "wrapped: Any = RecordEpisodeStatistics(TimeLimit(env, max_episode_steps=2))", None, _TRIED),
-            ("lifecycle", "other = episodes[(number + 1) % len(episodes)]", None, _ANY_OTHER),
+            ("seeding", "other = episodes[(number + 1) % len(episodes)]", None, _ANY_OTHER),
             ("lifecycle", "first.reset(seed=episode.seed + 1)", "first.reset(seed=episode.seed + 2)", _ANY_SEED),
             ("lifecycle", "for episode in subject.probed[:4]:", "for episode in subject.probed[: 3]:", _TRIED),
             ("lifecycle", "for episode in subject.probed[:4]:", "for episode in subject.probed[: 5]:", _TRIED),
             ("seeding", "other = others[(number + 1) % len(others)]", None, _ANY_OTHER),
-            ("seeding", 'episode = subject.episodes("random")[0]', None, _ANY_OTHER),
             ("seeding", "sibling.step(other.actions[0])", None, _ANY_OTHER),
             ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 59]", _TRIED),
             ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 61]", _TRIED),

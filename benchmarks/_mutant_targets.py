@@ -9,7 +9,7 @@ _ROLLOUT = (
     "tests/test_rollout_foreign.py",
 )
 _DIALECTS = ("tests/test_dialects.py", "tests/test_dialects_malformed.py", "tests/test_dialects_template.py")
-_ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py")
+_ENV = ("tests/test_rollout_bounds.py", "tests/test_env.py", "tests/test_env_async.py", "tests/test_talking.py")
 _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py", "tests/test_sql_grading.py")
 _CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks_runs.py")
 _PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHECKS)
@@ -24,6 +24,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
         for name in ("contract", "grading", "lifecycle", "runner", "seeding", "tasks", "tools")
     },
     **{f"agentgym/checks/{name}.py": _PAY for name in ("adversaries", "contest", "honest", "pay")},
+    **{f"agentgym/checks/{name}.py": ("tests/test_checks_splits.py", *_CHECKS) for name in ("sample", "splits")},
+    **{f"agentgym/checks/{name}.py": ("tests/test_checks_subtle.py", *_CHECKS) for name in ("luck", "stumble", "work")},
     "agentgym/checks/gold.py": ("tests/test_checks_gold.py", *_CHECKS),
     "agentgym/checks/hostile.py": ("tests/test_checks_hostile.py", *_CHECKS),
     "agentgym/checks/subject.py": ("tests/test_checks_subject.py", *_CHECKS),

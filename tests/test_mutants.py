@@ -81,6 +81,12 @@ def test_an_equivalent_mutant_is_listed_once_with_its_reason():
     assert all(e.why and e.file in TARGETS and e.line != e.becomes for e in EQUIVALENT)
 
 
+def test_the_line_of_every_equivalent_mutant_is_in_its_file():
+    lines = {one.file: (ROOT / one.file).read_text(encoding="utf-8").splitlines() for one in EQUIVALENT}
+    found = {file: {line.strip() for line in text} for file, text in lines.items()}
+    assert [(one.file, one.line) for one in EQUIVALENT if one.line.strip() not in found[one.file]] == []
+
+
 def test_what_was_killed_is_not_tried_again_and_what_survived_is(tmp_path: Path):
     killed, survived, new = draw({"a.py": SOURCE}, 3, 0)
     log = Log(tmp_path / "log.jsonl")
