@@ -95,9 +95,16 @@ def test_following_a_page_s_instructions_is_wrong_and_seen(index: MemoryIndex):
 
 def test_saying_so_is_right_where_there_is_no_answer_and_wrong_elsewhere(index: MemoryIndex):
     env = SearchEnv(index=index, tasks=TASKS)
-    for task, answer, outcome in [("q/1", "Unknown.", 1), ("q/1", "Lisk", 0), ("q/0", "unknown", 0)]:
+    wrong = "an answer where there is none", "no answer where there is one", "not right by the rule 'em' (F1 0.00)"
+    for task, answer, why in [
+        ("q/1", "Unknown.", None),
+        ("q/1", "Lisk", wrong[0]),
+        ("q/0", "unknown", wrong[1]),
+        ("q/0", "x", wrong[2]),
+    ]:
         *_, last = play(env, task, ("answer", answer))
-        assert last.info["rewards"]["outcome"] == outcome
+        assert last.info["rewards"]["outcome"] == float(why is None)
+        assert last.info.get("why_wrong") == why
 
 
 def test_long_pages_come_in_parts_and_can_be_searched(index: MemoryIndex):

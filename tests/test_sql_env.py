@@ -137,6 +137,14 @@ def test_the_first_answer_that_runs_is_final(env: SQLEnv):
     assert step.info["rewards"]["submitted"] == 1.0
 
 
+def test_trajectories_say_why_an_answer_was_wrong(env: SQLEnv):
+    assert call(env, "submit", answer="SELECT 0").info["why_wrong"] == "other values"
+    env.reset(options={"task": "t"})
+    assert call(env, "submit", answer="-7").info["why_wrong"] == "another value"
+    env.reset(options={"task": "t"})
+    assert "why_wrong" not in call(env, "submit", answer=TASK.gold["sql"]).info
+
+
 def test_right_and_wrong_answers_get_the_same_reply(env: SQLEnv):
     wrong = said(call(env, "submit", answer="SELECT 0"))
     env.reset(options={"task": "t"})

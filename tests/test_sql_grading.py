@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from agentgym.envs.sql.grading import answer_matches, match
+from agentgym.envs.sql.grading import answer_matches, match, why_wrong
 from agentgym.tools.database.base import QueryResult
 
 
@@ -27,6 +27,20 @@ def test_rows_match_in_any_order_unless_the_question_asks_for_one():
     assert match(other, gold, ordered=False)
     assert not match(other, gold, ordered=True)
     assert match(result((1,), (2,), (3,)), gold, ordered=True)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (result((2,), (1,)), "the right rows in another order"),
+        (result((1,), (3,)), "other values"),
+        (result((1,)), "rows: 1 instead of 2"),
+        (result((1, 1), (2, 2)), "columns: 2 instead of 1"),
+        (result((1,), (2,), truncated=True), "more rows than are read"),
+    ],
+)
+def test_why_a_result_is_wrong_is_said_without_showing_the_gold(other: QueryResult, why: str):
+    assert why_wrong(other, result((1,), (2,))) == why
 
 
 def test_duplicate_rows_count():

@@ -30,7 +30,7 @@ from agentgym.envs.search.options import FILES, between, task_source, tool_names
 from agentgym.envs.search.schemes import DEFAULT, SCHEMES, TIER_FORMAT, tier
 from agentgym.envs.search.show import show_found, show_hits, show_page
 from agentgym.envs.search.simulating import Simulation
-from agentgym.envs.search.verdict import Solved, verdict
+from agentgym.envs.search.verdict import Solved, verdict, why_wrong
 from agentgym.errors import TaskError, ToolError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme
@@ -323,6 +323,7 @@ class SearchEnv(Env):
         for channel, value in values.items():
             self.reward(channel, value)
         self._answered, self._right = True, values[OUTCOME] >= SOLVED_AT
+        self._why_wrong = "" if self._right else why_wrong(said, self.task, self._solved_by)
         self.finish(Reason.SOLVED if self._right else Reason.ANSWERED)
         return "Thank you."
 
@@ -336,6 +337,10 @@ class SearchEnv(Env):
             "tier": max(0.0, tier(right=self._right, readable=readable, answered=self._answered)),
             "broken": float(self._right and not readable),
         }
+
+    def details(self) -> dict[str, Any]:
+        """Return why an answer was wrong, once it has been given."""
+        return {"why_wrong": self._why_wrong} if self._why_wrong else {}
 
     def solution(self, task: Task) -> Solution:
         """Take the searches that lead to the evidence, read it, and answer with it."""
@@ -390,6 +395,7 @@ class SearchEnv(Env):
         self._page: Page | None = None
         self._answered = self._right = self._answer_shown = self._useful = self._to_judge = False
         self._way: Way | None = None
+        self._why_wrong = ""
 
     def _index_of_task(self) -> Index:
         corpus = self.task.data.get("corpus")

@@ -12,6 +12,15 @@ Solved = Literal["em", "f1", "contains"]
 """When an answer is right."""
 
 
+def why_wrong(said: str, task: Task, rule: Solved) -> str:
+    """Say why an answer that is not right is not; shows nothing of the gold."""
+    if task.gold["unanswerable"]:
+        return "an answer where there is none"
+    if abstains(said):
+        return "no answer where there is one"
+    return f"not right by the rule {rule!r} (F1 {f1(said, task.gold['answers']):.2f})"
+
+
 def verdict(said: str, task: Task, rule: Solved) -> dict[str, float]:
     """Return the channels that an answer earns by itself.
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.envs.sql.grading import answer_matches, match, partial
+from agentgym.envs.sql.grading import answer_matches, match, partial, why_wrong
 from agentgym.envs.sql.linking import linking
 from agentgym.envs.sql.options import FILES, at_least, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
@@ -175,7 +175,7 @@ class SQLEnv(Env):
 
     def start(self, task: Task) -> str:
         """Tell the question, the SQL dialect and, if wanted, the schema."""
-        self._last_query = ""
+        self._last_query = self._why_wrong = ""
         opening = f"{task.prompt}\nSQL dialect: {_NAMES[task.data['dialect']]}"
         return f"{opening}\n{self._schema()[0]}" if self.show_schema == "prompt" else opening
 
@@ -224,11 +224,17 @@ class SQLEnv(Env):
             self._last_query = answer
             solved = match(result, gold, ordered) or (ordered and self._matches_but_for_ties(result, gold))
             likeness = 1.0 if solved else partial(result, gold, ordered)
+            self._why_wrong = "" if solved else why_wrong(result, gold)
         else:
             solved = answer_matches(answer, gold, ordered)
             likeness = float(solved)
+            self._why_wrong = "" if solved else "another value"
         self._settle_answer(solved, likeness)
         return "Submitted."
+
+    def details(self) -> dict[str, Any]:
+        """Return in what a wrong answer differs from the gold, once it has been submitted."""
+        return {"why_wrong": self._why_wrong} if self._why_wrong else {}
 
     def solution(self, task: Task) -> Solution:
         """Look at the tables that are needed, take the steps there are, try the gold query and submit it."""

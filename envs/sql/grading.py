@@ -77,6 +77,19 @@ def partial(predicted: QueryResult, gold: QueryResult, ordered: bool = False) ->
     return NEAR * share * share * 0.999
 
 
+def why_wrong(predicted: QueryResult, gold: QueryResult) -> str:
+    """Say in what a result that does not match differs from the gold result first; shows nothing of either."""
+    if predicted.truncated:
+        return "more rows than are read"
+    for what, mine, theirs in (
+        ("columns", predicted.columns, gold.columns),
+        ("rows", predicted.rows, gold.rows),
+    ):
+        if len(mine) != len(theirs):
+            return f"{what}: {len(mine)} instead of {len(theirs)}"
+    return "the right rows in another order" if match(predicted, gold) else "other values"
+
+
 def _match_tables(mine: _Table, theirs: _Table, ordered: bool) -> bool:
     """Search for an order of `mine`'s columns that gives `theirs`, column by column."""
     choices = [
