@@ -9,6 +9,7 @@ import sys
 import tarfile
 import venv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from agentgym.errors import BrokenTask, UsageError
 from agentgym.left_out import Why
 from agentgym.messages import ToolCall, text_of
 from agentgym.task import Task
+from agentgym.tasks.swe.instance import PYTHON, from_task, to_task
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import diff_trees
 from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE
@@ -300,6 +302,42 @@ def test_the_archive_of_a_row_is_taken_or_refused(tmp_path: Path):
     env.close()
     named = InstanceTasks(rows(tmp_path, pytest_row(archive="kit.tar.gz", image_name="mine:1")))
     assert named.get("test", 0).data["image"] == "mine:1"
+
+
+@pytest.mark.parametrize("place", ["/etc", "../secret", "kit/../../secret"])
+def test_a_row_chooses_no_file_outside_of_the_folders_that_the_user_names(tmp_path: Path, place: str):
+    written(tmp_path / "secret", {"key": b"secret", "bin/python": b""})
+    data = tmp_path / "data"
+    written(data / "kit", FILES)
+    file = rows(data, pytest_row(archive=place))
+    with pytest.raises(UsageError, match=r"its archive .* does not lie beside its file"):
+        InstanceTasks(file)
+    for changes in ({"instance_id": place}, {"repo": place}, {"version": place}):
+        file = rows(data, pytest_row(**changes))
+        with pytest.raises(UsageError, match="cannot be the name of a file"):
+            InstanceTasks(file, repositories=data / "kit")
+
+
+def test_a_row_gives_git_no_options(tmp_path: Path):
+    committed(tmp_path / "repositories" / "kit__textkit", FILES)
+    file = rows(tmp_path, pytest_row(base_commit="--exec=touch x"))
+    with pytest.raises(UsageError, match="its commit '--exec=touch x' cannot be"):
+        InstanceTasks(file, repositories=tmp_path / "repositories")
+
+
+def test_which_python_environment_is_shown_to_a_sandbox_is_never_said_by_a_file(tmp_path: Path):
+    archived(tmp_path, "kit.tar.gz", "top")
+    own = from_task(InstanceTasks(rows(tmp_path, pytest_row(archive="kit.tar.gz"))).get("test", 0))
+    named = {**own.meta, PYTHON: "/root"}
+    row = {**own.to_dict(), "archive": "kit.tar.gz", "meta": named}
+    source = InstanceTasks(rows(tmp_path, row))
+    assert from_task(source.get("test", 0)).python is None
+    forged = to_task(replace(from_task(source.get("test", 0)), meta=named), "test")
+    env = SWEEnv(tasks=source)
+    env.reset(options={"task": forged})
+    with pytest.raises(UsageError, match="names the Python environment '/root', which is not that of the task source"):
+        env.step(assistant_call(ToolCall("submit")))
+    env.close()
 
 
 def test_environments_without_repositories_are_refused(tmp_path: Path, environments: Path):

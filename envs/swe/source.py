@@ -16,8 +16,15 @@ from agentgym.task import TRAIN, Task, TaskList, TaskSource
 from agentgym.tasks.records import Record, existing, files_in, read_records
 from agentgym.tasks.splitting import SPLITS, Draft, first_of_each, named_split, refuse_empty
 from agentgym.tasks.swe.formats import detect, read_row
-from agentgym.tasks.swe.instance import Instance, from_task, to_task
-from agentgym.tasks.swe.local import Origin, find_environment, find_repository, with_environment, with_own_files
+from agentgym.tasks.swe.instance import Instance, from_task, to_task, without_environment
+from agentgym.tasks.swe.local import (
+    Origin,
+    find_archive,
+    find_environment,
+    find_repository,
+    with_environment,
+    with_own_files,
+)
 from agentgym.tools.patches import PatchError, apply_patch, parse_patch
 
 BUG_PATCH = "bug_patch"
@@ -89,7 +96,7 @@ class InstanceTasks(TaskList):
         except UsageError as error:
             raise Unusable(str(error).removeprefix(f"{record.where}: ")) from error
         _check(instance)
-        instance = self._placed(instance, record.file.parent)
+        instance = self._placed(without_environment(instance), record.file.parent)
         split = self._split_by if self._split_by != "auto" else instance.meta.get("split")
         task = to_task(instance, str(split or named_split(record.file) or TRAIN))
         assert task.hash  # text that cannot be hashed makes no task
@@ -101,9 +108,7 @@ class InstanceTasks(TaskList):
         if self._repositories is not None:
             origin = find_repository(self._repositories, instance)
         elif instance.archive is not None:
-            origin = Origin(folder / instance.archive)
-            if not origin.path.exists():
-                raise Unusable(f"its archive {str(origin.path)!r} is not there")
+            origin = find_archive(folder, instance)
         if origin is not None:
             self._origins[instance.id] = origin
         if self._environments is not None:
@@ -159,6 +164,7 @@ def repository_of(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repos
 def _read(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repository:
     instance = from_task(task)
     if instance.python is not None and isinstance(source, HasTrees):
+        _check_environment(source, task, instance)
         return Repository(instance, source.tree(task), in_image={})
     if instance.image is not None and instance.archive is None:
         with sandboxes.open(instance) as sandbox:
@@ -170,6 +176,18 @@ def _read(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repository:
         f"nothing says where the files of task {task.id!r} are; pass file=... (instances with archives or images) or a "
         "task source with a method tree(task)"
     )
+
+
+def _check_environment(source: TaskSource, task: Task, instance: Instance) -> None:
+    """Raise `UsageError` unless the source itself names the Python environment, which the sandbox will show.
+
+    A task may come from a manifest that anybody has written.
+    """
+    if from_task(source.find(task.id)).python != instance.python:
+        raise UsageError(
+            f"task {task.id!r} names the Python environment {instance.python!r}, which is not that of the task source; "
+            "name it with environments=..."
+        )
 
 
 def _with_bug(instance: Instance, files: Mapping[str, bytes]) -> Mapping[str, bytes]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,13 @@ def read_instances(path: str | Path) -> tuple[Instance, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read instances from {str(path)!r}: {error}") from error
     return tuple(found.values())
+
+
+def without_environment(instance: Instance) -> Instance:
+    """Return an instance as it comes from a file: which Python environment is used, only the user says."""
+    if instance.python is None:
+        return instance
+    return replace(instance, meta={key: value for key, value in instance.meta.items() if key != PYTHON})
 
 
 def to_task(instance: Instance, split: str) -> Task:

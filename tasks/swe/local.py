@@ -7,11 +7,12 @@ what the repository needs, its own pytest among it.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from agentgym.caches import cache_folder
 from agentgym.errors import BrokenTask
@@ -26,6 +27,7 @@ _WORKDIRS = ("/testbed", "/repository")
 _ROOTS = (".", "src", "lib")
 """Where packages are imported from in nearly all repositories; folders that are not there do no harm."""
 _GIT_TIMEOUT_S = 120
+_NAME = re.compile(r"(?:\w[\w.:+@-]*(?:/\w[\w.:+@-]*)*)?")
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,19 @@ class Origin:
         return archive
 
 
+def find_archive(folder: Path, instance: Instance) -> Origin:
+    """Return where the archive is that an instance names. Raises `Unusable` if it is not in the folder."""
+    named = PurePosixPath(str(instance.archive))
+    if named.is_absolute() or ".." in named.parts:
+        raise Unusable(f"its archive {str(named)!r} does not lie beside its file")
+    if not (folder / named).exists():
+        raise Unusable(f"its archive {str(folder / named)!r} is not there")
+    return Origin(folder / named)
+
+
 def find_repository(folder: Path, instance: Instance) -> Origin:
     """Return where the files of an instance are. Raises `Unusable` saying what was looked for."""
+    _check_names(instance)
     commit = instance.base_ref
     owner, _, name = instance.repo.rpartition("/")
     wholes = (instance.id, f"{owner}__{name}-{commit}", f"{name}-{commit}")
@@ -78,6 +91,7 @@ def find_repository(folder: Path, instance: Instance) -> Origin:
 
 def find_environment(folder: Path, instance: Instance) -> Path:
     """Return the Python environment of an instance. Raises `Unusable` saying what was looked for."""
+    _check_names(instance)
     owner, _, name = instance.repo.rpartition("/")
     version = str(instance.meta.get("version", ""))
     versioned = [f"{owner}__{name}-{version}", f"{name}-{version}"] if version else []
@@ -87,6 +101,15 @@ def find_environment(folder: Path, instance: Instance) -> Path:
         names = ", ".join(path.name for path in places[:-1])
         raise Unusable(f"its Python environment is not in {str(folder)!r}: none of {names} has bin/python")
     return found.absolute()
+
+
+def _check_names(instance: Instance) -> None:
+    """Raise `Unusable` for names that would lead out of the folders that the user named, or that git would misread."""
+    names = {"id": instance.id, "repo": instance.repo, "commit": instance.base_ref}
+    names["version"] = str(instance.meta.get("version", ""))
+    for what, name in names.items():
+        if not _NAME.fullmatch(name) or ".." in name.split("/"):
+            raise Unusable(f"its {what} {name[:80]!r} cannot be the name of a file")
 
 
 def with_own_files(instance: Instance) -> Instance:
