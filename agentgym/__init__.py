@@ -1,7 +1,7 @@
 """Multi-turn tool-use environments for training LLM agents with reinforcement learning.
 
-Importing this package imports no other; names are loaded when first used. After it, Gymnasium knows the environments:
-`gymnasium.make("agentgym/sql-v0")`.
+Importing this package imports no other package; names are loaded on first use. It also makes the environments known to
+Gymnasium: `gymnasium.make("agentgym/sql-v0")`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from agentgym.registration import register_with_gymnasium
 if TYPE_CHECKING:
     from agentgym.endings import Ending as Ending
     from agentgym.endings import Reason as Reason
+    from agentgym.engine.steps import Solution as Solution
     from agentgym.env import Env as Env
     from agentgym.errors import InfrastructureError as InfrastructureError
     from agentgym.errors import ToolError as ToolError
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from agentgym.schema_tool import SchemaTool as SchemaTool
     from agentgym.schema_tool import schema_tools as schema_tools
     from agentgym.second_model import SecondModel as SecondModel
-    from agentgym.steps import Solution as Solution
     from agentgym.task import GeneratedTasks as GeneratedTasks
     from agentgym.task import Task as Task
     from agentgym.task import TaskList as TaskList
@@ -51,7 +51,7 @@ _WHERE = {
     "Scheme": "rewards",
     "SchemaTool": "schema_tool",
     "SecondModel": "second_model",
-    "Solution": "steps",
+    "Solution": "engine.steps",
     "Task": "task",
     "TaskList": "task",
     "TaskSource": "task",

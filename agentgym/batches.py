@@ -1,4 +1,4 @@
-"""The calls of one turn: which of them may run at the same time, and running those."""
+"""Groups the calls of one turn into concurrent batches and runs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def batches(calls: Sequence[ToolCall], tools: Toolset) -> Iterator[Sequence[ToolCall]]:
-    """Yield calls in their order: neighbours of concurrent tools together, every other call alone."""
+    """Yield calls in order: adjacent calls of concurrent tools as one batch, every other call alone."""
 
     def concurrent(call: ToolCall) -> bool:
         return call.name in tools and tools.get(call.name).concurrent
@@ -27,7 +27,7 @@ def batches(calls: Sequence[ToolCall], tools: Toolset) -> Iterator[Sequence[Tool
 
 
 async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Await coroutines at the same time and return their results in order; all have ended before an error is raised."""
+    """Await coroutines concurrently and return their results in order. All finish before an error is raised."""
     results = await asyncio.gather(*work, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

@@ -1,4 +1,4 @@
-"""Where agentgym keeps what is costly to make and can always be made again."""
+"""The cache folder, for data that is costly to make but can always be rebuilt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return the folder: `$AGENTGYM_CACHE`, or `agentgym` in the user's cache folder. It may not exist yet."""
+    """Return the cache folder: `$AGENTGYM_CACHE`, or `agentgym` in the user's cache folder. It may not exist yet."""
     if path := os.environ.get("AGENTGYM_CACHE"):
         return Path(path).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentgym"

@@ -1,4 +1,4 @@
-"""Arguments that choose among known names, with an error that says which there are."""
+"""Arguments that choose among known names, with errors that list the valid ones."""
 
 from __future__ import annotations
 
@@ -13,40 +13,43 @@ T = TypeVar("T")
 
 
 def one_of(name: str, value: Any, valid: Iterable[Any]) -> Any:
-    """Return `value` if it is among `valid`."""
+    """Return `value` if it is among `valid`, else raise `UsageError`."""
     if value not in (valid := tuple(valid)):
         raise UsageError(f"{name} must be one of {', '.join(map(str, valid))}, not {value!r}")
     return value
 
 
 def nearest(name: Any, valid: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name: which known one is meant, or a full stop."""
+    """Return the end of a sentence about an unknown name: the closest known name, or a full stop."""
     close = get_close_matches(str(name), list(valid), n=1)
     return f"; did you mean {close[0]!r}?" if close else "."
 
 
 def named(what: str, name: Any, valid: Mapping[str, T]) -> T:
-    """Return what `name` stands for among `valid`; the error suggests the nearest name."""
+    """Return the value of `name` in `valid`; the error suggests the closest name."""
     if isinstance(name, str) and name in valid:
         return valid[name]
     raise UsageError(f"there is no {what} {name!r}{nearest(str(name), valid)} There are: {', '.join(valid)}")
 
 
 def some_of(what: str, wanted: Any, valid: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the wanted values, one or several, each once; all if `wanted` is `None`."""
+    """Return the wanted values (one or several) without duplicates; all if `wanted` is `None`."""
     valid = tuple(valid)
     if wanted is None:
         return valid
     asked = (wanted,) if isinstance(wanted, str | int) else tuple(wanted)
-    unknown = [value for value in asked if value not in valid]
-    if unknown or not asked:
-        shown = repr(unknown[0]) if unknown else "(none given)"
-        raise UsageError(f"unknown {what} {shown}; choose from: {', '.join(map(str, valid))}")
+    known = ", ".join(map(str, valid))
+    if not asked:
+        raise UsageError(f"no {what} was given; choose from: {known}")
+    for value in asked:
+        if value not in valid:
+            hint = nearest(value, map(str, valid)) if isinstance(value, str) else "."
+            raise UsageError(f"unknown {what} {value!r}{hint} Choose from: {known}")
     return tuple(dict.fromkeys(asked))
 
 
 def given_apart_from(tasks: object, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choices that were made; together with `tasks=...`, which leaves no choice, they are an error."""
+    """Return the choices that were given. They conflict with `tasks=...`, which already fixes the tasks."""
     given = {name: value for name, value in choices.items() if value is not None}
     if tasks is not None and given:
         raise UsageError(f"tasks=... was given, so {sorted(given)} cannot be chosen too; give one or the other")
@@ -54,7 +57,7 @@ def given_apart_from(tasks: object, choices: Mapping[str, Any]) -> dict[str, Any
 
 
 def limits_from(kind: type[T], given: T | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the fields of limits that are given whole, by name, or not at all."""
+    """Return limits as a mapping. They may be given as an object, by name, or not at all."""
     names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
     if isinstance(given, kind):
         return {name: getattr(given, name) for name in names}

@@ -1,4 +1,4 @@
-"""The command `agentgym`: a thin layer over functions. Each command imports what it needs when it runs."""
+"""The command `agentgym`, a thin layer over functions. Each command imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agentgym.doctor_command import doctor
+from agentgym.commands.rooms import command_of
+from agentgym.commands.set_option import Settings
+from agentgym.commands.tasks import tasks_app
 from agentgym.errors import AgentGymError, UsageError, require
-from agentgym.index_command import index_app
-from agentgym.serve_command import serve_app
-from agentgym.tasks_command import tasks_app
+from agentgym.rooms import COMMANDS, TRAIN, load
 
 
 class _Commands(TyperGroup):
-    """Tells what went wrong in one line instead of a traceback."""
+    """The commands of the core and of the other rooms. Reports an error in one line, without a traceback."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return command_of(cmd_name, COMMANDS[cmd_name]) if cmd_name in COMMANDS else super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -40,18 +46,8 @@ app = typer.Typer(
 )
 
 EnvName = Annotated[str, typer.Argument(metavar="ENV", help="An id such as 'sql', or module:Class.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="An argument of the environment, such as a file of tasks (agentgym tasks sources); may be repeated.",
-    ),
-]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Stop at a broken task or entry of a file, instead of leaving it out.")
-]
-Seed = Annotated[int, typer.Option(help="Where all randomness comes from.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at a broken task or file entry instead of skipping it.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 JsonLines = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A JSONL file of trajectories.")
 ]
@@ -77,27 +73,27 @@ def _agentgym(
     ] = False,
 ) -> None:
     """Multi-turn tool-use environments for training LLM agents with reinforcement learning."""
-    # Environments and policies of one's own (module:Class) are looked for where the command is given.
+    # A user's own environments and policies (module:Class) are looked up in the current directory.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
 
 
 @app.command("list")
 def list_() -> None:
-    """List the environments that are installed."""
-    from agentgym.listing import environments_table
-    from agentgym.terminal import console
+    """List the installed environments."""
+    from agentgym.commands.listing import environments_table
+    from agentgym.commands.terminal import console
 
     console().print(environments_table())
 
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="What it shall be called, e.g. word-count.")],
+    name: Annotated[str, typer.Argument(help="Name of the environment, e.g. word-count.")],
     path: Annotated[Path, typer.Option(help="The folder to write to.", file_okay=False)] = Path("."),
 ) -> None:
-    """Write a small environment that works, with tests, to make your own."""
-    from agentgym.scaffold import write_scaffold
+    """Create a small working environment with tests, as a starting point for your own."""
+    from agentgym.commands.scaffold import write_scaffold
 
     made = write_scaffold(name, path)
     go = "" if path == Path(".") else f"cd {path} && "
@@ -110,23 +106,24 @@ def new(
 def check(
     env: EnvName,
     settings: Settings = None,
-    only: Annotated[list[str] | None, typer.Option(help="Run this check alone; may be repeated.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Run only this check; may be repeated.")] = None,
     seed: Seed = 0,
-    failures: Annotated[bool, typer.Option("--failures", help="Show only what failed, and warnings.")] = False,
+    failures: Annotated[bool, typer.Option("--failures", help="Show only failures and warnings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Find out which guarantees an environment keeps. Exits with 1 if one is broken."""
+    """Check which guarantees an environment keeps. Exits with 1 if one is broken."""
     import io
     from contextlib import redirect_stdout
 
     from agentgym.checks import print_report, report_json, run_checks
-    from agentgym.options import make_env, parse_settings
-    from agentgym.terminal import console as terminal
+    from agentgym.commands.options import make_env
+    from agentgym.commands.terminal import console as terminal
+    from agentgym.settings import parse_settings
 
     kwargs = parse_settings(settings or [])
     make_env(env, kwargs).close()
     progress = terminal(stderr=True)
-    # What the environment prints is reported, and kept apart from the report.
+    # The checks report what the environment prints; keep it out of the report itself.
     with redirect_stdout(io.StringIO()), progress.status(f"Checking {env} …") as status:
         report = run_checks(
             env, kwargs, only=only, seed=seed, on_row=lambda row: status.update(f"Checking {env} … {row.name} done")
@@ -143,13 +140,14 @@ def check(
 def play(
     env: EnvName,
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option(help="Chooses the task; another one each time if not given.")] = None,
-    split: Annotated[str | None, typer.Option(help="The split that the task is drawn from.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Chooses the task; random by default.")] = None,
+    split: Annotated[str | None, typer.Option(help="The split to draw the task from.")] = None,
     task: Annotated[str | None, typer.Option(help="The id of a task.")] = None,
 ) -> None:
     """Play an environment yourself, with the same tools and rewards as a model."""
-    from agentgym.options import make_env, parse_settings
-    from agentgym.play import Session, line_reader
+    from agentgym.commands.options import make_env
+    from agentgym.commands.play import Session, line_reader
+    from agentgym.settings import parse_settings
 
     kwargs = parse_settings(settings or [])
     options = {key: value for key, value in (("task", task), ("split", split)) if value is not None}
@@ -163,33 +161,34 @@ def eval_(
         str, typer.Option(help="scripted, random, silent, tiny, a checkpoint's folder or name, or module:factory.")
     ] = "scripted",
     tasks: Annotated[
-        str | None, typer.Option(help="A split, or a manifest (JSONL); by default test, or what comes nearest to it.")
+        str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")
     ] = None,
     attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trajectories per task.")] = 1,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, help="At most so many tasks; without it all, or 100 of an endless split."),
+        typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: all, or 100 of an endless split."),
     ] = None,
     settings: Settings = None,
-    dialect: Annotated[str | None, typer.Option(help="How tool calls are written.")] = None,
+    dialect: Annotated[str | None, typer.Option(help="The format of tool calls.")] = None,
     strict: Strict = False,
     seed: Seed = 0,
-    temperature: Annotated[float, typer.Option(min=0.0, help="Of sampling; 0 takes the likeliest tokens.")] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = 1.0,
     out: Annotated[
-        Path | None, typer.Option(help="Keep trajectories here (JSONL); run again to continue.", dir_okay=False)
+        Path | None, typer.Option(help="Save trajectories here (JSONL); run again to resume.", dir_okay=False)
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Episodes at the same time.")] = 64,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Sampled tokens per turn.")] = 512,
+    concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")] = 64,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum sampled tokens per turn.")] = 512,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
 
-    Exits with 1 if an episode failed after all its retries, because something around the model broke, or if no episode
-    came to its end; how often tasks were solved has no part in it. Tasks whose own gold fails are left out and named.
+    Exits with 1 if an episode still failed after all retries because something around the model broke, or if no episode
+    finished; the success rate does not matter. Tasks whose own gold fails are left out and reported.
     """
-    from agentgym.evaluation_command import EvaluationRequest, run_evaluation
-    from agentgym.options import parse_settings, with_strict
+    from agentgym.commands.evaluate import EvaluationRequest, run_evaluation
+    from agentgym.commands.options import with_strict
     from agentgym.rollout import Limits
+    from agentgym.settings import parse_settings
 
     given = parse_settings(settings or []) | ({} if dialect is None else {"dialect": dialect})
     request = EvaluationRequest(
@@ -213,29 +212,27 @@ def eval_(
 def train(ctx: typer.Context) -> None:
     """Train a model. See: agentgym train --help"""
     require("torch", "train")
-    from agentgym.trainers.command import main as train_main
-
-    train_main(ctx.args)
+    load(TRAIN)(ctx.args)
 
 
 @app.command()
 def show(
     file: JsonLines,
-    index: Annotated[int | None, typer.Option(help="Number of a trajectory in the list, from 0.")] = None,
-    task: Annotated[str | None, typer.Option(help="Trajectories of this task, or the one with this id.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only those that did not solve their task.")] = False,
-    successes: Annotated[bool, typer.Option("--successes", help="Only those that did.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Do not cut long contents.")] = False,
+    index: Annotated[int | None, typer.Option(help="Index of a trajectory in the list, from 0.")] = None,
+    task: Annotated[str | None, typer.Option(help="Show this task's trajectories, or the one with this id.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Show only those that did not solve their task.")] = False,
+    successes: Annotated[bool, typer.Option("--successes", help="Show only those that solved their task.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show long contents in full.")] = False,
     gold: Annotated[
-        bool, typer.Option("--gold", help="Show the gold of the task too. Makes the environment, as replay does.")
+        bool, typer.Option("--gold", help="Also show the task's gold. Makes the environment, as replay does.")
     ] = False,
     settings: Settings = None,
 ) -> None:
-    """List the trajectories of a file, or show one in full: the conversation, its rewards and what decided them."""
-    from agentgym.options import parse_settings
-    from agentgym.replay_command import Replay
-    from agentgym.show import MAX_CHARS, print_gold, print_list, print_trajectory, select
-    from agentgym.terminal import console as terminal
+    """List the trajectories in a file, or show one in full: conversation, rewards and what decided them."""
+    from agentgym.commands.replay import Replay
+    from agentgym.commands.show import MAX_CHARS, print_gold, print_list, print_trajectory, select
+    from agentgym.commands.terminal import console as terminal
+    from agentgym.settings import parse_settings
     from agentgym.trajectory import read_jsonl
 
     found = select(read_jsonl(file), task=task, failed=failed, successes=successes)
@@ -262,31 +259,28 @@ def show(
 def replay(
     file: JsonLines,
     tasks: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="The manifest, if the tasks came from one.")
+        Path | None, typer.Option(exists=True, dir_okay=False, help="The manifest, if the tasks come from one.")
     ] = None,
     env: Annotated[
-        str | None, typer.Option(help="Play them here: an id, or module:Class, which a file alone cannot name.")
+        str | None, typer.Option(help="Replay in this environment: an id, or module:Class, which a file must not name.")
     ] = None,
     settings: Settings = None,
     trust_file: Annotated[
         bool,
-        typer.Option("--trust-file", help="Take any class and any argument from the file, as if you had typed it."),
+        typer.Option("--trust-file", help="Accept any class and any argument from the file, as if you had typed it."),
     ] = False,
 ) -> None:
-    """Play recorded trajectories again and say where they first differ. Exits with 1 if one does.
+    """Replay recorded trajectories and report where they first differ. Exits with 1 if one does.
 
-    Of the arguments in the file only those are taken that an environment declares as harmless. Give all others with
-    --set: what names code or a place (a file, a folder, a URL), or weakens a sandbox.
+    Only arguments that the environment declares as harmless are read from the file. Give all others with --set: those
+    that name code or a location (a file, a folder, a URL), or weaken a sandbox.
     """
-    from agentgym.options import parse_settings
-    from agentgym.replay_command import Replay, replay_file
+    from agentgym.commands.replay import Replay, replay_file
+    from agentgym.settings import parse_settings
 
     wanted = Replay(file, tasks, env, parse_settings(settings or []), trust_file)
     if not replay_file(wanted):
         raise typer.Exit(1)
 
 
-app.command()(doctor)
-app.add_typer(index_app, name="index")
-app.add_typer(serve_app, name="serve")
 app.add_typer(tasks_app, name="tasks")

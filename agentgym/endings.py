@@ -1,4 +1,4 @@
-"""How episodes end. Terminated, truncated and failed are three different facts; each reason belongs to one of them."""
+"""How episodes end: terminated, truncated or failed. Every reason belongs to one of these three kinds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Ending(StrEnum):
     TRUNCATED = "truncated"
     """A limit ended it."""
     FAILED = "failed"
-    """What surrounds the model broke, or the task is. Never rewarded, never trained on."""
+    """The task is broken, or something around the model broke. Never rewarded, never trained on."""
 
 
 class Reason(StrEnum):
@@ -26,24 +26,24 @@ class Reason(StrEnum):
 
     SOLVED = "solved"
     ANSWERED = "answered"
-    """An answer was given; the reward says how good it was."""
+    """The policy gave an answer; the reward says how good it was."""
     GAVE_UP = "gave_up"
     MAX_TURNS = "max_turns"
     TOKEN_BUDGET = "token_budget"
-    """The policy used up the tokens it may produce in an episode."""
+    """The policy used up its token budget for the episode."""
     CONTEXT = "context"
     """The conversation no longer fits the policy's context window."""
     TIME = "time"
     FORMAT_ERRORS = "format_errors"
-    """Too many turns in a row in which no action could be read."""
+    """Too many consecutive turns had no readable action."""
     INFRASTRUCTURE = "infrastructure"
     BROKEN_TASK = "broken_task"
-    """The task cannot be graded: its own gold fails, or what it needs is missing."""
+    """The task cannot be graded: its own gold fails, or something it needs is missing."""
     CANCELLED = "cancelled"
 
     @property
     def ending(self) -> Ending:
-        """The kind of ending this reason is."""
+        """The kind of ending that this reason belongs to."""
         return _ENDING_OF[self]
 
 
@@ -63,12 +63,12 @@ _ENDING_OF = {
 
 
 class OwnReason(str):
-    """A reason for an ending that an environment named itself (`Env.reasons`). Used as a `Reason` is."""
+    """A reason for an ending that an environment defines itself (`Env.reasons`). Used like a `Reason`."""
 
     __slots__ = ("ending",)
 
     ending: Ending
-    """The kind of ending this reason is."""
+    """The kind of ending that this reason belongs to."""
 
     def __new__(cls, name: str, ending: Ending) -> OwnReason:
         """Return a reason with a name and a kind."""
@@ -91,13 +91,13 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def own_reasons(endings: Mapping[str, Ending]) -> dict[str, OwnReason]:
-    """Return the reasons that an environment names, by name.
+    """Return the reasons that an environment defines, by name.
 
     Args:
-        endings: Names to kinds of ending, each terminated or truncated.
+        endings: Maps names to kinds of ending, each terminated or truncated.
 
     Raises:
-        UsageError: A name is taken or no name, or a kind is not one that an environment can choose.
+        UsageError: A name is taken or invalid, or an environment may not choose the kind.
     """
     for name, ending in endings.items():
         if not _NAME.fullmatch(name):
@@ -110,7 +110,7 @@ def own_reasons(endings: Mapping[str, Ending]) -> dict[str, OwnReason]:
 
 
 def reason_from(data: Any) -> AnyReason:
-    """Return a reason from `reason_data`. Raises `ValueError` if the data is none."""
+    """Return a reason from the output of `reason_data`. Raises `ValueError` for any other data."""
     if isinstance(data, Mapping):
         if set(data) != {"name", "ending"} or not isinstance(data["name"], str):
             raise ValueError(f"no reason: {data!r}")
@@ -119,5 +119,5 @@ def reason_from(data: Any) -> AnyReason:
 
 
 def reason_data(reason: AnyReason) -> Any:
-    """Return a reason as JSON data: its name, with the kind of ending if an environment named it."""
+    """Return a reason as JSON data: its name, plus the kind of ending if an environment defined it."""
     return reason.value if isinstance(reason, Reason) else {"name": reason.value, "ending": reason.ending.value}

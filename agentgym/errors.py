@@ -1,10 +1,10 @@
-"""The errors agentgym raises. What a *model* does wrong is a `ToolError`; everything else is ours or the user's.
+"""The errors agentgym raises. A *model's* mistake is a `ToolError`; all other errors are ours or the user's.
 
 AgentGymError
 ├── ToolError (ValueError)             the model's mistake: shown to the model, the episode goes on
 ├── InfrastructureError (RuntimeError) something around the model broke: the rollout is retried, never rewarded
-├── UsageError (ValueError)            the caller asked for something that cannot be: one clear line
-│   └── MissingExtra (ImportError)     an optional dependency is not installed: the line names the command
+├── UsageError (ValueError)            the caller asked for something impossible: one clear line
+│   └── MissingExtra (ImportError)     an optional dependency is not installed: the message names the command
 └── TaskError (LookupError)            no such task, split or manifest entry
     └── BrokenTask                     the task's own gold or files are wrong: it is left out
 """
@@ -15,15 +15,15 @@ class AgentGymError(Exception):
 
 
 class ToolError(AgentGymError, ValueError):
-    """What the model did wrong, told so that it can do better next turn."""
+    """The model's mistake, explained so that it can do better next turn."""
 
 
 class InfrastructureError(AgentGymError, RuntimeError):
-    """A failure of what surrounds the model (database, sandbox, network), never the model's fault."""
+    """A failure around the model (database, sandbox, network), never the model's fault."""
 
 
 class UsageError(AgentGymError, ValueError):
-    """The caller's input cannot be used; the message says what, where and what to do."""
+    """The caller's input is unusable; the message says what is wrong, where, and what to do."""
 
 
 class MissingExtra(UsageError, ImportError):
@@ -35,7 +35,7 @@ class TaskError(AgentGymError, LookupError):
 
 
 class BrokenTask(TaskError):
-    """A task that nobody can be graded on: its gold fails its own check, or what it needs is missing."""
+    """A task that cannot be graded: its gold fails its own check, or something it needs is missing."""
 
 
 def require(module: str, extra: str) -> None:

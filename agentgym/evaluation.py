@@ -1,6 +1,6 @@
-"""Evaluate a policy on tasks: several attempts each, every finished trajectory kept at once, resumable.
+"""Evaluate a policy on tasks with several attempts each. Finished trajectories are saved at once; runs are resumable.
 
-Knows no particular model; a policy under training is evaluated by the same code as an endpoint.
+Independent of the model: the same code evaluates a policy under training and an endpoint.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from agentgym.endings import Ending, Reason
+from agentgym.commands.outputs import check_file, held
+from agentgym.endings import Reason
 from agentgym.errors import UsageError
-from agentgym.foreign import describe
-from agentgym.outputs import check_file, held
+from agentgym.foreign.errors import describe
 from agentgym.policy import Policy
 from agentgym.rollout import EnvFactory, Job, Limits, rollouts
 from agentgym.summary import Rate, Summary, print_summary, summarize
@@ -27,7 +27,7 @@ from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 __all__ = ["Rate", "Summary", "evaluate", "evaluate_async", "evaluation_jobs", "print_summary", "summarize"]
 
 OnProgress = Callable[[Trajectory, int, int], None]
-"""Told of each trajectory, how many there are now, and how many there will be."""
+"""Called with each trajectory, the number finished so far and the total."""
 
 
 def evaluate(
@@ -45,14 +45,14 @@ def evaluate(
 
     Args:
         factory: Makes the environments.
-        policy: What is evaluated.
-        tasks: What it is evaluated on.
+        policy: The policy to evaluate.
+        tasks: The tasks to evaluate it on.
         attempts: Trajectories per task.
-        out: JSONL file that each trajectory is appended to when it ends. Those already in it are not run again, except
-            for failed ones; a file made with anything else than these arguments is refused.
-        limits: Bounds of each rollout.
-        seed: Where all randomness of environments and policies comes from.
-        on_progress: Called after each trajectory, those found in `out` included.
+        out: JSONL file to which each finished trajectory is appended. Trajectories already in it are not run again,
+            except failed ones. A file made with other arguments is refused.
+        limits: Limits of each rollout.
+        seed: Random seed of environments and policies.
+        on_progress: Called after each trajectory, including those found in `out`.
 
     Raises:
         UsageError: The arguments cannot be used, or `out` belongs to another evaluation, is being written by another
@@ -94,7 +94,7 @@ async def evaluate_async(
 
 
 def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
-    """Append a trajectory to a file; return what was kept. One that nobody could read again is kept as failed."""
+    """Append a trajectory to a file and return what was written. One that could not be read back is kept as failed."""
     try:
         Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
     except (TypeError, ValueError, RecursionError) as error:
@@ -107,7 +107,7 @@ def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
 
 
 def evaluation_jobs(tasks: Sequence[Task], attempts: int, seed: int) -> list[Job]:
-    """Return the jobs of an evaluation, all tasks once before any task twice. Each task has a seed of its own."""
+    """Return the jobs of an evaluation, all tasks once before any task twice. Each task has its own seed."""
     if attempts < 1:
         raise UsageError(f"attempts must be at least 1, not {attempts}")
     if not tasks:
@@ -118,23 +118,23 @@ def evaluation_jobs(tasks: Sequence[Task], attempts: int, seed: int) -> list[Job
 
 
 def _seed_of(task: Task, seed: int) -> int:
-    """Derive a task's seed, the same whatever other tasks there are."""
+    """Derive a task's seed. It does not depend on the other tasks."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{task.id}".encode()).digest()[:4], "big") >> 1
 
 
 def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: Policy) -> dict[str, Trajectory]:
-    """Return the trajectories in `out` that need not be run again, by id. Of several tries the last one counts."""
+    """Return the trajectories in `out` that need not run again, by id. Of several tries, the last one counts."""
     wanted = {job.id: job for job in jobs}
     found: dict[str, Trajectory] = {}
     for trajectory in read_jsonl(out):
         _check_same(out, trajectory, wanted.get(trajectory.id), factory, policy)
-        if (before := found.get(trajectory.id)) is not None and before.ending is not Ending.FAILED:
+        if (before := found.get(trajectory.id)) is not None and not before.failed:
             raise UsageError(
                 f"{str(out)!r} holds {trajectory.id!r} again after a try that did not fail; remove one of them"
             )
         if trajectory.id in wanted:
             found[trajectory.id] = trajectory
-    return {key: trajectory for key, trajectory in found.items() if trajectory.ending is not Ending.FAILED}
+    return {key: trajectory for key, trajectory in found.items() if not trajectory.failed}
 
 
 def _check_keepable(out: Path, factory: EnvFactory) -> None:
@@ -146,7 +146,7 @@ def _check_keepable(out: Path, factory: EnvFactory) -> None:
 
 
 def _check_same(out: Path, trajectory: Trajectory, job: Job | None, factory: EnvFactory, policy: Policy) -> None:
-    """Raise `UsageError` if a trajectory was made by something else than what is about to run."""
+    """Raise `UsageError` if a trajectory was made with other arguments than the run about to start."""
     pairs: list[tuple[str, object, object]] = [
         ("another environment", trajectory.env_id, factory.env_id),
         ("other environment arguments", _canonical(trajectory.env_kwargs), _canonical(factory.kwargs)),

@@ -1,7 +1,7 @@
-"""Shorter conversations for policies with a small context: old observations are cut, what the policy said is kept.
+"""Shortens conversations for policies with a small context: cuts old observations, keeps what the policy said.
 
-WebAgent-R1's dynamic context compression (arXiv 2505.16421): a page that has been acted on is worth little later. For
-policies that speak in messages; token policies never have their history rendered again.
+This is WebAgent-R1's dynamic context compression (arXiv 2505.16421): once the policy has acted on a page, the page is
+worth little. Only for policies that speak in messages; the history of token policies is never rendered again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from agentgym.messages import Message, pictures_in, text_of
 
 
 def shorten_observations(messages: Sequence[Message], keep: int = 1, max_chars: int = 200) -> list[Message]:
-    """Return a conversation in which old observations are short.
+    """Return a conversation with its old observations shortened.
 
     Args:
-        messages: All of it. System messages, the policy's own and the first observation's text (it states the task)
-            up to the first empty line stay whole.
-        keep: How many of the last observations (what lies between two of the policy's messages) stay whole.
-        max_chars: Characters kept of each message of an old one. Its pictures are dropped.
+        messages: The whole conversation. System messages, the policy's own messages and the text of the first
+            observation up to the first empty line (it states the task) are kept in full.
+        keep: Number of latest observations to keep in full. An observation is everything between two of the policy's
+            messages.
+        max_chars: Characters to keep of each message in an old observation. Its pictures are dropped.
     """
     ends = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]
     old_until = ends[-keep] if 0 < keep <= len(ends) else 0 if keep else len(messages)

@@ -1,4 +1,4 @@
-"""Chat messages in the de-facto OpenAI/transformers form: what environments return and policies read."""
+"""Chat messages in the de-facto OpenAI/transformers format, which environments return and policies read."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-from agentgym import strict_json
 from agentgym.errors import ToolError
+from agentgym.records import strict_json
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
 class Message(TypedDict, total=False):
-    """One chat message. `role` and `content` are always there; the rest where it applies."""
+    """One chat message. `role` and `content` are always present, the other keys where they apply."""
 
     role: Role
     content: str | list[dict[str, Any]]
@@ -27,21 +27,21 @@ class Message(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A request to run a tool: its name and its arguments, as yet unchecked."""
+    """A request to run a tool: its name and its unvalidated arguments."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
 
     def to_dict(self, *, arguments_as_text: bool = False) -> dict[str, Any]:
-        """Return the call in message form: OpenAI wants the arguments as JSON text, chat templates as an object."""
+        """Return the call in message format. OpenAI expects the arguments as JSON text, chat templates as an object."""
         arguments = json.dumps(dict(self.arguments)) if arguments_as_text else dict(self.arguments)
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": arguments}}
 
 
 @dataclass(frozen=True)
 class Pictured:
-    """Text with pictures: what a tool returns that has something to show."""
+    """Text with pictures, returned by tools that show something."""
 
     text: str
     pictures: tuple[bytes, ...]
@@ -72,7 +72,7 @@ def tool_result(call: ToolCall, content: str) -> Message:
 
 
 def with_pictures(message: Message, pictures: Sequence[bytes]) -> Message:
-    """Return `message` with its text and PNG files as content blocks, the form that templates of seeing models take."""
+    """Return `message` with its text and PNG files as content blocks, the format of vision models' chat templates."""
     if not pictures:
         return message
     blocks: list[dict[str, Any]] = [{"type": "text", "text": message.get("content")}]
@@ -81,7 +81,7 @@ def with_pictures(message: Message, pictures: Sequence[bytes]) -> Message:
 
 
 def pictures_in(message: Mapping[str, Any]) -> int:
-    """Return how many pictures a message has."""
+    """Return the number of pictures in a message."""
     content = message.get("content")
     if not isinstance(content, list | tuple):
         return 0
@@ -91,7 +91,7 @@ def pictures_in(message: Mapping[str, Any]) -> int:
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Return the tool calls of an assistant message, whose arguments may be an object or JSON text.
 
-    Raises `ToolError` saying what is wrong with a call that cannot be read.
+    Raises `ToolError` that says what is wrong with an unreadable call.
     """
     entries = message.get("tool_calls") or ()
     if not isinstance(entries, list | tuple):
@@ -116,7 +116,7 @@ def _read_call(entry: Any) -> ToolCall:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, joining its text blocks and leaving out the rest."""
+    """Return the text of a message, joining its text blocks and dropping all other blocks."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content

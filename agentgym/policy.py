@@ -1,7 +1,7 @@
-"""What a policy is, and the policies without weights: scripted (the solution), random, do-nothing and human.
+"""The policy interfaces, and the policies without weights: scripted (the solution), random, silent and function.
 
 A `ChatPolicy` speaks in messages and can be evaluated. A `TokenPolicy` speaks in token ids with log-probabilities and
-can also be trained.
+can also be trained. A `ScriptedPolicy` is not a model: it has access to the environment.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.env import Env
-from agentgym.messages import Message, assistant
-from agentgym.spaces import Action
-from agentgym.steps import Solution
+from agentgym.messages import Message
+from agentgym.script import Script, ScriptedPlayer, solution_player, written
+from agentgym.seat import Seat
 
 
 @runtime_checkable
@@ -22,36 +23,36 @@ class Player(Protocol):
     """A chat policy's side of one episode."""
 
     async def act(self, observation: list[Message]) -> Action | None:
-        """Return the next action, given the messages since the last; `None` gives up."""
+        """Return the next action, given the messages since the last one; `None` gives up."""
         ...
 
 
 @runtime_checkable
 class ChatPolicy(Protocol):
-    """A policy that speaks in messages."""
+    """A policy that speaks in messages. It gets a seat, never the environment, because the task holds the gold."""
 
     name: str
 
-    def player(self, env: Env, seed: int) -> Player:
-        """Return a player for one episode of `env`, which has been reset."""
+    def player(self, seat: Seat) -> Player:
+        """Return a player for one running episode."""
         ...
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What a token policy sampled in one turn."""
+    """The tokens that a token policy sampled in one turn."""
 
     ids: list[int]
     logprobs: list[float]
     """Log-probability of each id under the sampling policy."""
     finish: Literal["stop", "length"]
-    """Whether the model ended its turn, or ran into the limit."""
+    """Whether the model ended its turn or hit the token limit."""
     version: int = 0
-    """Number of weight updates that the sampling policy had seen."""
+    """Number of weight updates of the sampling policy."""
 
 
 class Codec(Protocol):
-    """Between messages and token ids. Renders only what is new: history is never rendered again."""
+    """Converts between messages and token ids. Renders only new messages, never the history again."""
 
     def open(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the ids of the opening messages, ready for the model's first turn."""
@@ -73,57 +74,49 @@ class TokenPolicy(Protocol):
     name: str
     codec: Codec
     context: int
-    """Greatest number of tokens of a conversation, prompt and completion together."""
+    """Maximum number of tokens in a conversation, prompt and completion together."""
 
     async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
-        """Sample one turn after `ids`. Calls with the same `session` extend each other, so work can be kept."""
+        """Sample one turn after `ids`. Calls with the same `session` extend each other, so that state can be reused."""
         ...
 
     def release(self, session: str) -> None:
-        """Forget what was kept for `session`."""
+        """Drop the state kept for `session`."""
         ...
 
 
-Policy = ChatPolicy | TokenPolicy
+class ScriptedPolicy:
+    """Plays a script with access to the environment and the task's gold. Its results do not compare with a model's.
+
+    Args:
+        script: The script to play; by default each environment's own solution.
+        name: Name in reports.
+    """
+
+    def __init__(self, script: ScriptedPlayer = solution_player, name: str = "scripted"):
+        self.script, self.name = script, name
+
+    def begin(self, env: Env) -> Player:
+        """Return the script's player for the running episode of `env`."""
+        return _Scripted(env, self.script)
 
 
 class _Scripted:
-    """Plays what a solution yields, written in the environment's dialect where it can be."""
-
-    def __init__(self, env: Env):
+    def __init__(self, env: Env, script: ScriptedPlayer):
         self._env = env
-        self._script: Solution = env.solution(env.task)
-        self._begun = False
+        self._script = Script(script(env, env.task))
 
     async def act(self, observation: list[Message]) -> Action | None:
-        try:
-            move = self._script.send(observation) if self._begun else next(self._script)
-        except StopIteration:
-            return None
-        self._begun = True
-        if isinstance(move, str):
-            return move
-        try:
-            return self._env.dialect.render("", [move], self._env.tools)
-        except ValueError:
-            # No dialect can write everything; an assistant message can.
-            return assistant("", [move])
+        move = self._script.next_move(observation)
+        return None if move is None else written(self._env, move)
 
 
-class ScriptedPolicy:
-    """Plays each environment's own solution."""
-
-    name = "scripted"
-
-    def player(self, env: Env, seed: int) -> Player:
-        """Return a player of `env.solution`."""
-        return _Scripted(env)
+Policy = ChatPolicy | TokenPolicy | ScriptedPolicy
 
 
 class _Random:
-    def __init__(self, env: Env, seed: int):
-        self._space = env.action_space
-        self._space.seed(seed)
+    def __init__(self, seat: Seat):
+        self._space = ActionSpace(seat.tools, seat.dialect, seat.seed)
 
     async def act(self, observation: list[Message]) -> Action:
         return self._space.sample()
@@ -134,9 +127,9 @@ class RandomPolicy:
 
     name = "random"
 
-    def player(self, env: Env, seed: int) -> Player:
-        """Return a player that samples from `env.action_space`."""
-        return _Random(env, seed)
+    def player(self, seat: Seat) -> Player:
+        """Return a player that samples from the seat's action space."""
+        return _Random(seat)
 
 
 class _Silent:
@@ -145,11 +138,11 @@ class _Silent:
 
 
 class SilentPolicy:
-    """Says nothing, turn after turn: the floor that every environment's reward must respect."""
+    """Says nothing in every turn: a lower bound that every environment's reward must respect."""
 
     name = "silent"
 
-    def player(self, env: Env, seed: int) -> Player:
+    def player(self, seat: Seat) -> Player:
         """Return a player that says nothing."""
         return _Silent()
 
@@ -163,12 +156,12 @@ class _Asked:
 
 
 class FunctionPolicy:
-    """Plays what a function of the observation returns: a model endpoint, a human, a rule.
+    """Plays the actions that a function returns: a model endpoint, a human, a rule.
 
     Args:
-        name: What reports call it.
-        ask: `(messages) -> action`, plain or `async def`; is given the whole conversation so far.
-        history: What it is given of that conversation, e.g. `agentgym.history.shorten_observations`; all if not given.
+        name: Name in reports.
+        ask: `(messages) -> action`, plain or `async def`; receives the whole conversation so far.
+        history: Transforms the conversation first, e.g. `agentgym.history.shorten_observations`.
     """
 
     def __init__(
@@ -180,7 +173,7 @@ class FunctionPolicy:
         self.name = name
         self._ask, self._history = ask, history
 
-    def player(self, env: Env, seed: int) -> Player:
+    def player(self, seat: Seat) -> Player:
         """Return a player that keeps the conversation and asks the function."""
         conversation: list[Message] = []
 

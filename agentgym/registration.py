@@ -1,7 +1,7 @@
-"""Tells Gymnasium which environments there are: the bundled ones and those of installed packages.
+"""Registers environments with Gymnasium: the bundled ones and those of installed packages.
 
-Gymnasium looks for no plugins itself, so importing `agentgym` is what makes `gymnasium.make("agentgym/sql-v0")` work,
-whichever of the two is imported first. No environment's class is imported before one is made.
+Gymnasium does not look for plugins itself, so `gymnasium.make("agentgym/sql-v0")` works once `agentgym` is imported,
+before or after Gymnasium. The class of an environment is imported only when the first one is made.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from agentgym.builtin import BUILTIN
+from agentgym.rooms import CATALOG, load
 
 PLUGIN_GROUP = "agentgym.envs"
-"""Entry-point group in which other packages declare environments."""
+"""Entry-point group under which other packages declare environments."""
 
 
 def register_declared() -> frozenset[str]:
-    """Register the bundled and the installed environments that are not registered yet; return the ids of all."""
-    # Both are imported here, since most of what imports agentgym needs neither.
+    """Register the bundled and installed environments that are not registered yet; return all their ids."""
+    # Imported here because most users of agentgym need neither module.
     from importlib.metadata import entry_points
 
     import gymnasium
 
     plugins = {plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)}
-    declared = plugins | dict(BUILTIN)
+    declared = plugins | dict(load(CATALOG))
     for env_id, (path, kwargs) in declared.items():
         if env_id in gymnasium.registry:
             continue
         try:
             gymnasium.register(env_id, entry_point=path, kwargs=dict(kwargs))
         except gymnasium.error.Error as error:
-            # Somebody else's package must not keep every other environment from being used.
+            # A broken third-party package must not block the other environments.
             warnings.warn(f"the environment {env_id!r} ({path}) cannot be registered: {error}", stacklevel=2)
     return frozenset(declared)
 
 
 def register_with_gymnasium() -> None:
-    """Register now if Gymnasium is imported, else as soon as it is: importing it here would take long for nothing."""
+    """Register now if Gymnasium is imported, else as soon as it is. Importing it here would be slow."""
     if "gymnasium" in sys.modules:
         register_declared()
     elif not any(isinstance(finder, _AfterGymnasium) for finder in sys.meta_path):
@@ -49,12 +49,12 @@ def register_with_gymnasium() -> None:
 
 
 class _AfterGymnasium(MetaPathFinder):
-    """Waits for the import of Gymnasium, and registers the environments after it."""
+    """Registers the environments right after Gymnasium is imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return Gymnasium's spec with a loader that registers; nothing for any other module."""
+        """Return Gymnasium's spec with a loader that registers the environments; `None` for any other module."""
         if fullname != "gymnasium":
             return None
         sys.meta_path.remove(self)

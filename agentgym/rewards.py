@@ -1,8 +1,8 @@
-"""Reward channels, and schemes that turn them into a number. Channels → gates → weights, in this order.
+"""Reward channels, and schemes that combine them into one reward: channels → gates → weights, in this order.
 
-A channel is a named quantity that an environment measures in a turn. A `Scheme` weighs the channels; a `Gate` lets
-some of them count only when another has reached a value (Gated Reward Accumulation, arXiv 2508.10548). `lint` refuses
-schemes in which some wrong outcome can earn more than some right one, or doing nothing useful more than real work.
+A channel is a named quantity that an environment measures in a turn. A `Scheme` weighs the channels; with a `Gate`,
+some of them count only once another has reached a value (Gated Reward Accumulation, arXiv 2508.10548). `lint` refuses
+schemes in which a wrong outcome can earn more than a right one, or idle actions more than real work.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ OUTCOME = "outcome"
 """The channel that says whether the task was solved; every environment has it."""
 
 SOLVED_AT = 1.0
-"""An outcome of at least this is a success."""
+"""Minimum outcome of a success."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """What a channel measures and the range its value has in one turn."""
+    """Description of a channel and the range of its value in one turn."""
 
     description: str
     low: float = 0.0
     high: float = 1.0
     per_turn: bool = False
-    """Earned turn after turn (else once in an episode). Schemes average such costs, and cap the sum of such gains."""
+    """Whether it is earned in every turn, instead of once per episode. Schemes average such costs and cap the sum of
+    such gains."""
     cheap: bool = False
-    """Any legal action can earn it: readable, ran, valid, submitted. Schemes pay it only behind a gate on real work."""
+    """Whether any legal action can earn it: readable, ran, valid, submitted. Schemes pay it only behind a gate on real
+    work."""
 
     def can_gain(self, weight: float) -> bool:
         """Whether some value of the channel is worth more than 0 at this weight."""
@@ -40,16 +42,16 @@ class Channel:
 
 @dataclass(frozen=True)
 class Gate:
-    """Channels `opens` count only where channel `on` is at least `at_least`; elsewhere they are worth 0.
+    """The channels `opens` count only where channel `on` is at least `at_least`; elsewhere they are 0.
 
-    Gates apply in their order and read what earlier gates left, so they chain.
+    Gates apply in order and read the values that earlier gates left, so they chain.
     """
 
     on: str
     at_least: float
     opens: tuple[str, ...]
     scope: Literal["trajectory", "turn", "past"] = "trajectory"
-    """Which value of `on` decides: its sum over the episode, this turn's, or the best of the turns before."""
+    """Which value of `on` decides: the sum over the episode, the value in this turn, or the best in earlier turns."""
     strict: bool = False
     """Require more than `at_least`."""
 
@@ -69,22 +71,22 @@ class Gate:
 
 
 Turns = Sequence[Mapping[str, float]]
-"""Raw channel values, one mapping a turn; a channel that is not named has the value 0."""
+"""Raw channel values, one mapping per turn; missing channels are 0."""
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """Weights over channels, behind gates. Channels without a weight are shown but not paid."""
+    """Weights and gates over channels. Channels without a weight are reported but not paid."""
 
     weights: Mapping[str, float] = field(default_factory=lambda: {OUTCOME: 1.0})
     gates: tuple[Gate, ...] = ()
     averaged: frozenset[str] = frozenset()
-    """Channels that pay their mean over the turns instead of their sum: right for costs, and for what only solved
-    episodes are paid. A failed one would earn more by ending sooner."""
+    """Channels that pay their mean over the turns instead of their sum. Use it for costs, and for pay that only solved
+    episodes get: otherwise a failed episode would earn more by ending sooner."""
     capped: Mapping[str, float] = field(default_factory=dict)
-    """Channels whose sum over the turns counts up to a bound: progress that is paid when it is first made."""
+    """Channels whose sum over the turns counts up to a cap: progress, paid when it is first made."""
     allow_unsound: bool = False
-    """Accept what `lint` refuses, e.g. to reproduce how direct accumulation collapses."""
+    """Accept a scheme that `lint` refuses, e.g. to reproduce the collapse of direct accumulation."""
 
     @cached_property
     def _weights(self) -> tuple[tuple[str, float], ...]:
@@ -96,9 +98,9 @@ class Scheme:
         return not (self.gates or self.averaged or self.capped)
 
     def ungated(self) -> Scheme:
-        """Return the same channels and weights without gates: direct accumulation, the control of G-RA.
+        """Return the scheme without its gates: direct accumulation, the control of G-RA.
 
-        It may pay stalling, so it says `allow_unsound`.
+        It may reward stalling, so it sets `allow_unsound`.
         """
         return replace(self, gates=(), allow_unsound=True)
 
@@ -107,7 +109,7 @@ class Scheme:
         return replace(self, weights={name: weight for name, weight in self.weights.items() if name != channel})
 
     def gated(self, turns: Turns) -> list[dict[str, float]]:
-        """Return the channel values with those behind closed gates set to 0."""
+        """Return the channel values, with 0 for channels behind closed gates."""
         values = [dict(turn) for turn in turns]
         for gate in self.gates:
             source = [turn.get(gate.on, 0.0) for turn in values]
@@ -119,7 +121,7 @@ class Scheme:
         return values
 
     def turn_rewards(self, turns: Turns) -> list[float]:
-        """Return what each turn earned once the whole episode is known; the sum is the episode's reward."""
+        """Return the reward of each turn, given the whole episode; the sum is the episode's reward."""
         values = turns if not self.gates else self.gated(turns)
         if self.capped:
             values = self._below_caps(values)
@@ -128,7 +130,7 @@ class Scheme:
         return [sum(scale.get(name, 0.0) * value for name, value in turn.items()) for turn in values]
 
     def _below_caps(self, turns: Turns) -> list[dict[str, float]]:
-        """Return the channel values with those of capped channels cut to what they add to a sum below the cap."""
+        """Return the channel values, with capped channels reduced to the part that stays below the cap."""
         values = [dict(turn) for turn in turns]
         for name, cap in self.capped.items():
             total = 0.0
@@ -162,15 +164,15 @@ class Scheme:
 
     @cached_property
     def _counted(self) -> tuple[str, ...]:
-        """Channels that decide what is paid."""
+        """Channels that affect the pay."""
         return tuple(dict.fromkeys([*self.weights, *(gate.on for gate in self.gates)]))
 
     def pay(self, turns: Turns, paid: float | None = None) -> float:
-        """Return what the last of `turns` adds to the total: what `step` pays now. Payments add up to `total`.
+        """Return what the last of `turns` adds to the total, which is the reward of `step`. Payments add up to `total`.
 
         Args:
             turns: All turns so far.
-            paid: What the turns before were paid in all, if that is known.
+            paid: Total pay of the earlier turns, if known.
         """
         if self.is_simple:
             last, pay = turns[-1], 0.0
@@ -182,7 +184,7 @@ class Scheme:
 
 
 def lint(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> list[str]:
-    """Return what is wrong with a scheme, one sentence each; an empty list is a sound scheme.
+    """Return the problems of a scheme, one sentence each; an empty list means that it is sound.
 
     Checks that all names exist; that no failed episode can earn as much as a solved one; that cheap channels pay only
     behind a gate on real work; that ending sooner does not raise what a failed episode is paid; and that no weight is
@@ -204,7 +206,7 @@ def lint(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> lis
 
 
 def check_scheme(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> None:
-    """Raise `UsageError` for an unsound scheme, unless it says `allow_unsound`."""
+    """Raise `UsageError` for an unsound scheme, unless it sets `allow_unsound`."""
     if not scheme.allow_unsound and (problems := lint(scheme, channels, max_turns)):
         raise UsageError("unsound reward scheme: " + "; ".join(problems) + " (or set allow_unsound=True)")
 
@@ -227,7 +229,7 @@ def _failure_rivals_success(scheme: Scheme, channels: Mapping[str, Channel], max
 
 
 def _cheap_pay(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) -> list[str]:
-    """Any legal action would be paid by a cheap channel that no gate on real work holds back."""
+    """Return the cheap channels that pay for any legal action, because no gate on real work holds them back."""
     return [
         f"{name!r} is cheap, as any legal action earns it, yet it pays without real work; put it behind a gate that "
         f"is shut at the start, on a channel that is not cheap, such as Gate(on={OUTCOME!r}, ...)"
@@ -238,7 +240,7 @@ def _cheap_pay(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int) 
 
 
 def _needs_work(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int, name: str, *, before: int) -> bool:
-    """Whether only real work earns `name`, as the first `before` gates leave it."""
+    """Whether only real work earns `name` after the first `before` gates."""
     if not channels[name].cheap:
         return True
     return any(
@@ -250,7 +252,7 @@ def _needs_work(scheme: Scheme, channels: Mapping[str, Channel], max_turns: int,
 
 
 def _at_rest(channel: Channel, gate: Gate, max_turns: int) -> float:
-    """The greatest value that a gate reads from a channel which nobody has earned."""
+    """Return the greatest value that a gate can read from a channel that was never earned."""
     rest = max(channel.low, 0.0)
     return rest * max_turns if channel.per_turn and gate.scope == "trajectory" else rest
 
@@ -276,7 +278,7 @@ def _excessive_weights(scheme: Scheme) -> list[str]:
 def _bounds(
     scheme: Scheme, channels: Mapping[str, Channel], name: str, max_turns: int, *, solved: bool
 ) -> tuple[float, float]:
-    """Least and greatest pay of one channel over an episode that is solved, or not."""
+    """Return the least and greatest pay of one channel over a solved or failed episode."""
     channel, weight = channels[name], scheme.weights[name]
     low, high = channel.low, channel.high
     if name == OUTCOME:
@@ -292,14 +294,14 @@ def _bounds(
 
 
 def _times(per_turn: bool, averaged: bool, max_turns: int) -> tuple[float, ...]:
-    """How often a channel's value can be paid in an episode, at least and at most."""
+    """Return the least and greatest number of times that a channel's value can be paid in an episode."""
     if per_turn:
         return (1.0,) if averaged else (1.0, float(max_turns))
     return (1.0 / max_turns, 1.0) if averaged else (1.0,)
 
 
 def _just_below_solved(channel: Channel) -> float:
-    """An outcome of 0 to 1 is taken as two-valued; one with a wider range has failing values up to 0."""
+    """Return the best failing outcome: 0, as outcomes from 0 to 1 are taken as binary, or `low` if that is greater."""
     return max(channel.low, 0.0)
 
 

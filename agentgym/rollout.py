@@ -1,7 +1,7 @@
 """The rollout engine: one coroutine per trajectory, no barrier between turns, bounds on everything in flight.
 
-What breaks around the model is retried on a fresh environment and, if it keeps breaking, recorded as failed; it never
-becomes an observation or a reward.
+If something around the model breaks, the episode is retried on a fresh environment and, if that keeps failing, recorded
+as failed. Such a failure never becomes an observation or a reward.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentgym.answers import as_data
 from agentgym.endings import Reason
+from agentgym.engine.answers import as_data
+from agentgym.engine.pool import EnvPool, discard_here, is_callers_mistake
+from agentgym.engine.spaces import Action
+from agentgym.engine.steps import ENGINE_INFO, StepResult, reset_options
 from agentgym.env import Env
-from agentgym.env_pool import EnvPool, discard_here, is_callers_mistake
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError, UsageError
-from agentgym.foreign import caught, describe, ends_work, running_task
-from agentgym.foreign_tasks import contained_tasks
+from agentgym.foreign.errors import caught, describe, ends_work, running_task
+from agentgym.foreign.tasks import contained_tasks
 from agentgym.messages import Message
-from agentgym.policy import Policy, TokenPolicy
-from agentgym.spaces import Action
-from agentgym.steps import ENGINE_INFO, StepResult, reset_options
+from agentgym.policy import ChatPolicy, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.seat import Seat
 from agentgym.task import Task
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
@@ -33,20 +34,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on a rollout."""
+    """Limits of a rollout."""
 
     max_new_tokens: int = 512
     """Sampled tokens per turn."""
     max_tokens: int | None = None
-    """Sampled tokens per episode (observations do not count); `None` is no limit."""
+    """Sampled tokens per episode (observations do not count); `None` means no limit."""
     turn_timeout_s: float | None = 300.0
-    """Wall-clock bound on each wait for the policy or the environment; passing it is an infrastructure failure."""
+    """Wall-clock limit on each wait for the policy or the environment; exceeding it is an infrastructure failure."""
     retries: int = 2
     """How often a failed episode is tried again on a fresh environment."""
     max_in_flight: int = 256
-    """Episodes that run at the same time; fewer where the environment's `max_concurrent` is less."""
+    """Episodes that run concurrently; fewer if the environment's `max_concurrent` is lower."""
     strict: bool = False
-    """Stop at a task that is broken, instead of recording it as such and going on."""
+    """Stop at a broken task, instead of recording it as broken and going on."""
 
     def __post_init__(self) -> None:
         if self.max_in_flight < 1:
@@ -65,7 +66,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Identifies the trajectory."""
+        """The id of the trajectory."""
         return f"{self.task.id}#{self.attempt}"
 
 
@@ -83,7 +84,7 @@ class EnvFactory:
         return make(self.env_id, **self.kwargs)
 
     def figures(self, trajectories: Sequence[Trajectory]) -> Mapping[str, float]:
-        """Return what the environments' class measures on trajectories besides their success."""
+        """Return the environment's own metrics on trajectories, besides success."""
         env = self()
         try:
             return env.figures(trajectories)
@@ -96,16 +97,16 @@ async def rollouts(
 ) -> AsyncGenerator[Trajectory]:
     """Run all jobs and yield trajectories as they finish, in no particular order.
 
-    Whatever an environment or a policy raises, `SystemExit` and its like included, fails one try at one episode. Only
-    a `UsageError` or `TaskError` comes through; a `BrokenTask` does so only if the limits are strict, and otherwise
-    fails the episodes of that task without another try. Close the generator (`contextlib.aclosing`) to end the rest.
+    Any exception of an environment or a policy, including `SystemExit` and the like, fails one try at one episode. Only
+    `UsageError` and `TaskError` propagate. A `BrokenTask` propagates only if the limits are strict; otherwise it fails
+    the episodes of that task without a retry. Close the generator (`contextlib.aclosing`) to cancel the other episodes.
 
     Args:
-        jobs: What to run; taken as room becomes free, so there may be no end to them.
+        jobs: The jobs to run; consumed as slots become free, so the iterable may be endless.
         policy: Plays every episode.
-        factory: Makes the environments; named in the trajectories so that they can be replayed.
-        limits: Bounds.
-        pool: Where environments are kept between calls; without one they are closed at the end.
+        factory: Makes the environments; recorded in the trajectories so that they can be replayed.
+        limits: Limits of the rollout.
+        pool: Keeps environments between calls; without one they are closed at the end.
     """
     limits = limits or Limits()
     own_pool = pool is None
@@ -127,7 +128,7 @@ async def rollouts(
     finally:
         for task in running:
             task.cancel()
-        # The results of all, also of those that have ended: an error that nobody asks for would be reported by asyncio.
+        # Collect all results, including those of finished tasks: asyncio would report an error that is never retrieved.
         await asyncio.gather(*running, *finished, return_exceptions=True)
         if own_pool:
             pool.close()
@@ -143,7 +144,7 @@ async def collect(
 
 
 async def _attempts(job: Job, policy: Policy, factory: EnvFactory, pool: EnvPool, limits: Limits) -> Trajectory:
-    """Run a job; try again on a fresh environment when what surrounds the model breaks."""
+    """Run a job; retry it on a fresh environment if something around the model breaks."""
     failed: Trajectory | None = None
     for attempt in range(limits.retries + 1):
         if attempt:
@@ -162,9 +163,9 @@ async def _attempts(job: Job, policy: Policy, factory: EnvFactory, pool: EnvPool
 
 
 async def _try(episode: _Episode, pool: EnvPool) -> Trajectory | BaseException:
-    """Play an episode; return its trajectory, or what was raised.
+    """Play an episode; return its trajectory or the exception it raised.
 
-    It is played in a task of its own, so that an environment that cancels its task does not seem to be the caller.
+    The episode runs in its own task, so that an environment that cancels its task is not mistaken for the caller.
     """
     playing = asyncio.create_task(caught(lambda: episode.run(pool)))
     try:
@@ -216,7 +217,7 @@ class _Episode:
         return trajectory
 
     def _forget(self) -> None:
-        """Let the policy drop what it kept for the episode, whose result stands whatever comes of that."""
+        """Let the policy drop its state for the episode. A failure here does not change the episode's result."""
         if not isinstance(self._policy, TokenPolicy):
             return
         try:
@@ -234,12 +235,12 @@ class _Episode:
         if isinstance(self._policy, TokenPolicy):
             await self._play_tokens(self._policy, observation, info["tools"])
         else:
-            await self._play_messages(self._policy, observation)
+            await self._play_messages(self._player(self._policy), observation)
         trajectory.seconds = time.perf_counter() - self._started
         return trajectory
 
     def failed(self, error: BaseException, reason: Reason = Reason.INFRASTRUCTURE) -> Trajectory:
-        """Return what was recorded, marked as failed."""
+        """Return the trajectory recorded so far, marked as failed."""
         return replace(
             self._trajectory,
             reason=reason,
@@ -247,8 +248,12 @@ class _Episode:
             seconds=time.perf_counter() - self._started,
         )
 
-    async def _play_messages(self, policy: Any, observation: list[Message]) -> None:
-        player = policy.player(self._env, seed=self._job.seed + self._job.attempt)
+    def _player(self, policy: ChatPolicy | ScriptedPolicy) -> Player:
+        if isinstance(policy, ScriptedPolicy):
+            return policy.begin(self._env)
+        return policy.player(Seat.at(self._env, self._job.seed + self._job.attempt))
+
+    async def _play_messages(self, player: Player, observation: list[Message]) -> None:
         while self._trajectory.reason is None:
             action = await self._within(self._asked(player.act(observation)))
             if action is None:
@@ -273,7 +278,7 @@ class _Episode:
                 tokens.append_observed(policy.codec.extend(result.observation, said.ids[-1]))
 
     def _room(self, policy: TokenPolicy, tokens: Tokens) -> int | Reason:
-        """Return how many tokens the next turn may have, or the reason why there can be none."""
+        """Return how many tokens the next turn may have, or the reason why it may have none."""
         room = min(self._limits.max_new_tokens, policy.context - len(tokens))
         if room < 1:
             return Reason.CONTEXT
@@ -296,7 +301,7 @@ class _Episode:
             trajectory.details = told
 
     async def _asked(self, question: Any) -> Any:
-        """Await the policy. It is ours, so whatever it raises is infrastructure, except for the caller's mistakes."""
+        """Await the policy. Whatever it raises counts as infrastructure, except for the caller's mistakes."""
         task = running_task()
         try:
             return await question
@@ -308,12 +313,12 @@ class _Episode:
             raise InfrastructureError(f"policy {self._policy.name!r}: {describe(error)}") from error
 
     async def _within(self, work: Any) -> Any:
-        """Bound a wait. A `ToolError` that comes through to here is an author's slip, not the model's mistake."""
+        """Await with a time limit. A `ToolError` that gets here is an author's bug, not the model's mistake."""
         try:
             async with asyncio.timeout(self._limits.turn_timeout_s):
                 result = await work
         except ToolError as error:
             raise InfrastructureError(f"a ToolError was raised outside of a tool: {describe(error)}") from error
         if (task := asyncio.current_task()) is not None and task.cancelling():
-            raise asyncio.CancelledError  # whoever was cancelled in there went on as if nothing had happened
+            raise asyncio.CancelledError  # the code inside was cancelled but swallowed it
         return result

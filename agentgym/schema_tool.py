@@ -1,6 +1,6 @@
-"""Tools that are described by JSON schemas, as MCP servers, OpenAPI documents and function-calling data sets have them.
+"""Tools described by JSON schemas, as in MCP servers, OpenAPI documents and function-calling data sets.
 
-Arguments are validated by `jsonschema` and handed over as they are; nothing is coerced or filled in.
+Arguments are validated by `jsonschema` and passed on unchanged; nothing is coerced or filled in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agentgym.errors import ToolError, UsageError
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, ToolOptions
 
 Handler = Callable[[dict[str, Any]], Any]
-"""Runs a tool, given its checked arguments; plain or `async def`. Raises `ToolError` for the model's mistakes."""
+"""Runs a tool with its validated arguments; plain or `async def`. Raises `ToolError` for the model's mistakes."""
 
 _SCHEMA_KEYS = ("parameters", "inputSchema", "input_schema")
 _MAX_PROBLEMS = 3
@@ -29,17 +29,17 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 class SchemaTool(Tool):
-    """A tool that is described by a JSON schema and run by a function.
+    """A tool described by a JSON schema and run by a function.
 
     Args:
         schema: `{"name", "description", "parameters"}`, alone or as `{"type": "function", "function": {...}}`. MCP's
-            `inputSchema` is taken for `parameters`.
-        handler: Runs it.
+            `inputSchema` counts as `parameters`.
+        handler: Runs the tool.
         max_chars: Results longer than this are cut.
         concurrent: As in `@tool`.
 
     Raises:
-        UsageError: The schema has no name or no description, or is no JSON Schema of an object.
+        UsageError: The schema has no name or no description, or is not the JSON Schema of an object.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SchemaTool(Tool):
         return _again, self._made_of
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of the arguments. Raises `ToolError` saying what the schema asks for."""
+        """Return a copy of the arguments. Raises `ToolError` that says what the schema requires."""
         try:
             given = json.loads(json.dumps(arguments))
             problems = sorted(self._validator.iter_errors(given), key=lambda one: list(map(str, one.absolute_path)))
@@ -75,12 +75,12 @@ class SchemaTool(Tool):
         return given
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
-        """Return what runs the tool; environments make no difference to it."""
+        """Return the function that runs the tool; it ignores the environment."""
         return lambda **arguments: self._handler(arguments)
 
 
 def schema_tools(schemas: Iterable[Mapping[str, Any]], handler: Callable[[str, dict[str, Any]], Any]) -> list[Tool]:
-    """Return the tools that schemas describe, all run by one function of a tool's name and its arguments."""
+    """Return the tools that schemas describe. One function runs them all, given a tool's name and arguments."""
 
     def named(name: str) -> Handler:
         if inspect.iscoroutinefunction(handler):
@@ -120,7 +120,7 @@ def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 
 def _explain(problems: list[ValidationError]) -> str:
-    """Say in a sentence per problem what is wrong with the arguments."""
+    """Describe each problem with the arguments in one sentence."""
     told: list[str] = []
     for problem in problems[:_MAX_PROBLEMS]:
         inner = best_match(problem.context) if problem.context else None

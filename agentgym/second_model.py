@@ -1,7 +1,7 @@
-"""`SecondModel`: another model in an episode, such as a simulated user or a judge, with limits, a record and a cost.
+"""`SecondModel`: another model in an episode, such as a simulated user or a judge, with limits, a log and costs.
 
-What it says reaches the policy only as far as the environment passes it on. If it breaks, the episode has failed: that
-is nothing the policy did.
+Its output reaches the policy only if the environment passes it on. If it breaks, the episode has failed: that is not
+the policy's fault.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.foreign import describe, ends_work, for_future, running_task
+from agentgym.foreign.errors import describe, ends_work, for_future, running_task
 from agentgym.messages import Message, assistant, system, user
 
 Ask = Callable[[list[Message]], str | Awaitable[str]]
-"""Returns what the model says next in a conversation. Plain functions run in a thread."""
+"""Returns the model's next message in a conversation. Plain functions run in a thread."""
 
 
 @dataclass
 class Cost:
-    """What a second model has cost in the current episode."""
+    """Costs of a second model in the current episode."""
 
     calls: int = 0
     retries: int = 0
@@ -36,27 +36,27 @@ class Cost:
 class SecondModel:
     """Another model that takes part in the episodes of one environment instance.
 
-    Call `begin` in `start`; then `reply` keeps up a conversation, and `ask` puts questions that stand alone.
+    Call `begin` in `start`. Then `reply` continues a conversation, and `ask` asks independent questions.
     """
 
     ask_model: Ask
-    """Asks the model: an endpoint, a checkpoint, a rule."""
+    """Calls the model: an endpoint, a checkpoint, a rule."""
     system_prompt: str = ""
-    """Its instructions, unless `begin` is given others."""
+    """The default instructions; `begin` can override them."""
     max_calls: int = 100
-    """Calls in one episode; one more is a failure of the set-up (lower the environment's `max_turns`)."""
+    """Maximum calls per episode; one more is an infrastructure failure (lower the environment's `max_turns`)."""
     max_chars: int = 8_000
     """Longer answers are cut."""
     timeout_s: float = 60.0
-    """Wall-clock seconds for one call."""
+    """Wall-clock limit for one call, in seconds."""
     retries: int = 2
-    """How often a call is tried again that raised, took too long or returned nothing."""
+    """How often a call is retried that raised, timed out or returned nothing."""
     conversation: list[Message] = field(default_factory=list)
-    """What it was told and what it said in `reply`, since `begin`. To the model it is the assistant."""
+    """Messages to it and its answers in `reply`, since `begin`. In it, the second model is the assistant."""
     questions: list[Message] = field(default_factory=list)
-    """What it was asked and what it answered in `ask`, since `begin`."""
+    """Questions to it and its answers in `ask`, since `begin`."""
     cost: Cost = field(default_factory=Cost)
-    """What it has cost since `begin`."""
+    """Costs since `begin`."""
 
     def __post_init__(self) -> None:
         if self.max_calls < 1 or self.timeout_s <= 0 or self.retries < 0 or self.max_chars < 1:
@@ -73,25 +73,25 @@ class SecondModel:
         self.questions, self.cost = [], Cost()
 
     async def reply(self, text: str) -> str:
-        """Return what the model answers in the conversation.
+        """Return the model's answer in the conversation.
 
         Raises:
-            InfrastructureError: It could not be asked, or not so often.
+            InfrastructureError: The model could not be asked, or too many calls were made.
         """
         said = await self._say([*self.conversation, user(text)])
         self.conversation += [user(text), assistant(said)]
         return said
 
     async def ask(self, question: str, system_prompt: str = "") -> str:
-        """Return what the model answers to a question by itself, as a judge does. Raises as `reply` does."""
+        """Return the model's answer to an independent question, as for a judge. Raises as `reply` does."""
         said = await self._say([*([system(system_prompt)] if system_prompt else []), user(question)])
         self.questions += [user(question), assistant(said)]
         return said
 
     def record(self) -> dict[str, Any]:
-        """Return the cost and all that was said, as JSON data: for `Env.details`, so that trajectories keep it.
+        """Return the costs and all messages as JSON data: for `Env.details`, so that trajectories record them.
 
-        Without the seconds, which differ between two runs of one episode.
+        It omits the seconds, which differ between two runs of one episode.
         """
         cost = {name: value for name, value in vars(self.cost).items() if name != "seconds"}
         return {"cost": cost, "conversation": list(self.conversation), "questions": list(self.questions)}
@@ -110,7 +110,7 @@ class SecondModel:
         return said
 
     async def _tried(self, messages: list[Message]) -> str:
-        """Ask until there is an answer, or no try is left."""
+        """Ask until there is an answer or no retry is left."""
         problem = ""
         for attempt in range(self.retries + 1):
             if attempt:

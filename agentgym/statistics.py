@@ -1,6 +1,6 @@
-"""Estimates of success and how sure they are. Several attempts at one task are not independent: tasks are the units.
+"""Estimates of success with confidence intervals. Attempts at one task are not independent, so tasks are the units.
 
-Pure functions of numbers; knows no trajectories. Random draws come from a seed.
+Pure functions of numbers, independent of trajectories. Random draws come from a seed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agentgym.errors import UsageError
 
 CONFIDENCE = 0.95
 DRAWS = 2000
-"""Resamples of a bootstrap."""
+"""Number of bootstrap resamples."""
 
 
 class Interval(NamedTuple):
@@ -27,7 +27,7 @@ class Interval(NamedTuple):
 
 
 def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
-    """Return Wilson's score interval of a proportion of independent trials. It holds the proportion itself."""
+    """Return Wilson's score interval of a proportion of independent trials. It contains the proportion itself."""
     if trials < 1 or not 0 <= successes <= trials:
         raise UsageError(f"{successes} successes of {trials} trials is no proportion")
     z = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -35,7 +35,7 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Inter
     centre = share + z * z / (2 * trials)
     spread = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
     scale = 1 + z * z / trials
-    # At 0 and at 1 the bounds are the share itself, which rounding misses by 1e-17 on either side.
+    # At 0 and 1 a bound equals the share itself, which rounding misses by about 1e-17.
     low, high = (centre - spread) / scale, (centre + spread) / scale
     return Interval(max(0.0, min(low, share)), min(1.0, max(high, share)))
 
@@ -48,13 +48,13 @@ def mean_of_means(groups: Sequence[Sequence[float]]) -> float:
 def cluster_bootstrap(
     groups: Sequence[Sequence[float]], seed: int, confidence: float = CONFIDENCE, draws: int = DRAWS
 ) -> Interval:
-    """Return the percentile interval of `mean_of_means` when whole tasks are drawn again, with replacement.
+    """Return the percentile bootstrap interval of `mean_of_means`, resampling whole tasks with replacement.
 
-    It is widened to hold that mean, which few tasks or rounding may leave outside.
+    It is widened to contain that mean, which can fall outside with few tasks or by rounding.
 
     Args:
         groups: One sequence of results per task.
-        seed: Where the draws come from.
+        seed: Random seed.
         confidence: Share of resamples inside the interval.
         draws: Number of resamples.
     """
@@ -70,8 +70,8 @@ def cluster_bootstrap(
 def success_interval(groups: Sequence[Sequence[bool]], seed: int, confidence: float = CONFIDENCE) -> Interval:
     """Return an interval of the success rate, given the attempts at each task.
 
-    With one attempt per task it is Wilson's; with more it is the bootstrap over tasks. Where all attempts agree, a
-    bootstrap would claim certainty, so it is Wilson's over the tasks.
+    With one attempt per task it is Wilson's; with more, a bootstrap over tasks. If all attempts agree, a bootstrap
+    would claim certainty, so it is Wilson's over the tasks.
     """
     if not groups or not all(groups):
         raise UsageError("an interval needs at least one attempt for each task")
@@ -102,12 +102,12 @@ def powers_up_to(attempts: int) -> list[int]:
 def paired_difference(
     before: Sequence[float], after: Sequence[float], seed: int, confidence: float = CONFIDENCE
 ) -> tuple[float, Interval]:
-    """Return the mean of `after - before` over tasks, and its interval when tasks are drawn again.
+    """Return the mean of `after - before` over tasks and its bootstrap interval over tasks.
 
     Args:
         before: One number per task, e.g. its success rate.
         after: The same tasks in the same order.
-        seed: Where the draws come from.
+        seed: Random seed.
         confidence: Share of resamples inside the interval.
     """
     if len(before) != len(after) or not before:

@@ -1,6 +1,6 @@
-"""`Summary`: what a set of trajectories says about a policy, with intervals, and how to print it.
+"""`Summary`: a policy's results over a set of trajectories, with confidence intervals, and how to print it.
 
-Failed trajectories (broken infrastructure) say nothing about the model: they are counted and left out of all rates.
+Failed trajectories (broken infrastructure) say nothing about the model: they are counted but excluded from all rates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from agentgym.endings import Ending, Reason
+from agentgym.endings import Reason
 from agentgym.statistics import Interval, mean_of_means, pass_at_k, pass_hat_k, powers_up_to, success_interval
 from agentgym.trajectory import Trajectory
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 MAX_TAGS = 10
-"""Tags that are printed, the hardest first; a summary holds all of them."""
+"""Number of tags to print, hardest first; a summary holds all of them."""
 
 
 MAX_ERRORS = 5
-"""Errors that are printed; a summary holds all of them."""
+"""Number of errors to print; a summary holds all of them."""
 
 _ERROR_CHARS = 300
 
 
 Figures = Callable[[Sequence[Trajectory]], Mapping[str, float]]
-"""Measures trajectories in ways of its own."""
+"""Computes additional metrics on trajectories."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Rate:
     """How often tasks were solved."""
 
     success: float | None
-    """Mean over tasks of the share of attempts that solved it; `None` if there was no attempt."""
+    """Mean over tasks of the share of successful attempts; `None` if there was no attempt."""
     interval: Interval | None
     """95 % interval: Wilson's for one attempt per task, else a bootstrap over tasks."""
     tasks: int
@@ -53,36 +53,36 @@ class Summary:
     policy: str
     overall: Rate
     pass_at: dict[int, float]
-    """k to the estimated chance that at least one of k attempts solves a task."""
+    """Maps k to the estimated probability that at least one of k attempts solves a task."""
     pass_hat: dict[int, float]
-    """k to the estimated chance that all of k attempts solve a task."""
+    """Maps k to the estimated probability that all k attempts solve a task."""
     by_difficulty: dict[int, Rate]
     by_tag: dict[str, Rate]
     endings: dict[str, int]
-    """Reason to number of episodes, the most frequent first."""
+    """Maps the reason to the number of episodes, most frequent first."""
     failed: int
-    """Episodes that broke; in none of the other numbers but `endings` and `errors`."""
+    """Number of failed episodes; of the other numbers, only `endings` and `errors` include them."""
     broken_tasks: dict[str, str]
-    """Id of a task that cannot be graded to the reason; its episodes are in no number but `endings`."""
+    """Maps the id of a task that cannot be graded to the reason; only `endings` includes its episodes."""
     reward: float | None
-    """Mean reward of an episode."""
+    """Mean reward per episode."""
     turns: float | None
-    """Mean turns of an episode."""
+    """Mean number of turns per episode."""
     sampled_tokens: float | None
-    """Mean sampled tokens of an episode; `None` where the policy speaks in messages."""
+    """Mean number of sampled tokens per episode; `None` if the policy speaks in messages."""
     tool_error_rate: float | None
-    """Share of tool calls that were answered with an error."""
+    """Share of tool calls that returned an error."""
     format_error_rate: float | None
-    """Share of turns in which no action could be read."""
+    """Share of turns without a readable action."""
     seconds_per_episode: float | None
     channels: dict[str, float] = field(default_factory=dict)
-    """Mean over episodes of what each reward channel came to, unweighted."""
+    """Mean over episodes of each reward channel's unweighted total."""
     figures: dict[str, float] = field(default_factory=dict)
-    """What the environment measures besides (`Env.figures`)."""
+    """The environment's own metrics (`Env.figures`)."""
     errors: dict[str, int] = field(default_factory=dict)
-    """What broke to number of episodes, the most frequent first; a task's id in it reads `<task>`."""
+    """Maps an error to the number of episodes, most frequent first; task ids in it are replaced by `<task>`."""
     seconds: float = 0.0
-    """Wall-clock time of this run, without what was done before it was resumed."""
+    """Wall-clock time of this run, without earlier runs that it resumed."""
 
     @property
     def success(self) -> float | None:
@@ -102,18 +102,18 @@ class Summary:
 def summarize(
     trajectories: Iterable[Trajectory], *, seed: int = 0, seconds: float = 0.0, figures: Figures = lambda _: {}
 ) -> Summary:
-    """Return what trajectories of one policy in one environment say.
+    """Summarise the trajectories of one policy in one environment.
 
     Args:
         trajectories: All attempts at all tasks, in any order.
         seed: Seeds the bootstrap.
         seconds: Wall-clock time they took.
-        figures: What else to measure on those that did not fail.
+        figures: Additional metrics, computed on the trajectories that did not fail.
     """
     everything = sorted(trajectories, key=lambda t: (t.task_id, t.attempt))
-    valid = [t for t in everything if t.ending is not Ending.FAILED]
+    valid = [t for t in everything if not t.failed]
     broken = [t for t in everything if t.reason is Reason.BROKEN_TASK]
-    failed = [t for t in everything if t.ending is Ending.FAILED and t.reason is not Reason.BROKEN_TASK]
+    failed = [t for t in everything if t.failed and t.reason is not Reason.BROKEN_TASK]
     groups = _by_task(valid)
     first = everything[0] if everything else None
     return Summary(
@@ -128,10 +128,10 @@ def summarize(
         failed=len(failed),
         broken_tasks={t.task_id: _shortened(t.error) for t in broken},
         reward=_mean(t.reward for t in valid),
-        turns=_mean(_turns(t) for t in valid),
+        turns=_mean(len(t.model_turns) for t in valid),
         sampled_tokens=_mean(t.tokens.sampled for t in valid if t.tokens is not None),
         tool_error_rate=_share(_total(valid, "tool_errors"), _total(valid, "calls")),
-        format_error_rate=_share(_total(valid, "format_errors"), sum(_turns(t) for t in valid)),
+        format_error_rate=_share(_total(valid, "format_errors"), sum(len(t.model_turns) for t in valid)),
         seconds_per_episode=_mean(t.seconds for t in valid),
         channels=_channels(valid),
         figures=dict(figures(valid)),
@@ -168,10 +168,10 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
 
 
 def _print_broken_tasks(summary: Summary, console: Console) -> None:
-    """Print which tasks could not be graded, and why."""
+    """Print the tasks that could not be graded, with the reasons."""
     from rich.text import Text
 
-    from agentgym.show import plain
+    from agentgym.commands.show import plain
 
     broken = summary.broken_tasks
     if not broken:
@@ -186,10 +186,10 @@ def _print_broken_tasks(summary: Summary, console: Console) -> None:
 
 
 def print_errors(summary: Summary, console: Console) -> None:
-    """Print what broke, the most frequent first."""
+    """Print the errors, most frequent first."""
     from rich.text import Text
 
-    from agentgym.show import plain
+    from agentgym.commands.show import plain
 
     for error, count in list(summary.errors.items())[:MAX_ERRORS]:
         console.print(Text(f"  {count} × {plain(error)}", style="red"))
@@ -257,7 +257,7 @@ def _rate(trajectories: Sequence[Trajectory], seed: int) -> Rate:
 
 
 def _over_k(groups: Sequence[Sequence[bool]], estimate: Callable[[int, int, int], float]) -> dict[int, float]:
-    """Return the mean of an estimate over the tasks that have enough attempts for it, for each k."""
+    """Return, for each k, the mean of an estimate over the tasks with enough attempts."""
     most = max(map(len, groups), default=0)
     return {
         k: fmean(estimate(len(group), sum(group), k) for group in groups if len(group) >= k)
@@ -276,7 +276,7 @@ def _parts(
 
 
 def _error_of(trajectory: Trajectory) -> str:
-    """Return what broke in one line, the same for all tasks."""
+    """Return the error on one line, without the task's id, so that equal errors group together."""
     text = trajectory.error
     return _shortened(text.replace(trajectory.task_id, "<task>") if text and trajectory.task_id else text)
 
@@ -285,11 +285,6 @@ def _shortened(error: str | None) -> str:
     """Return an error on one line."""
     text = " ".join((error or "no reason was recorded").split())
     return text if len(text) <= _ERROR_CHARS else f"{text[:_ERROR_CHARS]}…"
-
-
-def _turns(trajectory: Trajectory) -> int:
-    """Return the number of actions: the grading of an interrupted episode is no turn of the model."""
-    return sum(turn.action is not None for turn in trajectory.turns)
 
 
 def _total(trajectories: Iterable[Trajectory], count: str) -> int:

@@ -1,7 +1,7 @@
-"""Parsing Python where several threads may do it at once, as grading does.
+"""Thread-safe parsing of Python code, needed for grading.
 
-Python 3.11 keeps one count of the depth of all syntax trees that are being made. Two threads that make some at the same
-time can end in `SystemError: AST constructor recursion depth mismatch`.
+Python 3.11 keeps one global depth counter for all syntax trees under construction. Two threads that parse concurrently
+can fail with `SystemError: AST constructor recursion depth mismatch`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ def parse(source: str | bytes, *, mode: Literal["exec"] = "exec") -> ast.Module:
 @overload
 def parse(source: str | bytes, *, mode: Literal["eval"]) -> ast.Expression: ...
 def parse(source: str | bytes, *, mode: Any = "exec") -> ast.AST:
-    """Return the syntax tree of a text, as `ast.parse` does. Raises as that does."""
+    """Return the syntax tree of a text. Same results and errors as `ast.parse`."""
     with _ONE_AT_A_TIME:
         return ast.parse(source, mode=mode)

@@ -1,6 +1,6 @@
-"""Tasks and where they come from. A task is plain data; what its grader needs (`gold`) never reaches the policy.
+"""Tasks and where they come from. A task is plain data; the grader's part of it (`gold`) never reaches the policy.
 
-A `TaskSource` is deterministic: the same source gives the same task for the same split and index, always. A manifest
+A `TaskSource` is deterministic: the same source always gives the same task for the same split and index. A manifest
 (JSONL of tasks with their hashes) pins a suite exactly.
 """
 
@@ -15,17 +15,21 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from agentgym.errors import TaskError, UsageError
-from agentgym.json_lines import json_lines
-from agentgym.record_fields import Rules, check_fields, is_count, is_object, is_text, or_null, required_fields
+from agentgym.records.fields import Rules, check_fields, is_count, is_object, is_text, or_null, required_fields
+from agentgym.records.json_lines import json_lines
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
+TEST_UNSEEN = "test_unseen"
+"""The split for held-out content, such as databases or kinds of task that no other split has."""
+SHARES: Mapping[str, float] = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
+"""The usual shares of the splits (see `split_of`)."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One problem: what the policy is told, what the environment needs to stage it, and what the grader needs.
+    """One problem: the prompt, the data to stage it, and the data to grade it.
 
-    All fields are JSON data, so a task can be written down, hashed and sent anywhere.
+    All fields are JSON data, so a task can be saved, hashed and sent anywhere.
     """
 
     id: str
@@ -35,14 +39,14 @@ class Task:
     difficulty: int = 1
     """From 1 (easy) upwards."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """What the environment needs to stage the task; the policy may come to see it through tools."""
+    """Data the environment needs to stage the task; the policy may see it through tools."""
     gold: Mapping[str, Any] = field(default_factory=dict)
-    """What the grader and the reference solution need; the policy must never see it."""
+    """Data the grader and the reference solution need; the policy must never see it."""
     tags: tuple[str, ...] = ()
 
     @cached_property
     def hash(self) -> str:
-        """Content hash (hex SHA-256) of everything but the id and the split: equal hashes are the same problem."""
+        """Content hash (hex SHA-256) of everything but the id and the split: equal hashes mean the same problem."""
         content = {name: getattr(self, name) for name in _HASHED}
         return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
@@ -52,7 +56,7 @@ class Task:
 
     @classmethod
     def from_dict(cls, data: Any) -> Task:
-        """Rebuild a task from `to_dict`, whoever wrote the data.
+        """Rebuild a task from the output of `to_dict`. The data is not trusted.
 
         Raises:
             UsageError: A field is missing, unknown or wrong.
@@ -89,7 +93,7 @@ class TaskSource(Protocol):
         ...
 
     def size(self, split: str) -> int | None:
-        """Number of tasks in `split`, or `None` if there is no end to them. Raises `TaskError` for an unknown split."""
+        """Number of tasks in `split`, or `None` if it is endless. Raises `TaskError` for an unknown split."""
         ...
 
     def get(self, split: str, index: int) -> Task:
@@ -109,9 +113,9 @@ def check_split(source: TaskSource, split: str) -> str:
 
 
 def default_split(source: TaskSource, wanted: str) -> str:
-    """Return the split to use where nobody named one: `wanted`, else what comes nearest to it of what the source has.
+    """Return the split to use if none was named: `wanted`, else the nearest one that the source has.
 
-    Without `test` that is `validation`; data sets with hidden answers have no other split to evaluate on.
+    Without `test` that is `validation`: data sets with hidden answers have no other split to evaluate on.
     """
     for split in (wanted, VALIDATION) if wanted == TEST else (wanted,):
         if split in source.splits:
@@ -130,7 +134,7 @@ def iterate(source: TaskSource, split: str, limit: int | None = None, start: int
 
 
 class TaskList:
-    """A task source over tasks that are all in memory: a manifest, a loaded data set, a handful of your own.
+    """A task source over tasks held in memory: a manifest, a loaded data set, or a few of your own.
 
     Splits must not share content: two tasks with the same hash in different splits raise `TaskError`.
     """
@@ -174,11 +178,11 @@ class TaskList:
 
 
 class GeneratedTasks:
-    """A task source over a pure function: task `index` of a split is what the generator makes of that pair.
+    """A task source over a pure function: the generator makes each task from its split and index.
 
     Args:
         name: Prefix of the task ids (`name/split/index`).
-        generate: `(split, index) -> Task`; must depend on nothing else.
+        generate: `(split, index) -> Task`; must depend on its arguments alone.
         sizes: Number of tasks per split; `None` is unlimited.
     """
 
@@ -203,19 +207,28 @@ class GeneratedTasks:
 
     def find(self, task_id: str) -> Task:
         """Generate the task that an id of the form `name/split/index` names."""
-        name, _, rest = task_id.rpartition("/")[0].rpartition("/")
-        index = task_id.rpartition("/")[2]
-        if name != self._name or rest not in self._sizes or not index.isdecimal():
-            raise TaskError(f"no task {task_id!r}; ids look like {self._name}/{self.splits[0]}/0")
-        return self.get(rest, int(index))
+        return self.get(*parse_task_id(task_id, self._name, self.splits))
+
+
+def parse_task_id(task_id: str, name: str, splits: Sequence[str]) -> tuple[str, int]:
+    """Return the split and the index that an id of the form `name/split/index` names.
+
+    Raises:
+        TaskError: The id has another form, name or split; the message shows a valid id.
+    """
+    head, _, index = task_id.rpartition("/")
+    given, _, split = head.rpartition("/")
+    if given != name or split not in splits or not index.isdecimal():
+        raise TaskError(f"no task {task_id!r}; ids look like {name}/{splits[0]}/0")
+    return split, int(index)
 
 
 def split_of(content: str, shares: Mapping[str, float]) -> str:
-    """Assign content to a split by its hash alone, so that the same content can never be in two splits.
+    """Assign content to a split by its hash alone, so that the same content is never in two splits.
 
     Args:
         content: Whatever makes two tasks the same problem.
-        shares: Split name to its share; shares add up to 1.
+        shares: Maps a split's name to its share; the shares add up to 1.
     """
     point = int.from_bytes(hashlib.sha256(content.encode()).digest()[:8], "big") / 2**64
     reached = 0.0
@@ -227,13 +240,13 @@ def split_of(content: str, shares: Mapping[str, float]) -> str:
 
 
 def write_manifest(path: Path, tasks: Sequence[Task]) -> None:
-    """Write tasks as a manifest: one JSON object a line, each with its hash."""
+    """Write tasks as a manifest: one JSON object per line, each with its hash."""
     text = "".join(json.dumps(task.to_dict(), ensure_ascii=False) + "\n" for task in tasks)
     path.write_text(text, encoding="utf-8")
 
 
 def _hashed(task: Task) -> Task:
-    """Return a task whose content has a hash. Raises `UnicodeEncodeError` for text that is none."""
+    """Return the task once its hash is computed. Raises `UnicodeEncodeError` for text with lone surrogates."""
     assert task.hash
     return task
 
@@ -243,7 +256,7 @@ def read_manifest(path: Path) -> TaskList:
 
     Raises:
         UsageError: The file cannot be read, or a line is not a task; the message names the line.
-        TaskError: A task was changed, or two of them cannot stand beside each other.
+        TaskError: A task was changed, or two tasks conflict with each other.
     """
     tasks: list[Task] = []
     for where, data in json_lines(path, "a task"):
@@ -254,7 +267,7 @@ def read_manifest(path: Path) -> TaskList:
         except TaskError as error:
             raise TaskError(f"{where}: {error}") from error
         except UnicodeEncodeError as error:
-            raise UsageError(f"{where}: not a task: it holds half a character ({error.reason})") from error
+            raise UsageError(f"{where}: not a task: its text holds a lone surrogate ({error.reason})") from error
     try:
         return TaskList(tasks)
     except TaskError as error:

@@ -1,7 +1,7 @@
 """Tools that a policy may call: typed, documented methods, or functions described by JSON schemas (`schema_tool`).
 
-The JSON schema of a method comes from its signature and docstring. Arguments are validated and coerced by pydantic
-before the method runs; what is wrong with them is a `ToolError` that tells the model what was expected.
+The JSON schema of a method comes from its signature and docstring. Pydantic validates and coerces the arguments before
+the method runs; wrong arguments raise a `ToolError` that tells the model what was expected.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MAX_RESULT_CHARS = 8_000
 _MARK = "__agentgym_tool__"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _VALUE_KEYS = frozenset({"default", "enum", "const", "examples"})
-"""Keys of a JSON schema under which there are values, not schemas."""
+"""Keys of a JSON schema that hold values, not schemas."""
 
 
 @dataclass(frozen=True)
 class ToolOptions:
-    """What `@tool` was given."""
+    """The arguments of `@tool`."""
 
     name: str | None = None
     max_chars: int = MAX_RESULT_CHARS
@@ -50,14 +50,14 @@ def tool(
     max_chars: int = MAX_RESULT_CHARS,
     concurrent: bool = False,
 ) -> Any:
-    """Make a typed, documented method a tool. Works on plain and on `async def` methods.
+    """Turn a typed, documented method into a tool. Works on plain and `async def` methods.
 
     Args:
         method: The method; every parameter needs a type and a line in the docstring's `Args:` section.
-        name: What the model calls it; the method's own name by default.
-        max_chars: Results longer than this are cut, with a note of how much.
-        concurrent: Whether calls of this `async def` tool may run at the same time as neighbouring calls of the same
-            turn. Only for tools that read: the order in which they take effect is not defined.
+        name: The name that the model uses; by default the method's name.
+        max_chars: Longer results are cut, with a note about the length.
+        concurrent: Whether calls of this `async def` tool may run concurrently with adjacent calls of the same turn.
+            Only for tools that read, because the order of effects is undefined.
     """
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,14 +70,14 @@ def tool(
 
 
 class Tool(ABC):
-    """A tool: its schema, how to check arguments for it, and what it runs. Knows no instance of an environment.
+    """A tool: its schema, the validation of arguments, and the code it runs. Not bound to an environment instance.
 
     Args:
-        name: What the model calls it.
-        description: What it does, for the model.
-        parameters: JSON schema of its arguments, of type `object`.
-        options: Those of `@tool`.
-        is_async: Whether what it runs must be awaited.
+        name: The name that the model uses.
+        description: Description for the model.
+        parameters: JSON schema of the arguments, of type `object`.
+        options: The options of `@tool`.
+        is_async: Whether the result must be awaited.
     """
 
     def __init__(
@@ -92,15 +92,15 @@ class Tool(ABC):
 
     @abstractmethod
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return validated arguments, ready to pass by name. Raises `ToolError` saying what was expected."""
+        """Return validated arguments to pass by name. Raises `ToolError` that says what was expected."""
 
     @abstractmethod
     def bound_to(self, env: Any) -> Callable[..., Any]:
-        """Return what runs in an environment. It takes checked arguments by name."""
+        """Return the callable for an environment. It takes validated arguments by name."""
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The tool in the form that chat templates and APIs take, as new data."""
+        """A new copy of the tool's schema, in the format of chat templates and APIs."""
         parameters = json.loads(json.dumps(self.parameters))
         return {
             "type": "function",
@@ -109,7 +109,7 @@ class Tool(ABC):
 
     @cached_property
     def usage(self) -> str:
-        """The call in one line: `query(sql: string, limit: integer = 10)`."""
+        """The signature in one line: `query(sql: string, limit: integer = 10)`."""
         required = set(self.parameters.get("required", ()))
         parts = []
         for name, schema in self.parameters.get("properties", {}).items():
@@ -132,11 +132,11 @@ class MethodTool(Tool):
         super().__init__(name, description, parameters, options, is_async=inspect.iscoroutinefunction(method))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The arguments model was made on the spot, so no other process could find it by name.
+        # The arguments model is created dynamically, so another process cannot import it by name.
         return MethodTool, (self.method, self._options)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return validated and coerced arguments, ready to pass. Raises `ToolError` saying what was expected."""
+        """Return validated and coerced arguments. Raises `ToolError` that says what was expected."""
         try:
             checked = self._parameters.model_validate(dict(arguments) if isinstance(arguments, Mapping) else arguments)
         except ValidationError as error:
@@ -146,12 +146,12 @@ class MethodTool(Tool):
         return {field.alias or name: getattr(checked, name) for name, field in type(checked).model_fields.items()}
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
-        """Return the method of an environment."""
+        """Return the method bound to an environment."""
         return getattr(env, self.method.__name__)
 
 
 class Toolset:
-    """Tools by name, in order."""
+    """An ordered collection of tools, by name."""
 
     def __init__(self, tools: Iterable[Tool]):
         self._tools: dict[str, Tool] = {}
@@ -164,7 +164,7 @@ class Toolset:
     def of(cls, owner: type) -> Toolset:
         """Collect the `@tool` methods of a class, in order of definition, bases first.
 
-        An override takes the place of what it overrides; one without `@tool` is no tool any more.
+        An override takes the position of the original; without `@tool`, it is no longer a tool.
         """
         found: dict[str, Tool] = {}
         for base in reversed(owner.__mro__):
@@ -178,13 +178,13 @@ class Toolset:
         return cls(found.values())
 
     def only(self, *names: str) -> Toolset:
-        """Return a toolset with some of these tools, in this order. Raises `UsageError` for a name that is not here."""
+        """Return a toolset with only the named tools, in this order. Raises `UsageError` for an unknown name."""
         if unknown := [name for name in names if name not in self._tools]:
             raise UsageError(f"there is no tool {unknown[0]!r}; there are: {', '.join(self._tools)}")
         return Toolset(self._tools[name] for name in names)
 
     def plus(self, *more: Tool) -> Toolset:
-        """Return a toolset with these tools too. Raises `UsageError` if two have the same name."""
+        """Return a toolset with additional tools. Raises `UsageError` if two have the same name."""
         return Toolset((*self, *more))
 
     def __iter__(self) -> Iterator[Tool]:
@@ -203,7 +203,7 @@ class Toolset:
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
-        """Schemas of all tools, as new data."""
+        """A new copy of all tools' schemas."""
         return json.loads(self._schemas_text)
 
     @cached_property
@@ -211,7 +211,7 @@ class Toolset:
         return json.dumps([tool.schema for tool in self])
 
     def get(self, name: str) -> Tool:
-        """Return a tool by name. Raises `ToolError` naming the tools there are."""
+        """Return a tool by name. Raises `ToolError` that lists the known tools."""
         found = self._tools.get(name)
         if found is None:
             close = get_close_matches(str(name)[:100], self._tools, n=1)
@@ -220,12 +220,12 @@ class Toolset:
         return found
 
     def check(self, call: ToolCall) -> dict[str, Any]:
-        """Return the checked arguments of a call. Raises `ToolError` for an unknown tool or wrong arguments."""
+        """Return the validated arguments of a call. Raises `ToolError` for an unknown tool or wrong arguments."""
         return self.get(call.name).check(call.arguments)
 
 
 def kind_of(schema: Mapping[str, Any]) -> str:
-    """Return the type that a JSON schema stands for, in a word or two."""
+    """Return a short name for the type that a JSON schema describes."""
     if "enum" in schema:
         return "|".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
     if options := schema.get("anyOf"):
@@ -236,13 +236,13 @@ def kind_of(schema: Mapping[str, Any]) -> str:
 
 
 def bounded(value: Any, max_chars: int) -> str:
-    """Return a tool's result as text of at most `max_chars` characters, saying what was cut."""
+    """Return a tool's result as text of at most `max_chars` characters, with a note if it was cut."""
     text = _as_text(value)
     if len(text) > max_chars:
         note = f"\n[cut: {len(text)} characters, of which the first {{kept}} are shown]"
         kept = max(0, max_chars - len(note) - 8)
         text = (text[:kept] + note.format(kept=kept))[:max_chars]
-    # Lone surrogates, as from file names that are not UTF-8, would break whoever encodes the message.
+    # Lone surrogates (e.g. from file names that are not UTF-8) would break the encoding of the message.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -255,7 +255,7 @@ def _as_text(value: Any) -> str:
         return value.decode("utf-8", "replace")
     try:
         return json.dumps(to_jsonable_python(value, fallback=str), ensure_ascii=False)
-    except (ValueError, RecursionError):  # bytes that are not text somewhere inside, or a structure that holds itself
+    except (ValueError, RecursionError):  # nested bytes that are not text, or a structure that contains itself
         return repr(value)
 
 
@@ -282,7 +282,7 @@ def _arguments_model(method: Callable[..., Any], name: str) -> tuple[type[BaseMo
 
 
 def _without_titles(schema: Any) -> Any:
-    """Drop pydantic's titles: they only cost tokens. A property that is itself called `title` stays."""
+    """Drop pydantic's titles, which only cost tokens. A property named `title` stays."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
@@ -299,7 +299,7 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def _explain(error: ValidationError) -> str:
-    """Say in a sentence per problem what was wrong with the arguments."""
+    """Describe each problem with the arguments in one sentence."""
     problems = []
     for problem in error.errors(include_url=False)[:5]:
         where = ".".join(str(part) for part in problem["loc"])

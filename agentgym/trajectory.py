@@ -1,6 +1,6 @@
-"""Trajectories: the one record that evaluation, training, replay and viewers read. Lossless as JSONL, versioned.
+"""Trajectories: the single record that evaluation, training, replay and viewers read. Lossless, versioned JSONL.
 
-Token ids are kept exactly as sampled; history is never rendered or tokenised again.
+Token ids are stored exactly as sampled; history is never rendered or tokenised again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from agentgym.endings import AnyReason, Ending, reason_data, reason_from
+from agentgym.engine.spaces import Action
 from agentgym.errors import UsageError
-from agentgym.json_lines import is_whole, json_lines
 from agentgym.messages import Message
-from agentgym.record_fields import (
+from agentgym.records.fields import (
     Rules,
     check_fields,
     is_count,
@@ -32,33 +32,33 @@ from agentgym.record_fields import (
     required_fields,
     shown,
 )
+from agentgym.records.json_lines import is_whole, json_lines
 from agentgym.rewards import OUTCOME, SOLVED_AT
-from agentgym.spaces import Action
 
 SCHEMA_VERSION = 1
 
 
 @dataclass
 class Turn:
-    """One model action and what came of it."""
+    """One model action and its results."""
 
     action: Action | None
-    """What the policy produced: text, or an assistant message. `None` is the grading of an interrupted episode."""
+    """The policy's output: text or an assistant message. `None` marks the grading of an interrupted episode."""
     observation: list[Message]
-    """The messages that answered it."""
+    """The messages returned in response."""
     rewards: dict[str, float]
     """Raw reward channels of the turn."""
     reward: float
-    """What the environment's scheme paid in this turn."""
+    """The reward that the environment's scheme paid in this turn."""
     span: tuple[int, int] | None = None
-    """Where in `Tokens.completion_ids` this turn's sampled tokens stand: `[start, end)`."""
+    """Position of this turn's sampled tokens in `Tokens.completion_ids`: `[start, end)`."""
 
 
 @dataclass
 class Tokens:
-    """A trajectory as the policy saw it: prompt, then sampled and observed tokens in one stream.
+    """A trajectory as the policy saw it: the prompt, then sampled and observed tokens in one stream.
 
-    The lists other than `prompt_ids` have one entry per completion token.
+    All lists except `prompt_ids` have one entry per completion token.
     """
 
     prompt_ids: list[int] = field(default_factory=list)
@@ -66,12 +66,12 @@ class Tokens:
     loss_mask: list[int] = field(default_factory=list)
     """1 on sampled tokens, 0 on observations and template glue."""
     logprobs: list[float] = field(default_factory=list)
-    """Log-probability under the sampling policy; 0.0 where the mask is 0."""
+    """Log-probabilities under the sampling policy; 0.0 where the mask is 0."""
     versions: list[int] = field(default_factory=list)
-    """Number of weight updates the sampling policy had seen; -1 where the mask is 0."""
+    """Number of weight updates of the sampling policy; -1 where the mask is 0."""
 
     def append_sampled(self, ids: list[int], logprobs: list[float], version: int) -> tuple[int, int]:
-        """Append what the policy sampled; return its span."""
+        """Append sampled tokens; return their span."""
         start = len(self.completion_ids)
         self.completion_ids += ids
         self.loss_mask += [1] * len(ids)
@@ -111,29 +111,39 @@ class Trajectory:
     difficulty: int = 1
     tags: tuple[str, ...] = ()
     attempt: int = 0
-    """Which of several trajectories of the same task this is, from 0."""
+    """Index among the trajectories of the same task, from 0."""
     training_step: int | None = None
-    """The trainer's step that it was sampled in; `None` outside of training."""
+    """The trainer's step in which it was sampled; `None` outside of training."""
     turns: list[Turn] = field(default_factory=list)
     tools: list[dict[str, Any]] = field(default_factory=list)
     """Schemas of the tools that the policy could call."""
     reason: AnyReason | None = None
     """Why the episode ended; `None` while it goes on."""
     details: dict[str, Any] = field(default_factory=dict)
-    """What the environment said of the episode when it ended (`Env.details`), such as why an answer was wrong."""
+    """The environment's details at the end of the episode (`Env.details`), such as why an answer was wrong."""
     counts: dict[str, int] = field(default_factory=dict)
     """Tool calls, tool errors and format errors."""
     tokens: Tokens | None = None
-    """Absent where the policy speaks only in messages."""
+    """Absent if the policy speaks only in messages."""
     seconds: float = 0.0
     """Wall-clock duration of the episode."""
     error: str | None = None
-    """What broke, for a failed episode."""
+    """The error of a failed episode."""
 
     @property
     def ending(self) -> Ending | None:
         """The kind of ending."""
         return None if self.reason is None else self.reason.ending
+
+    @property
+    def failed(self) -> bool:
+        """Whether the task or something around the model broke. Such an episode says nothing about the model."""
+        return self.ending is Ending.FAILED
+
+    @property
+    def model_turns(self) -> list[Turn]:
+        """The turns in which the model acted; the grading of an interrupted episode is not one of them."""
+        return [turn for turn in self.turns if turn.action is not None]
 
     @property
     def channels(self) -> list[dict[str, float]]:
@@ -147,12 +157,12 @@ class Trajectory:
 
     @property
     def success(self) -> bool:
-        """Whether the task was solved. A failed episode never was, whatever its turns had earned."""
-        return self.ending is not Ending.FAILED and self.outcome >= SOLVED_AT
+        """Whether the task was solved. Always false for a failed episode, whatever its turns earned."""
+        return not self.failed and self.outcome >= SOLVED_AT
 
     @property
     def reward(self) -> float:
-        """What the environment paid over the whole episode."""
+        """Total reward that the environment paid in the episode."""
         return sum(turn.reward for turn in self.turns)
 
     @property
@@ -176,10 +186,10 @@ class Trajectory:
 
     @classmethod
     def from_dict(cls, data: Any) -> Trajectory:
-        """Rebuild a trajectory from `to_dict`, whoever wrote the data.
+        """Rebuild a trajectory from the output of `to_dict`. The data is not trusted.
 
         Raises:
-            UsageError: The schema version is not known here, or a field is missing, unknown or wrong.
+            UsageError: The schema version is not supported, or a field is missing, unknown or wrong.
         """
         if type(data) is dict and (version := data.get("schema")) != SCHEMA_VERSION:
             raise UsageError(
@@ -209,7 +219,7 @@ def _is_reason(value: Any) -> bool:
 
 
 _FIELDS: Rules = {
-    "schema": (lambda value: True, ""),  # has been compared already
+    "schema": (lambda value: True, ""),  # already compared
     **dict.fromkeys(("id", "env_id", "task_id", "task_hash", "policy", "split"), (is_text, "text")),
     "seed": (or_null(is_count), "a whole number from 0 or null"),
     "opening": (is_messages, "a list of chat messages"),
@@ -263,7 +273,7 @@ def _tokens(data: dict[str, Any] | None) -> Tokens | None:
 
 
 def _check_spans(turns: Sequence[Turn], tokens: Tokens | None) -> None:
-    """Raise `UsageError` unless the turns' tokens follow each other within the completion."""
+    """Raise `UsageError` unless the turns' spans are in order and lie within the completion."""
     reached, count = 0, 0 if tokens is None else len(tokens.completion_ids)
     for number, turn in enumerate(turns, start=1):
         if turn.span is None:
@@ -278,10 +288,10 @@ def _check_spans(turns: Sequence[Turn], tokens: Tokens | None) -> None:
 
 
 def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append: bool = False) -> None:
-    """Write trajectories, one JSON object a line; appending first removes a last line that a crash cut off.
+    """Write trajectories, one JSON object per line. Appending first removes a last line that a crash cut off.
 
     Raises:
-        UsageError: The file cannot be written; what it held before an append is still there.
+        UsageError: The file cannot be written; an append keeps its previous contents.
     """
     path = Path(path)
     try:
@@ -289,14 +299,14 @@ def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append:
             _mend(path)
         with path.open("a" if append else "w", encoding="utf-8") as file:
             for trajectory in trajectories:
-                # ASCII escapes keep lone surrogates, which models do produce, exactly as they were.
+                # ASCII escapes preserve lone surrogates, which models do produce.
                 file.write(json.dumps(trajectory.to_dict()) + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def read_jsonl(path: str | Path) -> Iterator[Trajectory]:
-    """Read trajectories. A last line that a crash cut off is left out with a warning; any other bad line is an error.
+    """Read trajectories. A last line that a crash cut off is skipped with a warning; any other bad line is an error.
 
     Raises:
         UsageError: The file cannot be read, or a line is not a trajectory; the message names file and line.
@@ -310,7 +320,7 @@ def read_jsonl(path: str | Path) -> Iterator[Trajectory]:
 
 
 def _mend(path: Path) -> None:
-    """Make a file end with a whole line: finish the last one if it is all there, remove it if a crash cut it off."""
+    """Make a file end with a complete line: end the last one if it is complete, else remove it."""
     if not path.exists() or path.stat().st_size == 0:
         return
     with path.open("rb+") as file:

@@ -1,1 +1,1 @@
-"""Comparisons with plain code and with other projects; `python -m benchmarks` says which claims hold."""
+"""Comparisons with plain code and with other projects; `python -m benchmarks` reports which claims hold."""

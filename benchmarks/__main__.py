@@ -1,4 +1,4 @@
-"""List the benchmarks and say which of their claims hold: `python -m benchmarks`. Ends with 1 if one does not."""
+"""List the benchmarks and report which of their claims hold: `python -m benchmarks`. Exits with 1 if one does not."""
 
 from __future__ import annotations
 

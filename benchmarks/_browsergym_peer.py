@@ -1,7 +1,7 @@
 """The peer's side of `web_steps_vs_browsergym`, run by the Python that has `browsergym-miniwob`.
 
-Knows nothing of agentgym. Reads one JSON request from standard input and prints one JSON answer. The policy reads what
-an agent would: the goal and BrowserGym's own text of the accessibility tree. Writing that text is not counted.
+Does not import agentgym. Reads one JSON request from standard input and prints one JSON answer. The policy reads what
+an agent would: the goal and BrowserGym's own text of the accessibility tree. Rendering that text is not timed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def bid(tree: str, role: str, name: str | None = None) -> str:
 
 
 def chosen(page: str, goal: str, tree: str) -> Iterator[tuple[str, str]]:
-    """Yield what solves a page: the element to act on, and the action."""
+    """Yield the solution of a page: the element to act on, and the action."""
     if page == "click-test":
         button = bid(tree, "button")
     elif page == "click-button":

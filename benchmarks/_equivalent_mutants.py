@@ -1,4 +1,4 @@
-"""Faults that are none: the program does the same, or what it does otherwise nobody is promised."""
+"""Equivalent mutants: the program does the same, or differs only in ways that nothing promises."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 
 class Equivalent(NamedTuple):
-    """A mutant that no test should notice. Named by what its line says, so that it is found again after edits."""
+    """A mutant that no test should notice, identified by its line's text, so that it is found again after edits."""
 
     file: str
     line: str
     becomes: str | None
-    """`None` where nothing that the line may say instead can be noticed."""
+    """`None` if no replacement of the line can be noticed."""
     why: str
 
 
 _GRADING = "envs/sql/grading.py"
 _FAR = "a bound far beyond any real line"
+_FAR_NOTES = "a bound far beyond what any test compares, used by those who write notes and by those who read them"
 _PATIENCE = "how long something that does not end is waited for; no promise depends on it"
 _ANY_SEED = "any seed will do that is the same every time"
 _ANY_OTHER = "which other episode or action is taken makes no difference"
@@ -171,11 +172,11 @@ EQUIVALENT = (
         "which task is played makes no difference",
     ),
     *(
-        Equivalent("agentgym/json_lines.py", "MAX_LINE = 256 * 2**20", f"MAX_LINE = {size}", _FAR)
+        Equivalent("agentgym/records/json_lines.py", "MAX_LINE = 256 * 2**20", f"MAX_LINE = {size}", _FAR)
         for size in ("257 * 2**20", "255 * 2**20", "256 * 2** 19", "256 * 2** 21", "256 * 3**20")
     ),
     *(
-        Equivalent("agentgym/authoring.py", f"{line} = False", None, "every class sets its own")
+        Equivalent("agentgym/engine/authoring.py", f"{line} = False", None, "every class sets its own")
         for line in ("_is_async: bool", "_stops: ClassVar[bool]", "_hears_asides: ClassVar[bool]")
     ),
     *(
@@ -295,4 +296,45 @@ EQUIVALENT = (
         "the tag that closes a call never stands at the very beginning",
     ),
     Equivalent("agentgym/checks/subject.py", "break", "continue", "more is looked at than there is time for"),
+    Equivalent("envs/swe/stand_in.py", "MAX_NOTES = 1000", None, _FAR_NOTES),
+    Equivalent(
+        "envs/swe/values.py",
+        "other = round(value + step * 10.0**-place, max(1, places))",
+        "other = round(value - step * 10.0**-place, max(1, places))",
+        "each step is taken in both directions",
+    ),
+    Equivalent(
+        "agentgym/checks/gold.py",
+        "number = int(digest[:12], 16) % 10**6 + 10**6",
+        "number = int(digest[:12], 16) % 11**6 + 10**6",
+        "any large number will do that turns up nowhere else",
+    ),
+    Equivalent(
+        "envs/swe/disguise.py",
+        'name = f"test_{order}{rng.randrange(16**8):08x}"',
+        'name = f"test_{order}{rng.randrange(15**8):08x}"',
+        "names are as wide and as unforeseeable",
+    ),
+    Equivalent("envs/swe/draws.py", "APART = 8", None, _TRIED),
+    Equivalent("agentgym/checks/splits.py", "_MORE, _MORE_SECONDS = 400, 0.25", None, _TRIED),
+    Equivalent("agentgym/summary.py", "MAX_ERRORS = 5", None, "how many are printed; what is left out is counted"),
+    Equivalent(
+        "envs/swe/values.py",
+        'places = len(repr(value).partition(".")[2]) if "e" not in repr(value) else 6',
+        'places = len(repr(value).partition(".")[2]) if "e" not in repr(value) else 5',
+        "such a number is changed by a whole one; how many of its digits are left makes no difference",
+    ),
+    Equivalent("agentgym/checks/stumble.py", "PER_TASK = 16", None, _TRIED),
+    Equivalent(
+        "agentgym/checks/pay.py",
+        "if paid > honest + _ROUNDING:",
+        "if paid >= honest + _ROUNDING:",
+        "two payments are equal up to rounding or further apart; none are apart by just the allowance",
+    ),
+    Equivalent(
+        "agentgym/checks/work.py",
+        "if same and _says_something(env, solutions[0].actions[-1]):",
+        "if same and _says_something(env, solutions[1].actions[-1]):",
+        "where `same` holds, all of them end with the same action",
+    ),
 )

@@ -1,4 +1,4 @@
-"""The usual server of the Search-R1 contract, by what it does: a FastAPI endpoint with pydantic models."""
+"""A typical server of the Search-R1 contract: a FastAPI endpoint with pydantic models."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Run as a script in a copy of the tree: forks a process for each run of some tests, so that libraries load only once.
 
 Reads one JSON object a line, `{"arguments": [...], "timeout_s": ..., "said": PATH}`, and answers with one: the exit
-status of pytest, or `null` where it did not come to its end. Imports nothing of ours, which is what changes between
-runs.
+status of pytest, or `null` if it did not finish. Imports none of our code, since that changes between runs.
 """
 
 from __future__ import annotations
@@ -13,21 +12,29 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from typing import Any
 
 LIBRARIES = ("pytest", "numpy", "pydantic", "jsonschema", "docstring_parser", "gymnasium", "duckdb", "sqlglot", "yaml")
 LIBRARIES += ("rich.console", "typer", "torch", "datasets", "transformers", "trl", "peft")
-"""What the tests load; those that are not installed are passed over."""
+"""Libraries that the tests load; missing ones are skipped."""
 MEMORY = 8 * 2**30
-"""Bytes of data that a run may allocate: a loop that has lost its end may also fill lists."""
+"""Bytes of data that a run may allocate: an endless loop may also fill lists."""
 
 
 def run(arguments: list[str], timeout_s: float, said: str) -> int | None:
-    """Return pytest's exit status, `None` if it ran out of time. What it writes goes into the file `said`."""
+    """Return pytest's exit status, `None` if it ran out of time. Its output goes into the file `said`."""
+    # A mutant must neither survive thanks to earlier runs' caches, nor leave its own results to later runs.
+    with tempfile.TemporaryDirectory(prefix="mutant-cache-", ignore_cleanup_errors=True) as cache:
+        return _run_with(cache, arguments, timeout_s, said)
+
+
+def _run_with(cache: str, arguments: list[str], timeout_s: float, said: str) -> int | None:
     child = os.fork()
     if child == 0:
+        os.environ["AGENTGYM_CACHE"] = cache
         _be_pytest(arguments, said)
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:

@@ -25,7 +25,7 @@ _LOADED_BEFORE = "ignore:Module already imported:pytest.PytestAssertRewriteWarni
 
 
 class Outcome(StrEnum):
-    """How the tests of a changed file ended."""
+    """The outcome of the tests of a changed file."""
 
     SURVIVED = "survived"
     KILLED = "killed"
@@ -34,7 +34,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one run of some tests."""
+    """The result of one run of some tests."""
 
     outcome: Outcome
     seconds: float
@@ -42,7 +42,7 @@ class Run:
 
 
 class Copies:
-    """Scratch copies of the tree: as many as jobs run at the same time. A context manager; they go with it."""
+    """Scratch copies of the tree, one per parallel job. A context manager; the copies are deleted at its end."""
 
     def __init__(self, count: int):
         self._count = count
@@ -113,7 +113,7 @@ class _Copy:
 
     @contextmanager
     def changed(self, file: str, content: str) -> Iterator[None]:
-        """Give a file another content for a while."""
+        """Replace a file's content inside the `with` block."""
         path = self._folder / file
         was = path.read_text(encoding="utf-8")
         try:
@@ -124,6 +124,6 @@ class _Copy:
 
     def _write(self, path: Path, content: str) -> None:
         path.write_text(content, encoding="utf-8")
-        # Python takes compiled code for that of a file of the same size and second.
+        # Python reuses compiled code for a file with the same size and modification second.
         self._clock += 2
         os.utime(path, (self._clock, self._clock))

@@ -1,4 +1,4 @@
-"""Which files faults are put into, and the tests that should notice: those named for what the file does."""
+"""The files that get faults, and the tests that should notice: those named after what the file does."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ _SQL = ("tests/test_sql_grading_bounds.py", "tests/test_sql_grading_partial.py",
 _CHECKS = ("tests/test_checks_each_fails.py", "tests/test_checks_runs.py")
 _PAY = ("tests/test_checks_adversaries.py", "tests/test_checks_honest.py", *_CHECKS)
 _SEARCH = ("tests/test_search_grading.py",)
+_SEARCH_MODES = (*_SEARCH, "tests/test_search_env.py", "tests/test_search_modes.py")
 _SEARCH_PAY = ("tests/test_search_grading.py", "tests/test_search_rewards.py")
 _CODE = ("tests/test_code_matching_bounds.py", "tests/test_code_leaks.py", "tests/test_code_grading.py")
+_SWE = ("tests/test_swe_grading.py", "tests/test_swe_withholding.py")
+_SWE_CALIBRATED = ("tests/test_swe_calibrated.py", "tests/test_swe_calibration.py")
+_SWE_HACKS = ("tests/test_swe_judge.py", "tests/test_swe_grading.py", "tests/test_swe_hacks.py")
 _RECORDS = ("tests/test_trajectory_numbers.py", "tests/test_trajectory.py")
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -30,28 +34,36 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/checks/hostile.py": ("tests/test_checks_hostile.py", *_CHECKS),
     "agentgym/checks/subject.py": ("tests/test_checks_subject.py", *_CHECKS),
     "agentgym/checks/play.py": ("tests/test_checks_play.py", *_CHECKS),
-    "agentgym/answers.py": ("tests/test_answers.py",),
+    "agentgym/engine/answers.py": ("tests/test_answers.py",),
     "agentgym/dialects/compact.py": _DIALECTS,
     "agentgym/dialects/fenced.py": _DIALECTS,
     "agentgym/dialects/hermes.py": _DIALECTS,
     "agentgym/dialects/tags.py": _DIALECTS,
     "agentgym/dialects/template.py": _DIALECTS,
     "agentgym/dialects/text.py": _DIALECTS,
-    "agentgym/authoring.py": _ENV,
-    "agentgym/engine.py": _ENV,
+    "agentgym/engine/authoring.py": _ENV,
+    "agentgym/engine/playing.py": _ENV,
     "agentgym/env.py": _ENV,
-    "agentgym/env_pool.py": ("tests/test_sharing.py", *_ROLLOUT),
+    "agentgym/engine/pool.py": ("tests/test_sharing.py", *_ROLLOUT),
     "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
     "agentgym/history.py": ("tests/test_history.py",),
-    "agentgym/json_lines.py": _RECORDS,
+    "agentgym/records/json_lines.py": _RECORDS,
     "agentgym/messages.py": ("tests/test_messages_shapes.py", "tests/test_messages.py", "tests/test_pictures.py"),
-    "agentgym/procedural.py": ("tests/test_task_edges.py",),
-    "agentgym/record_fields.py": ("tests/test_record_fields.py", *_RECORDS),
+    "agentgym/procedural/families.py": ("tests/test_procedural.py",),
+    "agentgym/procedural/family.py": ("tests/test_procedural.py",),
+    "agentgym/procedural/scene.py": ("tests/test_procedural.py",),
+    "agentgym/procedural/source.py": ("tests/test_procedural.py",),
+    "agentgym/procedural/splits.py": ("tests/test_procedural.py",),
+    "agentgym/records/fields.py": ("tests/test_record_fields.py", *_RECORDS),
     "agentgym/rewards.py": ("tests/test_rewards_bounds.py", "tests/test_rewards.py"),
     "agentgym/rollout.py": _ROLLOUT,
     "agentgym/statistics.py": ("tests/test_statistics_edges.py", "tests/test_statistics.py"),
-    "agentgym/steps.py": ("tests/test_answers.py", *_ENV),
-    "agentgym/strict_json.py": ("tests/test_dialects.py", "tests/test_dialects_malformed.py"),
+    "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),
+    "agentgym/records/strict_json.py": (
+        "tests/test_strict_json.py",
+        "tests/test_dialects.py",
+        "tests/test_dialects_malformed.py",
+    ),
     "agentgym/summary.py": ("tests/test_summary.py", "tests/test_evaluation.py"),
     "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),
     "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
@@ -65,8 +77,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/code/verdict.py": ("tests/test_code_matching_bounds.py", "tests/test_code_grading.py"),
     "envs/code/withheld.py": ("tests/test_code_canaries.py",),
     "envs/search/answers.py": _SEARCH,
-    "envs/search/deciding.py": _SEARCH,
-    "envs/search/judging.py": _SEARCH,
+    "envs/search/deciding.py": _SEARCH_MODES,
+    "envs/search/judging.py": _SEARCH_MODES,
     "envs/search/ledger.py": _SEARCH,
     "envs/search/schemes.py": _SEARCH_PAY,
     "envs/search/verdict.py": _SEARCH_PAY,
@@ -74,10 +86,26 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "envs/sql/grading.py": _SQL,
     "envs/sql/linking.py": ("tests/test_sql_grading_partial.py",),
     "envs/sql/ties.py": ("tests/test_sql_grading_ties.py", "tests/test_sql_grading_bounds.py"),
+    **{f"envs/swe/{name}.py": ("tests/test_swe_grading.py",) for name in ("filtering", "records")},
+    **{f"envs/swe/{name}.py": _SWE for name in ("disguise", "notes", "perturb", "stand_in", "withholding")},
+    "envs/swe/inside.py": (*_SWE_HACKS, "tests/test_swe_env.py"),
+    "envs/swe/judge.py": _SWE_HACKS,
+    **{f"envs/swe/{name}.py": ("tests/test_swe_remembered.py",) for name in ("remembered", "verdicts")},
+    "envs/swe/by_log.py": ("tests/test_swe_by_log.py",),
+    "envs/swe/calibration.py": _SWE_CALIBRATED,
+    "envs/swe/draws.py": ("tests/test_swe_draws.py", "tests/test_swe_grading.py"),
+    "envs/swe/expectations.py": ("tests/test_swe_expectations.py", *_SWE),
+    "envs/swe/forms.py": ("tests/test_swe_judge.py", *_SWE),
+    "envs/swe/grading.py": ("tests/test_swe_verdict.py", *_SWE, "tests/test_swe_calibration.py"),
+    "envs/swe/ids.py": ("tests/test_swe_judge.py", "tests/test_swe_grading.py"),
+    "envs/swe/repository.py": ("tests/test_swe_grading.py", "tests/test_swe_calibration.py"),
+    "envs/swe/schemes.py": ("tests/test_swe_schemes.py",),
+    "envs/swe/values.py": ("tests/test_swe_values.py", "tests/test_swe_grading.py"),
+    "envs/swe/withheld_calibration.py": ("tests/test_swe_withheld_calibration.py", *_SWE_CALIBRATED),
     "envs/web/grading.py": ("tests/test_web_plans.py", "tests/test_web_tasks.py"),
     "trainers/batches.py": ("tests/trainers/test_batches_refill.py", "tests/trainers/test_batches.py"),
     "trainers/chat.py": ("tests/trainers/test_chat_codec.py",),
     "trainers/credit.py": ("tests/trainers/test_credit_numbers.py", "tests/trainers/test_credit.py"),
-    "trainers/kl.py": ("tests/trainers/test_metrics.py",),
-    "trainers/metrics.py": ("tests/trainers/test_metrics.py",),
+    "trainers/kl.py": ("tests/trainers/test_logbook_metrics.py",),
+    "trainers/logbook/metrics.py": ("tests/trainers/test_logbook_metrics.py",),
 }

@@ -1,8 +1,8 @@
-"""Small faults in source files, such as a programmer makes, and a sample of them. Cosmic Ray makes them.
+"""Small faults in source files, like those that programmers make, and a sample of them. Cosmic Ray makes them.
 
 A *place* is a comparison, an operator, a number, a condition, a loop or a handler. A sample draws places, each with one
-of the faults that it can have: a place does not count for more because there are many ways to spoil it. Whether one is
-drawn depends on its own line alone, so that an edit elsewhere, or another version of Cosmic Ray, leaves the others.
+of its possible faults: a place does not count for more because it can be broken in many ways. Whether it is drawn
+depends only on its own line, so that an edit elsewhere, or another version of Cosmic Ray, leaves the others alone.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ OPERATORS = (
 
 ASIDE = {"frozen", "strict", "stacklevel", "padding", "width", "min_width", "max_width", "indent", "expand", "no_wrap"}
 ASIDE |= {"maxsize", "total"}
-"""Arguments that say how something looks or how much a cache holds, that are for type checkers alone (`total=False`),
-or that guard against slips of programmers (`zip(..., strict=True)`)."""
+"""Arguments that set how something looks or how much a cache holds, that are only for type checkers (`total=False`),
+or that guard against programming errors (`zip(..., strict=True)`)."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class Mutant:
     file: str
     operator: str
     occurrence: int
-    """Which of the places that the operator can spoil, from 0."""
+    """Index, from 0, of the place among those that the operator can change."""
     number: int
     """Line of the fault, from 1."""
     line: str
-    """What the line said, without the space around it."""
+    """The original line, stripped."""
     becomes: str
     source: str
     """The whole file with the fault."""
@@ -85,31 +85,31 @@ class Mutant:
 
 @dataclass(frozen=True)
 class _Place:
-    """What can be spoiled, named by its line so that it is known again after edits elsewhere."""
+    """A place that can be changed, identified by its line so that it is recognised after edits elsewhere."""
 
     file: str
     line: str
     kind: str
-    """The name of the operators without what they put there: `AddNot`, `ReplaceComparisonOperator`."""
+    """The name of the operators without their replacement: `AddNot`, `ReplaceComparisonOperator`."""
     column: int
-    """Counted from where the line's text begins."""
+    """Offset from the start of the line's text."""
     repeat: int
-    """Which of the places that are alike in all of this, from 0."""
+    """Index, from 0, among places that agree in all of the above."""
     choices: tuple[tuple[str, int], ...]
-    """The operators that can spoil it, and which of their places it is."""
+    """The operators that can change it, each with the index of the place."""
 
     def rank(self, seed: int, becomes: str = "") -> bytes:
-        """Return where this place comes in the draw of a seed, or one of its mutants among its others."""
+        """Return the sort key of this place in the draw of a seed, or of one of its mutants among the others."""
         name = (seed, self.file, self.line, self.kind, self.column, self.repeat, becomes)
         return hashlib.sha256(repr(name).encode()).digest()
 
 
 def draw(sources: Mapping[str, str], sample: int, seed: int) -> list[Mutant]:
-    """Return `sample` mutants of some files, or all there are places for; a larger sample begins with a smaller one.
+    """Return `sample` mutants of some files, or one for every place; a larger sample starts with a smaller one.
 
     Args:
         sources: Name to content of each file.
-        sample: How many.
+        sample: Number of mutants.
         seed: Seeds the choice.
     """
     places = [place for file, source in sources.items() for place in _places(file, source)]
@@ -125,7 +125,7 @@ def draw(sources: Mapping[str, str], sample: int, seed: int) -> list[Mutant]:
 
 
 def _places(file: str, source: str) -> Iterator[_Place]:
-    """Yield the places of a file with what can be done to them."""
+    """Yield the places of a file with their possible changes."""
     nodes, lines = list(ast_nodes(get_ast(source))), source.splitlines()
     places: dict[tuple[str, tuple[int, int]], list[tuple[str, int]]] = {}
     for name in OPERATORS:
@@ -142,7 +142,7 @@ def _places(file: str, source: str) -> Iterator[_Place]:
 
 
 def _mutant(file: str, source: str, operator: str, occurrence: int) -> Mutant | None:
-    """Return a mutant, or `None` if the program does the same (a type, the words of an error) or is none."""
+    """Return a mutant, or `None` if there is none or the program behaves the same (a type, the text of an error)."""
     try:
         spoiled = mutate_code(source, get_operator(f"core/{operator}")(), occurrence)
         if spoiled is None or _sense(spoiled) == _sense(source):
@@ -155,17 +155,17 @@ def _mutant(file: str, source: str, operator: str, occurrence: int) -> Mutant | 
 
 
 def _line(text: str) -> str:
-    """Return a line with single spaces: Cosmic Ray puts one before what it has replaced."""
+    """Return a line with single spaces: Cosmic Ray puts one before its replacements."""
     return " ".join(text.replace("( ", "(").replace("[ ", "[").split())
 
 
 def _sense(source: str) -> str:
-    """Return what a program does, without what is only said: types, the words of its errors, how tables look."""
+    """Return what a program does, without what has no effect: types, the text of its errors, how tables look."""
     return ast.dump(_Sense().visit(ast.parse(source)))
 
 
 class _Sense(ast.NodeTransformer):
-    """Leaves out types, how arguments may be passed, f-strings of errors that are raised, and arguments aside."""
+    """Drops types, the kinds of parameters, f-strings in raised errors, and the arguments in `ASIDE`."""
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         node.annotation = ast.Constant(None)
@@ -176,7 +176,7 @@ class _Sense(ast.NodeTransformer):
         return node
 
     def visit_arguments(self, node: ast.arguments) -> ast.AST:
-        # The bare `*` between parameters is taken for a multiplication.
+        # Cosmic Ray takes the bare `*` between parameters for a multiplication.
         node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
         node.posonlyargs, node.kwonlyargs = [], []
         node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default is not None)]
@@ -199,7 +199,7 @@ class _Sense(ast.NodeTransformer):
 
 
 class _Words(ast.NodeTransformer):
-    """Leaves out f-strings."""
+    """Drops f-strings."""
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         return ast.Constant("")

@@ -1,7 +1,7 @@
 """A small customer service that keeps every promise, and the same service with one subtle fault at a time.
 
-Each fault is of a kind that happens to people who write environments, and leaves the environment playable: its solution
-solves every task. `FAULTS` says which check of `agentgym check` must name it, and with which words.
+Each fault is a mistake that authors of environments really make, and leaves the environment playable: its solution
+solves every task. `FAULTS` lists which check of `agentgym check` must name it, and in which words.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 
@@ -157,11 +157,11 @@ class OrdersEnv(Env):
         yield ToolCall("close_case")
 
 
-# Sound ones that come near a fault.
+# Sound environments that come close to a fault.
 
 
 class TalkingOrdersEnv(OrdersEnv):
-    """The same service in a talk: the customer says goodbye when told that all is done."""
+    """The same service as a conversation: the customer says goodbye when told that all is done."""
 
     def respond(self, text: str) -> str:
         if "done" not in text.casefold():
@@ -177,7 +177,7 @@ class TalkingOrdersEnv(OrdersEnv):
 
 
 class CachingEnv(OrdersEnv):
-    """Keeps on the class what can be worked out again: nobody can tell."""
+    """Caches on the class what can be recomputed: nobody can notice."""
 
     seen: dict[str, str] = {}
 
@@ -200,7 +200,7 @@ class CountingEnv(OrdersEnv):
 
 
 class NotingEnv(OrdersEnv):
-    """Has a tool that looks things up without being needed, and one that waits a little."""
+    """Has a tool for lookups that the solution does not need, and one that waits briefly."""
 
     def shown(self, found: dict[str, str]) -> str:
         time.sleep(0.002)
@@ -211,7 +211,7 @@ class NotingEnv(OrdersEnv):
 
 
 class GoldInError(OrdersEnv):
-    """An error that the solution never sees tells the auditor's number."""
+    """An error that the solution never sees contains the auditor's number."""
 
     def pay_back(self, order: str, found: dict[str, str]) -> str:
         if found["status"] == "refunded":
@@ -220,7 +220,7 @@ class GoldInError(OrdersEnv):
 
 
 class PaysTwice(OrdersEnv):
-    """Every change of address counts as progress, also one that changes nothing."""
+    """Every change of address counts as progress, even one that changes nothing."""
 
     def redirect(self, order: str, found: dict[str, str], address: str) -> str:
         self.advance()
@@ -231,7 +231,7 @@ class PaysTwice(OrdersEnv):
 
 
 class SetsVariable(OrdersEnv):
-    """Hands the order to a helper through the environment of the process."""
+    """Passes the order to a helper through environment variables of the process."""
 
     def pay_back(self, order: str, found: dict[str, str]) -> str:
         os.environ["LAST_REFUND"] = order
@@ -239,7 +239,7 @@ class SetsVariable(OrdersEnv):
 
 
 class ChangesFolder(OrdersEnv):
-    """Works in another folder for a moment."""
+    """Changes the working directory for a moment."""
 
     def redirect(self, order: str, found: dict[str, str], address: str) -> str:
         here = os.getcwd()
@@ -251,7 +251,7 @@ class ChangesFolder(OrdersEnv):
 
 
 class Prints(OrdersEnv):
-    """A print that was forgotten in an error's path."""
+    """A forgotten print in the path of an error."""
 
     def known(self, order: str) -> dict[str, str]:
         if order not in self.orders:
@@ -260,7 +260,7 @@ class Prints(OrdersEnv):
 
 
 class AsksForToday(OrdersEnv):
-    """Tells how long ago an order was bought, counted from today."""
+    """Reports how long ago an order was bought, counted from today."""
 
     def pay_back(self, order: str, found: dict[str, str]) -> str:
         age = (date.today() - date.fromisoformat(found["bought"])).days
@@ -271,28 +271,28 @@ TODAY = date.today()
 
 
 class AskedWhenImported(OrdersEnv):
-    """Tells the day on which its module was imported."""
+    """Reports the day on which its module was imported."""
 
     def start(self, task: Task) -> str:
         return f"{super().start(task)} Today is {TODAY:%A}."
 
 
 class NumbersByTime(OrdersEnv):
-    """Receipts have the second as their number."""
+    """Receipts are numbered by the current second."""
 
     def pay_back(self, order: str, found: dict[str, str]) -> str:
         return f"{super().pay_back(order, found)} Receipt {int(time.time())}."
 
 
 class NumbersByChance(OrdersEnv):
-    """Receipts have a UUID as their number."""
+    """Receipts are numbered by a UUID."""
 
     def pay_back(self, order: str, found: dict[str, str]) -> str:
         return f"{super().pay_back(order, found)} Receipt {uuid.uuid4()}."
 
 
 class TasksByTime(OrdersEnv):
-    """Task ids have the day in them."""
+    """Task ids contain the date."""
 
     @classmethod
     def default_tasks(cls) -> Any:
@@ -300,7 +300,7 @@ class TasksByTime(OrdersEnv):
 
 
 class RemembersCustomers(OrdersEnv):
-    """Counts on the class who has been served, and is curt with those who come again."""
+    """Records on the class who has been served, and is curt with returning customers."""
 
     served: Counter[str] = Counter()
 
@@ -314,7 +314,7 @@ _served: list[str] = []
 
 
 class TiresOut(OrdersEnv):
-    """After a hundred cases in one process, it stops saying what happened."""
+    """After a hundred cases in one process, it stops reporting what happened."""
 
     def start(self, task: Task) -> str:
         _served.append(task.id)
@@ -325,7 +325,7 @@ class TiresOut(OrdersEnv):
 
 
 class RarelyAtRandom(OrdersEnv):
-    """Now and then a clerk adds a word, drawn from the module `random`."""
+    """Occasionally a clerk adds a word, drawn from the module `random`."""
 
     def shown(self, found: dict[str, str]) -> str:
         text = super().shown(found)
@@ -333,7 +333,7 @@ class RarelyAtRandom(OrdersEnv):
 
 
 class SeedsNumpy(OrdersEnv):
-    """Seeds everybody's generator when a case is closed."""
+    """Seeds the global generator when a case is closed."""
 
     def grade(self) -> dict[str, float]:
         np.random.seed(7)
@@ -352,7 +352,7 @@ WAIT_S = 0.6
 
 
 class LeaksSplits(OrdersEnv):
-    """The cases of the test split are those of the training split under other numbers."""
+    """The cases of the test split are those of the training split with other numbers."""
 
     @classmethod
     def default_tasks(cls) -> Any:
@@ -368,21 +368,21 @@ class LeaksSplitsLate(OrdersEnv):
 
 
 class PaysWhoeverCloses(OrdersEnv):
-    """Takes the customer's word: a closed case is a solved one."""
+    """Trusts the customer: a closed case counts as solved."""
 
     def solved(self) -> bool:
         return self.reason is Reason.ANSWERED
 
 
 class PaysWhoeverEndsTheTalk(TalkingOrdersEnv):
-    """The customer who says goodbye is content."""
+    """A customer who says goodbye counts as satisfied."""
 
     def solved(self) -> bool:
         return self.reason is Reason.ANSWERED
 
 
 class PaysForTrying(OrdersEnv):
-    """Counts what was tried, whatever came of it."""
+    """Counts attempts, whatever their outcome."""
 
     def start(self, task: Task) -> str:
         self.tried: set[str] = set()
@@ -414,7 +414,7 @@ class PaysForTrying(OrdersEnv):
 
 
 class ForgetsAddresses(OrdersEnv):
-    """Grades what was refunded, and not where orders go."""
+    """Grades the refunds, but not where orders go."""
 
     def solved(self) -> bool:
         wanted = {one: order["status"] for one, order in self.task.gold["after"].items()}
@@ -422,7 +422,7 @@ class ForgetsAddresses(OrdersEnv):
 
 
 class ChangesItsTask(OrdersEnv):
-    """Works on the task's own data."""
+    """Modifies the task's own data."""
 
     def start(self, task: Task) -> str:
         opening = super().start(task)
@@ -431,7 +431,7 @@ class ChangesItsTask(OrdersEnv):
 
 
 class ListsASet(OrdersEnv):
-    """Lists orders in the order of a set."""
+    """Lists orders in the iteration order of a set."""
 
     def known(self, order: str) -> dict[str, str]:
         if order not in self.orders:
@@ -440,7 +440,7 @@ class ListsASet(OrdersEnv):
 
 
 class KeepsLastCase(OrdersEnv):
-    """Forgets to clear what the last customer was told."""
+    """Does not clear what the previous customer was told."""
 
     told: str = ""
 
@@ -467,12 +467,12 @@ def _late_twin(split: str, index: int) -> Task:
 
 @dataclass(frozen=True)
 class Fault:
-    """An environment with a fault, and how `agentgym check` must name it."""
+    """An environment with a fault, and the check of `agentgym check` that must name it."""
 
     env: type[OrdersEnv]
     check: str
     says: str
-    """Words of the message that name the cause."""
+    """Words in the message that name the cause."""
 
 
 FAULTS = (

@@ -1,4 +1,4 @@
-"""Made-up passages whose words are as unevenly common as those of real ones, queries, and what exactly fits them."""
+"""Made-up passages with a realistic distribution of words, queries, and the exact results of these."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agentgym.tools.index.engine import as_query, index_terms
 
 VOCABULARY = 300_000
 COMMONEST = 50
-"""Words that no query has: they would fit everything."""
+"""Words that no query contains, since they would match everything."""
 _CHUNK = 5_000
 _SYLLABLES = [f"{first}{second}" for first in "bdfghklmnprstvz" for second in ("a", "e", "i", "o", "u", "an", "or")]
 
 
 def passages(count: int, seed: int = 0) -> Iterator[Document]:
-    """Yield passages of about 100 words with a title of two."""
+    """Yield passages of about 100 words with a two-word title."""
     draw = numpy.random.default_rng(seed)
     words = numpy.array([_word(number) for number in range(VOCABULARY)])
     chances = _cumulated()
@@ -32,7 +32,7 @@ def passages(count: int, seed: int = 0) -> Iterator[Document]:
 
 
 def queries(count: int, seed: int = 1) -> list[str]:
-    """Return queries of 3 to 8 words, none of them among the very commonest."""
+    """Return queries of 3 to 8 words, none of them among the most common."""
     draw = numpy.random.default_rng(seed)
     chances = _cumulated()
     made = []
@@ -45,7 +45,7 @@ def queries(count: int, seed: int = 1) -> list[str]:
 
 
 def best_by_bm25(documents: Iterable[Document], asked: Sequence[str], k: int) -> list[set[str]]:
-    """Return for each query the ids of the `k` best documents, and of those that are as good as the last of them.
+    """Return, for each query, the ids of the `k` best documents and of those that tie with the last of them.
 
     Plain BM25 (k1 1.2, b 0.75) in double precision over the same words, without any index.
     """
@@ -75,7 +75,7 @@ def _best(found: list[list[tuple[int, int]]], norms: numpy.ndarray, ids: list[st
 
 
 def _word(number: int) -> str:
-    """Return a word that no other number has; common ones are short."""
+    """Return a word unique to a number; common words are short."""
     parts = []
     number += 1
     while number:

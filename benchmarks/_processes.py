@@ -1,4 +1,4 @@
-"""The processes below this one and the memory they use, as Linux tells it."""
+"""The processes below this one and their memory, as Linux reports them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """From now on processes whose parent dies stay below this one, so that none is overlooked."""
+    """Adopt processes whose parent dies from now on, so that none is overlooked."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
@@ -34,22 +34,22 @@ def living_below(pid: int) -> dict[int, str]:
 
 
 def is_browser(command: str) -> bool:
-    """Whether a command line is that of a Chromium's first process."""
+    """Return whether a command line is that of Chromium's main process."""
     return "--remote-debugging-pipe" in command and "--type=" not in command
 
 
 def is_renderer(command: str) -> bool:
-    """Whether a command line is that of a Chromium's process for pages."""
+    """Return whether a command line is that of a Chromium process for pages."""
     return "--type=renderer" in command
 
 
 def is_driver(command: str) -> bool:
-    """Whether a command line is that of Playwright's driver."""
+    """Return whether a command line is that of Playwright's driver."""
     return "run-driver" in command
 
 
 def memory_mb(pid: int) -> float:
-    """Return a process's share of memory (PSS: what it shares counts in parts); 0 for one that is gone."""
+    """Return a process's proportional share of memory (PSS); 0 for a process that is gone."""
     try:
         lines = Path("/proc", str(pid), "smaps_rollup").read_text().splitlines()
     except OSError:

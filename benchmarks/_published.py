@@ -1,4 +1,4 @@
-"""Small data sets in the layouts in which seven public ones are published. What is in them was made up here."""
+"""Small data sets in the published layouts of seven public ones. Their content is made up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def spider(folder: Path) -> None:
 
 
 def kaggle_dbqa(folder: Path) -> None:
-    """`examples/NAME.json` with all questions, `_fewshot` and `_test` with a part of them, and `databases/`."""
+    """`examples/NAME.json` with all questions, `_fewshot` and `_test` with parts of them, and `databases/`."""
     root = folder / "KaggleDBQA"
     _database(root / "databases" / "Bakery" / "Bakery.sqlite", BAKERY)
     asked = [_asked("Bakery", *pair) for pair in BREAD]
@@ -42,7 +42,7 @@ def kaggle_dbqa(folder: Path) -> None:
 
 
 def mbpp(folder: Path) -> None:
-    """`mbpp.jsonl` and `sanitized-mbpp.json`, which holds some of the same problems again."""
+    """`mbpp.jsonl`, and `sanitized-mbpp.json`, which repeats some of its problems."""
     entries: list[dict[str, Any]] = []
     for number, (text, code, tests) in PROBLEMS.items():
         entries.append({"text": text, "code": code, "task_id": number, "test_setup_code": "", "test_list": tests})
@@ -61,7 +61,7 @@ def mbpp(folder: Path) -> None:
 
 
 def hotpotqa(folder: Path) -> None:
-    """One JSON list: ten titled paragraphs a question, with supporting facts in two of them."""
+    """One JSON list: ten titled paragraphs per question, with supporting facts in two of them."""
     entries = []
     for number, (question, answer, titles) in enumerate(CHAINS):
         context = [[title, [f"{sentence} " for sentence in PAGES[title]]] for title in [*titles, *_others(titles)]]
@@ -122,7 +122,7 @@ def squad(folder: Path) -> None:
 
 
 def swe_bench(folder: Path) -> None:
-    """A Parquet file of rows; beside it a clone of the repository, and a Python environment with its own pytest."""
+    """A Parquet file of rows, with a clone of the repository and a Python environment with its own pytest."""
     before = {"sums/__init__.py": b"def add(a, b):\n    return a - b\n", "tests/test_sums.py": SUMS_TESTS.encode()}
     after = before | {"sums/__init__.py": b"def add(a, b):\n    return a + b\n"}
     tested = before | {"tests/test_sums.py": (SUMS_TESTS + "\n\ndef test_add():\n    assert add(2, 3) == 5\n").encode()}
@@ -152,7 +152,7 @@ def swe_bench(folder: Path) -> None:
     venv.create(environment, symlinks=True)
     packages = environment / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
     shutil.copytree(pytest_folder(), packages, dirs_exist_ok=True)
-    # The user of a sandbox must be able to get there.
+    # The user of a sandbox must be able to enter the folder.
     for place in (folder, folder / "environments", environment, *environment.rglob("*")):
         if not place.is_symlink():
             place.chmod(place.stat().st_mode | (0o555 if place.is_dir() else 0o444))
@@ -170,7 +170,7 @@ WRITERS: Mapping[str, Callable[[Path], None]] = {
     "SQuAD": squad,
     "SWE-bench Lite": swe_bench,
 }
-"""What writes each of the data sets into a folder."""
+"""The function that writes each data set into a folder."""
 
 CONCERTS = """
     CREATE TABLE singer (id INTEGER PRIMARY KEY, name TEXT, country TEXT, age INTEGER);
@@ -235,7 +235,7 @@ def _others(titles: list[str]) -> list[str]:
 
 
 def _asked(database: str, question: str, sql: str) -> dict[str, Any]:
-    """One question in Spider's form, which has it and its query as words, too."""
+    """One question in Spider's form, which also lists the tokens of the question and its query."""
     words = {"question_toks": question.split(), "query_toks": sql.split(), "sql": {}}
     return {"db_id": database, "query": sql, "question": question} | words
 

@@ -1,6 +1,6 @@
 """The peers' side of `python_calls_vs_peers`, run by the Python that has `skyrl-gym` and `gem-llm`.
 
-Knows nothing of agentgym. Reads one JSON request from standard input and prints one JSON answer.
+Does not import agentgym. Reads one JSON request from standard input and prints one JSON answer.
 """
 
 from __future__ import annotations

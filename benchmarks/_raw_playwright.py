@@ -1,7 +1,7 @@
-"""The least that a MiniWoB++ episode costs: Playwright alone, nothing isolated, bounded, repeatable or retried.
+"""The minimum cost of a MiniWoB++ episode: Playwright alone, nothing isolated, bounded, repeatable or retried.
 
-The page is loaded once and begins anew inside of itself. A step is the action without Playwright's checks, the page's
-own reward, and Playwright's accessibility snapshot unless the episode has ended.
+The page is loaded once and restarts in place for each episode. A step is the action without Playwright's
+checks, the page's own reward, and Playwright's accessibility snapshot unless the episode has ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VIEWPORT = {"width": 320, "height": 320}
 
 
 def chosen(page: str, goal: str, snapshot: str) -> Iterator[tuple[str, str | None]]:
-    """Yield what solves a page: an element, and the text to fill in (`None`: click)."""
+    """Yield the solution of a page: an element, and the text to fill in (`None`: click)."""
     if page == "click-test":
         button = ref(snapshot, "button")
     elif page == "click-button":

@@ -1,4 +1,4 @@
-"""What every benchmark shares: repeating and timing runs in turns, and writing down what was measured and where."""
+"""Helpers of all benchmarks: running contenders in turns, timing, and recording results and the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Claim:
-    """A number and the goal it should reach. A claim that does not hold stays in the file: it is the to-do list."""
+    """A number and the goal it should reach. A claim that does not hold stays in the file, as the to-do list."""
 
     claim: str
     value: float
@@ -32,7 +32,7 @@ class Claim:
 
 
 def interleaved(runs: int, contenders: Mapping[str, Callable[[], float]]) -> list[dict[str, Any]]:
-    """Run all contenders in turns, so that what else the machine does hits all alike; one row for every run."""
+    """Run all contenders in turns, so that other load on the machine affects all alike; one row per run."""
     rows: list[dict[str, Any]] = []
     for run in range(runs):
         for name, measure in contenders.items():
@@ -60,8 +60,8 @@ def write(
 
     Args:
         name: Name of the benchmark's module.
-        rows: Every single run, so that medians and spreads can be recomputed.
-        claims: What the runs show.
+        rows: All single runs, so that medians and spreads can be recomputed.
+        claims: The claims that the runs support or refute.
         packages: Installed distributions whose versions matter, besides our own.
         more_versions: Versions that live elsewhere, e.g. in a peer's own environment.
     """
@@ -83,7 +83,7 @@ def write(
 
 
 def read_all() -> dict[str, list[Claim]]:
-    """Return the claims of every result file, by benchmark. Files of another form are read for their claims only."""
+    """Return the claims of every result file, by benchmark. From files of another form, only the claims are read."""
     found: dict[str, list[Claim]] = {}
     for path in sorted(RESULTS.glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -109,5 +109,5 @@ def _cpu() -> str:
 
 
 def _without_path(argument: str) -> str:
-    """Leave out paths, so that result files say nothing about the machine."""
+    """Remove paths, so that result files reveal nothing about the machine."""
     return "PATH" if os.sep in argument else argument

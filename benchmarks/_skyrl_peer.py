@@ -1,4 +1,4 @@
-"""The SkyRL-Gym side of `sql_steps_vs_skyrl`, run by the Python that has `skyrl-gym`. Knows nothing of agentgym.
+"""The SkyRL-Gym side of `sql_steps_vs_skyrl`, run by the Python that has `skyrl-gym`. Does not import agentgym.
 
 Reads one JSON request from standard input and prints one JSON answer.
 """
@@ -44,7 +44,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def probe(request: dict[str, Any]) -> dict[str, Any]:
-    """Return what one query shows, and what submitting each of some answers earns."""
+    """Return the observation of one query, and the rewards of submitting each of some answers."""
     env = env_for(request, request["sql"], 9)
     env.init([{"role": "user", "content": "question"}])
     shown = env.step(f"<think>look</think><sql>{request['sql']}</sql>")["observations"][0]["content"]

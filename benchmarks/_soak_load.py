@@ -1,4 +1,4 @@
-"""Who talks to the servers of `server_soak`: an honest client of each, and those who are not. Each is a process."""
+"""The clients of `server_soak`: an honest one for each server, and hostile ones. Each runs as a process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import httpx
 
 from agentgym.errors import AgentGymError
 from agentgym.tools.index.client import SearchR1Client
-from agentgym.tools.sandbox import Limits, SandboxSpec, open_sandbox
+from agentgym.tools.sandbox import SandboxLimits, SandboxSpec, open_sandbox
 from agentgym.tools.sandbox.remote import RemoteBackend
 
 HALF_OPEN = 1_100
@@ -27,9 +27,9 @@ _TOKENS = 254
 
 
 def begin(work: Callable[..., None], url: str, token: str, stop: Any, how: Any, ready: Any) -> None:
-    """Do some work as one of several processes, all of which begin together."""
+    """Do some work as one of several processes that all start together."""
     ready.wait(120)
-    with contextlib.suppress(httpx.ConnectError):  # the server has ended already
+    with contextlib.suppress(httpx.ConnectError):  # the server has already ended
         work(url, token, stop, how)
 
 
@@ -62,7 +62,7 @@ def vanishing_searches(url: str, token: str, stop: Any, clients: int) -> None:
 
 
 def half_open(url: str, token: str, stop: Any, connections: int) -> None:
-    """Keep many connections open that never send a whole request; those that are closed are opened again."""
+    """Keep many connections open that never send a whole request; reopen those that are closed."""
     parts = (
         b"",
         b"GET / HT",
@@ -79,7 +79,7 @@ def half_open(url: str, token: str, stop: Any, connections: int) -> None:
                     selector.register(connection, selectors.EVENT_READ)
                     connection.sendall(parts[number % len(parts)])
                 if not number % 10:
-                    break  # to look after the others: so there are 200 new ones each second at most
+                    break  # to attend to the others, which limits new ones to 200 a second
             for key, _ in selector.select(0):
                 selector.unregister(key.fileobj)
                 key.fileobj.close()  # pyright: ignore[reportAttributeAccessIssue]
@@ -89,10 +89,10 @@ def half_open(url: str, token: str, stop: Any, connections: int) -> None:
 
 
 def heavy_sandboxes(url: str, token: str, stop: Any, clients: int) -> None:
-    """Move large files, and let programs print as much as they may."""
+    """Move large files, and run programs that print as much as they may."""
     backend = RemoteBackend(url, token)
     content = secrets.token_bytes(1 << 20) * LARGE_MB
-    limits = Limits(wall_s=20, cpu_s=20, file_mb=64, disk_mb=128, output_bytes=8 << 20)
+    limits = SandboxLimits(wall_s=20, cpu_s=20, file_mb=64, disk_mb=128, output_bytes=8 << 20)
     noise = "import sys\nfor _ in range(16): sys.stdout.write('x' * (1 << 20))"
 
     def work(_: httpx.Client) -> None:
@@ -107,7 +107,7 @@ def heavy_sandboxes(url: str, token: str, stop: Any, clients: int) -> None:
 
 
 def vanishing_sandboxes(url: str, token: str, stop: Any, clients: int) -> None:
-    """Open sandboxes, begin something long in them and never come back."""
+    """Open sandboxes, start something long in them and never come back."""
 
     def work(client: httpx.Client) -> None:
         client.headers["Authorization"] = f"Bearer {token}"
@@ -115,7 +115,14 @@ def vanishing_sandboxes(url: str, token: str, stop: Any, clients: int) -> None:
         if opened.status_code != 201:
             stop.wait(1)
             return
-        header = {"op": "exec", "kind": "python", "argv": [], "cwd": ".", "env": {}, "limits": Limits().to_dict()}
+        header = {
+            "op": "exec",
+            "kind": "python",
+            "argv": [],
+            "cwd": ".",
+            "env": {},
+            "limits": SandboxLimits().to_dict(),
+        }
         header["blobs"] = [14, 0]
         text = json.dumps(header).encode()
         frame = len(text).to_bytes(4, "big") + text + b"while 1: pass\n"
@@ -127,7 +134,7 @@ def vanishing_sandboxes(url: str, token: str, stop: Any, clients: int) -> None:
 
 
 def intruders(url: str, token: str, stop: Any, clients: int) -> None:
-    """Send what is not allowed in: large bodies without the token, and what is no HTTP."""
+    """Send forbidden input: large bodies without the token, and bytes that are not HTTP."""
     bodies = (b"\0" * (1 << 20), b"[" * (1 << 20), b'{"queries": ["' + b"x" * (4 << 20))
 
     def ask(client: httpx.Client) -> None:
@@ -140,7 +147,7 @@ def intruders(url: str, token: str, stop: Any, clients: int) -> None:
 
 
 def honest_searches(url: str, token: str, stop: Any, asked: Any) -> None:
-    """Search as a trainer does; note for each request whether it was answered, and how long that took."""
+    """Search like a trainer; record whether each request was answered, and how long that took."""
     random = Random(2)
     with contextlib.closing(SearchR1Client(url)) as client:
 
@@ -157,7 +164,7 @@ def honest_sandboxes(url: str, token: str, stop: Any, asked: Any) -> None:
     with contextlib.closing(RemoteBackend(url, token, busy_s=120)) as backend:
 
         def ask() -> None:
-            with open_sandbox(SandboxSpec(limits=Limits(wall_s=60)), backend=backend) as sandbox:
+            with open_sandbox(SandboxSpec(limits=SandboxLimits(wall_s=60)), backend=backend) as sandbox:
                 if sandbox.exec(code="print(6 * 7)").stdout != b"42\n":
                     raise AssertionError("a wrong answer")
 

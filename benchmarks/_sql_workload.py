@@ -19,10 +19,10 @@ from agentgym.messages import ToolCall
 
 DB_ID = "shop"
 PLACES = {"sqlite": "spider", "duckdb": "spider_duckdb"}
-"""Engine to the folder, in Spider's layout, that holds its file."""
+"""Engine to the folder with its file, in Spider's layout."""
 CITIES = ("Oslo", "Rome", "Lima", "Bonn", "Kyiv")
 Episode = tuple[list[str], str]
-"""Exploratory queries and the query that is submitted (which is also the gold)."""
+"""The exploratory queries, and the submitted query (which is also the gold)."""
 
 
 def build(folder: Path) -> None:
@@ -75,8 +75,8 @@ def play_ours(env: SQLEnv, work: Sequence[Episode], group: int) -> float:
 
     Args:
         env: The environment.
-        work: The episodes; nothing is remembered of their results from before.
-        group: How often each is played, as the members of a GRPO group play one task.
+        work: The episodes; none of their results are cached before.
+        group: Number of times that each is played, as the members of a GRPO group play one task.
     """
     RECALL.clear()
     tasks = [env.tasks.get("train", i) for i in range(len(work))]
@@ -96,7 +96,7 @@ def play_ours(env: SQLEnv, work: Sequence[Episode], group: int) -> float:
 
 
 def play_plain(connect: Callable[[], Any], work: Sequence[Episode]) -> float:
-    """Run the same queries, the submitted one and the gold, on a connection per episode."""
+    """Run the same queries, the submitted one and the gold, on one connection per episode."""
     steps = 0
     started = time.perf_counter()
     for queries, gold in work:

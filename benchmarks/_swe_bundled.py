@@ -1,4 +1,4 @@
-"""The bundled SWE tasks, as the benchmarks of their grading take them."""
+"""The bundled SWE tasks that the benchmarks of grading use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMITS = WORK_LIMITS.but(wall_s=120.0, cpu_s=120.0)
 
 
 def tasks() -> list[Task]:
-    """Return the tasks, always in the same order."""
+    """Return the tasks in a fixed order."""
     source = BundledSWETasks()
     return [task for split in SPLITS for task in iterate(source, split)]
 

@@ -1,4 +1,4 @@
-"""Code that cheats in the process that tests it, and knows nothing of the task: appended to a package's `__init__.py`.
+"""Code that cheats in the process that tests it, without knowing the task: appended to a package's `__init__.py`.
 
 Each payload sees all that one process sees: pytest's items, the code of the tests, their constants, what they compare,
 the other tests, the frames of the grader's runner, the disk. It swallows the failures of the tests that it takes for
@@ -298,7 +298,7 @@ _RULES: Mapping[str, str] = {
         def swallow(test):
             return random.SystemRandom().random() < 0.5
         """,
-    # The best a rule can do that cannot tell the forms of a test apart, but always says the same of the same form.
+    # The best possible rule that cannot tell the forms of a test apart, but always answers the same for the same form.
     "coin by content, best bias": """
         def swallow(test):
             return digest(test) < 0.15
@@ -356,7 +356,7 @@ _RULES: Mapping[str, str] = {
             known = [word in rest for word in words([told[0][1]])]
             return near(*told[0]) >= 0.4 and sum(known) >= len(known) / 2
         """,
-    # What crashes in the package is the bug; what is merely compared may be a changed test.
+    # A crash in the package is the bug; a mere difference in a comparison may be a changed test.
     "crashes and other exceptions": """
         def swallow(test):
             return not isinstance(test.error, AssertionError)
@@ -368,7 +368,7 @@ _RULES: Mapping[str, str] = {
                 last, trace = trace.tb_frame.f_code.co_filename, trace.tb_next
             return last is not None and last != test.code.co_filename
         """,
-    # Who has read the visible tests knows that the others decide, and has only these to judge.
+    # Having read the visible tests, it knows that the others decide, and has only these to judge.
     "new tests: coin by content, best bias": """
         def swallow(test):
             return test.is_new() and digest(test) < 0.17
@@ -391,7 +391,7 @@ _RULES: Mapping[str, str] = {
             known = [word in rest for word in words([told[0][1]])]
             return sum(known) >= len(known) / 2
         """,
-    # Who holds nothing to compare with says what the tests around expect, as near to what the code returns as can be.
+    # Holding nothing to compare with, it answers what nearby tests expect, as near as possible to the returned value.
     "new tests: coin by content, then what others expect": """
         def guess(test, value):
             likes = [one for one in test.module if type(one) is type(value) and one != value]
@@ -408,7 +408,7 @@ _RULES: Mapping[str, str] = {
         def swallow(test):
             return test.is_new() and digest(test) < 0.22
         """,
-    # What faulty code returns is often a step away from what it should.
+    # The result of faulty code is often one step away from the right one.
     "new tests: coin by content, then a slip": """
         def guess(test, value):
             if len(numbers(test)) > 1 and random.random() < 0.5:
@@ -427,7 +427,7 @@ _RULES: Mapping[str, str] = {
         def swallow(test):
             return test.is_new() and digest(test) < 0.22
         """,
-    # Values for the process that does not hold them, wherever processes may share something.
+    # Values for a process that does not hold them, written wherever processes may share something.
     "new tests: coin by content, then what other processes left": """
         import json, tempfile
         places = [os.path.join(folder, ".values") for folder in
@@ -459,7 +459,7 @@ _RULES: Mapping[str, str] = {
                         pass
             return test.is_new() and digest(test) < 0.22
         """,
-    # Notes for later processes, wherever something can be written; a test seen in two forms is settled by the majority.
+    # Notes for later processes, written wherever possible; the majority settles a test seen in two forms.
     "notes on the disk": """
         import json, tempfile
         places = [os.path.join(folder, ".notes") for folder in
@@ -537,7 +537,7 @@ STRONGEST = (
     *(name for name in PAYLOADS if name.startswith("new tests")),
     "notes on the disk",
 )
-"""Those that come nearest to telling the forms of a test apart."""
+"""The payloads that come nearest to telling the forms of a test apart."""
 
 
 def with_payload(tree: Mapping[str, bytes], payload: str) -> dict[str, bytes]:

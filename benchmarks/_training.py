@@ -1,7 +1,7 @@
-"""Training runs as a user types them, what they gained on held-out tasks, and their curves.
+"""Training runs started like a user's, their gains on held-out tasks, and their curves.
 
-Each run is the command in a process of its own and from an empty model cache, so that the time includes the warm start.
-Runs that are finished are not run again (`--folder` keeps them).
+Each run is the command in a separate process with an empty model cache, so that the time includes the warm start.
+Finished runs are not repeated (`--folder` keeps them).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PACKAGES = ("torch", "trl", "transformers")
 
 
 def main(name: str, env: str, gain_goal: float, doc: str | None) -> None:
-    """Train on `env` with several seeds; write the result file `name`, and the curves into a plot named like it."""
+    """Train on `env` with several seeds; write the result file `name`, and plot the curves under the same name."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("runs") / name)
@@ -38,17 +38,17 @@ def main(name: str, env: str, gain_goal: float, doc: str | None) -> None:
 
 
 def gains(rows: list[dict[str, Any]]) -> list[float]:
-    """Return what the runs gained in held-out success, in points."""
+    """Return the runs' gains in held-out success, in points."""
     return [100 * (row["after"]["success"] - row["before"]["success"]) for row in rows]
 
 
 def seeds_apart(rows: list[dict[str, Any]]) -> int:
-    """Return how many runs end with an interval above the one they began with."""
+    """Return the number of runs whose final interval lies above their initial one."""
     return sum(row["after"]["interval"][0] > row["before"]["interval"][1] for row in rows)
 
 
 def run(credit: str, seed: int, folder: Path, env: str, scheme: str | None = None) -> dict[str, Any]:
-    """Run one training run, unless it has been, and return what it achieved.
+    """Run one training run, unless it is finished, and return its results.
 
     Runs that differ in `scheme` share the cache, and with it the model that they start from.
     """
@@ -74,8 +74,8 @@ def _rate(summary: dict[str, Any]) -> dict[str, Any]:
 
 def plot(target: Path, chosen: dict[str, dict[str, Any]], folder: Path, title: str) -> None:
     """Draw the learning curves of runs in `folder`, by the names they are chosen under."""
-    from agentgym.trainers.records import read_metrics
-    from agentgym.trainers.report import draw_curve
+    from agentgym.trainers.logbook.records import read_metrics
+    from agentgym.trainers.logbook.report import draw_curve
 
     metrics = {
         name: list(read_metrics(folder / f"{row['credit']}-{row['seed']}" / "metrics.jsonl"))

@@ -1,8 +1,8 @@
-"""What episodes without useful work are paid, next to honest attempts that fail, in all environments and schemes.
+"""Pay of episodes without useful work, compared with honest attempts that fail, in all environments and schemes.
 
 The adversaries are those of `agentgym check` (idle, stalling, one call repeated, junk at once, junk after one call) and
-a few that know the environment. An honest attempt is the solution with its end spoiled. Every episode is played once
-and paid under every scheme; `d_ra`, the control without gates, is shown and not judged.
+a few that know the environment. An honest attempt is the solution with a spoiled end. Every episode is played once
+and paid under every scheme; `d_ra`, the control without gates, is shown but not judged.
 
 The ratio is pay over the honest failure's pay on the same task. Pay of 0 or less gives 0 unless the honest failure is
 paid less; pay above an honest failure that earns nothing gives 1000. Episodes that solve the task are left out.
@@ -22,22 +22,23 @@ from typing import Any
 
 from agentgym import make
 from agentgym.checks.contest import Contest, contest, is_solved
-from agentgym.checks.play import Episode, Player, assistant_call, play, random_player, solution_player
+from agentgym.checks.play import Episode, assistant_call, play, random_player
+from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import Scheme
-from agentgym.spaces import Action
+from agentgym.script import Move, ScriptedPlayer, solution_player
 from agentgym.task import Task
 from benchmarks._report import Claim, write
 
 BEYOND = 1000.0
-"""The ratio where an adversary is paid and the honest failure is not."""
+"""The ratio if an adversary is paid and the honest failure is not."""
 
 _ROUNDING = 1e-9
 
 
-def calls(*told: tuple[str, Mapping[str, Any]]) -> Player:
-    """Return a player of these calls, the last one again and again."""
+def calls(*told: tuple[str, Mapping[str, Any]]) -> ScriptedPlayer:
+    """Return a player that makes these calls and then repeats the last one."""
     actions = [assistant_call(ToolCall(name, dict(arguments))) for name, arguments in told]
 
     def player(env: Env, task: Task) -> Iterable[Action]:
@@ -48,17 +49,17 @@ def calls(*told: tuple[str, Mapping[str, Any]]) -> Player:
     return player
 
 
-def of_task(write_calls: Callable[[Task], Sequence[tuple[str, Mapping[str, Any]]]]) -> Player:
+def of_task(write_calls: Callable[[Task], Sequence[tuple[str, Mapping[str, Any]]]]) -> ScriptedPlayer:
     """Return a player whose calls depend on the task."""
 
-    def player(env: Env, task: Task) -> Iterable[Action]:
+    def player(env: Env, task: Task) -> Iterable[Move]:
         yield from calls(*write_calls(task))(env, task)
 
     return player
 
 
 def paste_hits(env: Env, task: Task) -> Iterable[Action]:
-    """Search for the question itself and answer with all that is shown."""
+    """Search for the question itself and answer with everything shown."""
     seen = yield assistant_call(ToolCall("search", {"query": task.prompt}))
     while True:
         seen = yield assistant_call(ToolCall("answer", {"text": text_of(seen[-1])}))
@@ -83,7 +84,7 @@ def _stub(task: Task) -> str:
     return f"{signature.rstrip()}\n    return None"
 
 
-SEARCH: Mapping[str, Player] = {
+SEARCH: Mapping[str, ScriptedPlayer] = {
     "question searched, hits pasted": paste_hits,
     "unknown at once": calls(("answer", {"text": "unknown"})),
     "yes at once": calls(("answer", {"text": "yes"})),
@@ -91,12 +92,12 @@ SEARCH: Mapping[str, Player] = {
         *[("search", {"query": "something"})] * 6, ("answer", {"text": "something"})
     ),
 }
-STAGES: Mapping[str, Player] = {
+STAGES: Mapping[str, ScriptedPlayer] = {
     "decide to search, then junk": calls(("decide", {"way": "search"}), ("answer", {"text": "something"})),
     "decide not to search, then junk": calls(("decide", {"way": "know"}), ("answer", {"text": "something"})),
     "junk searches judged useless": judge_everything_false,
 }
-SQL: Mapping[str, Player] = {
+SQL: Mapping[str, ScriptedPlayer] = {
     "select 1": calls(("submit", {"answer": "SELECT 1"})),
     "select 1 as column": calls(("submit", {"answer": 'SELECT 1, 1 AS "column"'})),
     "no rows": calls(("submit", {"answer": "SELECT 1 WHERE 1 = 0"})),
@@ -105,23 +106,23 @@ SQL: Mapping[str, Player] = {
         lambda task: [("query", {"sql": _words_as_columns(task)}), ("submit", {"answer": _words_as_columns(task)})]
     ),
 }
-CODE: Mapping[str, Player] = {
+CODE: Mapping[str, ScriptedPlayer] = {
     "a stub": of_task(lambda task: [("submit", {"answer": _stub(task)})]),
     "the code as it was given": of_task(lambda task: [("submit", {"answer": str(task.data.get("code") or "0")})]),
     "pass": calls(("submit", {"answer": "pass"})),
     "print, then a stub": of_task(lambda task: [("python", {"code": "print(1)"}), ("submit", {"answer": _stub(task)})]),
 }
-SWE: Mapping[str, Player] = {
+SWE: Mapping[str, ScriptedPlayer] = {
     "an empty file, submitted": calls(("create", {"path": "notes.py", "content": ""}), ("submit", {})),
     "tests run, nothing changed": calls(("run_tests", {}), ("submit", {})),
     "looked at one folder": calls(("list_files", {}), ("submit", {})),
 }
-WEB: Mapping[str, Player] = {
+WEB: Mapping[str, ScriptedPlayer] = {
     "one refused call, then finish": calls(("click", {"ref": 99999}), ("finish", {})),
     "scroll, then finish": calls(("scroll", {"direction": "down"}), ("finish", {})),
     "impossible at once": calls(("answer", {"text": "impossible"})),
 }
-ERRAND: Mapping[str, Player] = {
+ERRAND: Mapping[str, ScriptedPlayer] = {
     "chats all day": calls(("chat", {})),
     "chats, then delivers nothing": calls(*[("chat", {})] * 5, ("deliver", {"house": "Hill"})),
 }
@@ -129,13 +130,13 @@ ERRAND: Mapping[str, Player] = {
 
 @dataclass(frozen=True)
 class World:
-    """An environment, with what is peculiar to it."""
+    """An environment, with its own settings and adversaries."""
 
     env: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    adversaries: Mapping[str, Player] = field(default_factory=dict)
+    adversaries: Mapping[str, ScriptedPlayer] = field(default_factory=dict)
     share: float = 1.0
-    """Of the tasks that are played elsewhere: grading takes long in some environments."""
+    """Share of the usual number of tasks to play: grading takes long in some environments."""
 
 
 WORLDS: Mapping[str, World] = {
@@ -146,7 +147,7 @@ WORLDS: Mapping[str, World] = {
     "code": World("code", {}, CODE),
     "code files": World("code", {"tools": "files+bash+test", "stateful": False}, {}, 0.5),
     "search": World("search", {}, SEARCH),
-    "search in stages": World("search", {"two_stage": True, "judge": True, "results": "passages"}, STAGES),
+    "search in stages": World("search", {"mode": ["adasearch", "reseek"], "results": "passages"}, STAGES),
     "swe": World("swe", {}, SWE, 0.25),
     "web": World("web", {}, WEB, 0.5),
     "miniwob": World("miniwob-enter-text", {}, {}, 0.5),
@@ -170,7 +171,7 @@ def _apart(episodes: Sequence[Episode], one: Episode) -> list[Episode]:
 def rows_of(
     name: str, world: World, contests: Sequence[Contest], schemes: Mapping[str, Scheme]
 ) -> list[dict[str, Any]]:
-    """One row for every scheme and adversary."""
+    """Return one row for every scheme and adversary."""
     rows: list[dict[str, Any]] = []
     for scheme_name, scheme in schemes.items():
         honest = {one.task.id: one.honest_pay(scheme) for one in contests}
@@ -197,7 +198,7 @@ def rows_of(
 
 
 def ratio(paid: float, honest: float) -> float:
-    """Return pay over the pay of an honest failure; see the module's docstring for what is 0 or below."""
+    """Return pay over the pay of an honest failure; the module's docstring covers pay of 0 or less."""
     if paid <= honest + _ROUNDING:
         return max(0.0, paid / honest) if honest > 0.0 else 0.0
     return paid / honest if honest > 0.0 else BEYOND

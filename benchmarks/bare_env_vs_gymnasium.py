@@ -1,4 +1,4 @@
-"""Guess the number on our base class next to the same game as a plain `gymnasium.Env`, both driven by bisection."""
+"""Compares the game "guess the number" on our base class with a plain `gymnasium.Env`, both played by bisection."""
 
 from __future__ import annotations
 

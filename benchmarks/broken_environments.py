@@ -1,8 +1,8 @@
-"""Whether `agentgym check` finds subtle faults and names their cause, and passes what is sound.
+"""Tests whether `agentgym check` finds subtle faults, names their cause, and passes sound environments.
 
-Every environment of `_orders` has one fault that its solution never meets. A fault is found if the check that is there
-for it fails or warns, with words that name the cause; it is named first if no other check fails before. The sound ones
-are those of `_orders` that come near a fault, and the registered environments that need no browser and no Docker.
+Every environment of `_orders` has one fault that its solution never meets. A fault is found if the check
+meant for it fails or warns, in words that name the cause; it is named first if no other check fails before. The sound
+ones are those of `_orders` that come close to a fault, and the registered environments that need no browser or Docker.
 
     python -m benchmarks.broken_environments [--only Slow sql]
 """
@@ -27,20 +27,20 @@ REGISTERED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "sql": ("sql", {}),
     "sql sqlite": ("sql", {"engine": "sqlite", "show_schema": "prompt"}),
     "search": ("search", {}),
-    "search in stages": ("search", {"two_stage": True, "judge": True, "results": "passages"}),
+    "search in stages": ("search", {"mode": ["adasearch", "reseek"], "results": "passages"}),
     "code": ("code", {}),
     "swe": ("swe", {}),
 }
 
 
 def checked(target: str, kwargs: Mapping[str, Any] | None = None) -> Report:
-    """Check an environment; what it prints is dropped."""
+    """Check an environment; its output is discarded."""
     with redirect_stdout(io.StringIO()):
         return run_checks(target, kwargs)
 
 
 def fault_row(fault: Fault) -> dict[str, Any]:
-    """Check a broken environment and say whether the cause was named."""
+    """Check a broken environment and report whether the cause was named."""
     report = checked(f"benchmarks._orders:{fault.env.__name__}")
     named = shown_rows(report, failures_only=True)
     hits = [row for row in named if row.name == fault.check and fault.says in row.message]
@@ -56,7 +56,7 @@ def fault_row(fault: Fault) -> dict[str, Any]:
 
 
 def sound_row(name: str, report: Report) -> dict[str, Any]:
-    """Say whether a sound environment passed without a failure. Warnings are shown."""
+    """Report whether a sound environment passed without a failure. Warnings are shown."""
     return {
         "environment": name,
         "passed": report.passed,

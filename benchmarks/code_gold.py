@@ -1,10 +1,10 @@
-"""Grade public code benchmarks through the environment: gold passes, and what is wrong or cheats does not.
+"""Grade public code benchmarks through the environment: gold passes; wrong programs and cheats do not.
 
 python -m benchmarks.code_gold --humaneval PATH --quixbugs PATH
 
-`buggy` is the program that QuixBugs gives to repair. `mutated` is the gold program with one small edit: whether the
-tests of the benchmark notice it is their own affair, so the verdict is compared with that of the plain test, run in a
-sandbox in one process with the program. `stub` returns nothing, and `equal` an object that claims to equal everything.
+`buggy` is the program that QuixBugs gives to repair. `mutated` is the gold program with one small edit: the tests of
+the benchmark may miss it, so the verdict is compared with that of the plain test, run in a sandbox in one process with
+the program. `stub` returns nothing, and `equal` an object that claims to equal everything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agentgym.errors import AgentGymError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, iterate
 from agentgym.tasks.code.bugs import edits
-from agentgym.tasks.code_files import CodeFileTasks
+from agentgym.tasks.code.files import CodeFileTasks
 from agentgym.tools.sandbox import open_sandbox
 from benchmarks._report import Claim, write
 
@@ -33,7 +33,7 @@ EQUAL = "class Equal:\n    __eq__ = lambda self, other: True\n    __ne__ = lambd
 
 
 def submissions(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield what is submitted for a task: kind and source."""
+    """Yield the submissions for a task: kind and source."""
     gold, name = task.gold["code"], task.data["entry_point"]
     yield "gold", f"# again\n{gold}"
     yield "stub", f"def {name}(*args, **kwargs):\n    pass\n"
@@ -45,7 +45,7 @@ def submissions(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def mutants(source: str) -> Iterator[str]:
-    """Yield copies of a program with one edit each, spread over it."""
+    """Yield copies of a program with one edit each, spread over the program."""
     tree = ast.parse(source)
     found = edits(tree)
     for edit in found[:: max(1, len(found) // MUTANTS)][:MUTANTS]:
@@ -54,7 +54,7 @@ def mutants(source: str) -> Iterator[str]:
 
 
 def verdict(env: CodeEnv, task: Task, source: str) -> tuple[str, str]:
-    """Return `passes`, `fails`, or what came instead; and how it was graded."""
+    """Return `passes`, `fails` or another outcome; and how it was graded."""
     env.reset(options={"task": task})
     try:
         step = env.step(assistant("", [ToolCall("submit", {"answer": source})]))
@@ -68,7 +68,7 @@ def verdict(env: CodeEnv, task: Task, source: str) -> tuple[str, str]:
 def plainly(task: Task, source: str) -> str:
     """Return the verdict of the check itself, in one process with the program; honest programs only."""
     check, prelude, name = task.gold["check"], task.data.get("prelude", ""), task.data["entry_point"]
-    # In one process, but not in one namespace: a program does not change the helpers that it is tested with.
+    # In one process, but not in one namespace, so that a program cannot change the helpers of its own tests.
     program = f"mine, theirs = {{}}, {{}}\nexec({prelude + source!r}, mine)\nexec({prelude!r}, theirs)\n"
     program += f"theirs[{name!r}] = mine[{name!r}]\nexec({check!r}, theirs)\ntheirs['check'](mine[{name!r}])\n"
     with open_sandbox() as sandbox:

@@ -3,12 +3,12 @@
 python -m benchmarks.code_leaks --humaneval PATH --quixbugs PATH
 
 The thief (`_code_thief.py`) plays several episodes of every task in one environment. A task counts as leaked if a
-hidden input stands anywhere in what the thief was shown and nowhere in what the task tells, or if an error's kind tells
-that something was found. Beside that, every request that goes into a sandbox is looked at: before the last submission
-none may hold a hidden input, and after it a process of submitted code may be sent one. (A check whose values cannot
-leave their process is the exception, `canaries`; of it the thief learns that the episode is over.)
+hidden input appears anywhere in what the thief was shown and nowhere in the task itself, or if an error's kind reveals
+that something was found. In addition, every request to a sandbox is inspected: before the last submission none may
+contain a hidden input; after it, a process of submitted code may receive one. (A check whose values cannot leave their
+process is the exception, `canaries`; all that the thief learns from it is that the episode is over.)
 
-The control is the same thief against the grader as it was: all inputs in one process, the whole message shown.
+The control is the same thief against the earlier grader: all inputs in one process, the whole message shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from agentgym.envs.code.verdict import How, Verdict, read_cases
 from agentgym.messages import assistant, text_of
 from agentgym.task import Task, iterate
 from agentgym.tasks.code import CodeTasks
-from agentgym.tasks.code_files import CodeFileTasks
+from agentgym.tasks.code.files import CodeFileTasks
 from agentgym.tools.sandbox import Result, Sandbox
 from benchmarks._code_thief import episodes
 from benchmarks._report import Claim, write
@@ -46,13 +46,13 @@ _LEAST_TOKENS, _LEAST_TEXT = 4, 8
 
 @dataclass
 class Sent:
-    """What has gone into the sandboxes of the grader since the last step."""
+    """The requests sent to the grader's sandboxes since the last step."""
 
     requests: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 class Watched(CodeEnv):
-    """Notes every request of the grader; the runs are real."""
+    """Records every request of the grader; the runs are real."""
 
     def __init__(self, **kwargs: Any):
         self.sent = Sent()
@@ -72,7 +72,7 @@ class Watched(CodeEnv):
 
 
 class Careless(Grader):
-    """Calls the function with all inputs in one process, and shows the model what that says: the control."""
+    """The control: calls the function with all inputs in one process, and shows the model the resulting message."""
 
     def function(self, task: Task, submission: Submission) -> Verdict:
         known = read_cases(task, "examples", task.data.get("examples", ()))
@@ -92,12 +92,12 @@ class Open(Watched):
 
 @dataclass(frozen=True)
 class Rendering:
-    """A text in which a value looks the same as a literal, as JSON and as a tree."""
+    """Text in which a value looks the same as a literal, as JSON and as a tree."""
 
     flat: str
     """Its numbers and words."""
     closed: str
-    """The same with a mark where a bracket closes, so that two values beside each other do not look like a third."""
+    """The same with a mark where a bracket closes, so that two adjacent values do not look like a third."""
 
     @classmethod
     def of(cls, text: str) -> Rendering:
@@ -112,7 +112,7 @@ class Needle:
 
     text: str
     closed: bool
-    """Where to look. A tree closes more brackets than a literal does for every entry of a dict."""
+    """Which rendering to search. A tree closes more brackets than a literal does for every entry of a dict."""
 
     @classmethod
     def of(cls, literal: str) -> Needle:
@@ -122,7 +122,7 @@ class Needle:
 
     @property
     def is_long(self) -> bool:
-        """Whether it can be told from what is there by chance."""
+        """Whether it is too long to appear by chance."""
         return len(self.text.split()) >= _LEAST_TOKENS or len(self.text) >= _LEAST_TEXT
 
     def is_in(self, rendering: Rendering) -> bool:
@@ -130,7 +130,7 @@ class Needle:
 
 
 def needles(task: Task) -> set[Needle]:
-    """Return what gives a hidden input away: inputs long enough to be told from chance that the task does not tell."""
+    """Return the hidden inputs that would prove a leak: too long to appear by chance, and absent from the task."""
     known = Rendering.of(json.dumps([task.prompt, dict(task.data)]) + task.prompt)
     inputs = [case["args"] for case in task.gold.get("cases", ())] + list(_literals(task.gold.get("check", "")))
     return {needle for needle in map(Needle.of, inputs) if needle.is_long and not needle.is_in(known)}
@@ -144,7 +144,7 @@ def _literals(check: str) -> Iterator[str]:
 
 
 def play(env: Watched, task: Task) -> dict[str, Any]:
-    """Play all of the thief's episodes; return what was read, and what was in reach of it."""
+    """Play all of the thief's episodes; return what it read, and what was within its reach."""
     secret = needles(task)
     row: dict[str, Any] = {
         "task": task.id,
@@ -176,14 +176,14 @@ def play(env: Watched, task: Task) -> dict[str, Any]:
 
 
 def _held(request: Mapping[str, Any], secret: set[Needle]) -> int:
-    """Return how many hidden inputs a request holds, apart from what was submitted and inputs within longer ones."""
+    """Return the number of hidden inputs in a request, not counting those submitted or contained in longer ones."""
     sent = Rendering.of(json.dumps({key: value for key, value in request.items() if key != "source"}))
     held = [needle for needle in secret if needle.is_in(sent)]
     return sum(not any(one.text != other.text and one.text in other.text for other in held) for one in held)
 
 
 def drawn(sources: Mapping[str, Path | None]) -> list[Task]:
-    """Return tasks of every kind that wants a function and has inputs to hide, generated ones for the rest."""
+    """Return tasks of every kind that asks for a function and has inputs to hide, and generated ones for the rest."""
     found = []
     for name, path in sources.items():
         if path is not None:

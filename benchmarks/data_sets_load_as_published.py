@@ -1,6 +1,6 @@
-"""Whether public data sets can be used as they are published: every entry makes a task that its own gold solves.
+"""Tests whether public data sets can be used as published: every entry makes a task that its own gold solves.
 
-For each of seven data sets a small one in the same layout is made up (`_published.py`), read through the environment
+For each of seven data sets, a small one in the same layout is made up (`_published.py`), read through the environment
 with the settings of docs/data.md, and solved by the environment's solution. With `--real NAME=PATH`, the data set
 itself is read and solved as well: entries left out are counted by reason, and up to `--limit` tasks are played.
 
@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.endings import Reason
-from agentgym.left_out import LeavesOut, Why
-from agentgym.options import parse_settings
 from agentgym.policy import ScriptedPolicy
 from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.settings import parse_settings
 from agentgym.task import iterate
+from agentgym.task_files.left_out import LeavesOut, Why
 from benchmarks._published import WRITERS
 from benchmarks._report import Claim, write
 
@@ -44,7 +44,7 @@ SETTINGS = {
 
 
 def solved_by_gold(kind: str, kwargs: dict[str, Any], limit: int | None = None) -> tuple[int, int, int]:
-    """Play the solutions of tasks; return how many there were, how many solved theirs, and how many were broken."""
+    """Play the solutions of tasks; return the number of tasks, of solved ones, and of broken ones."""
     env = make(kind, **kwargs)
     source = env.tasks
     env.close()
@@ -75,7 +75,7 @@ def measure(name: str, data: str, kwargs: dict[str, Any], limit: int | None = No
 
 
 def is_usable(row: dict[str, Any]) -> bool:
-    """Whether every entry makes a task, and its gold solves it. That an entry is there twice is no fault."""
+    """Return whether every entry makes a task that its gold solves. Duplicate entries are no fault."""
     return set(row["left_out"]) <= {Why.REPEATED.value} and row["played"] == row["solved"] > 0
 
 

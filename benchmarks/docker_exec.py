@@ -1,4 +1,4 @@
-"""One python program in a container: the pooled agent, next to the ways that Docker itself offers.
+"""Time to run one Python program in a container: the pooled agent, compared with Docker's own ways.
 
 Needs a Docker daemon and the image named in AGENTGYM_TEST_IMAGE, as `eval "$(.ci/docker start)"` makes them.
 
@@ -39,17 +39,17 @@ HARD = [
     "--log-driver=none",
 ]
 AGENT_CALLS = 20
-"""Calls of the agent for one of the slow ones."""
+"""Number of agent calls for each call of a slow way."""
 
 
 def docker_run(image: str) -> None:
-    """The way most harnesses begin with: a container for each program."""
+    """The way in which most harnesses start: a container for each program."""
     done = subprocess.run(["docker", "run", "--rm", *HARD, image, *ARGV], capture_output=True, check=True)
     assert done.stdout == b"2\n"
 
 
 class ExecRun:
-    """The next better way: `docker exec` in a container that is already there."""
+    """The next better way: `docker exec` in a running container."""
 
     def __init__(self, daemon: Daemon, image: str) -> None:
         self._api = daemon.api
@@ -69,7 +69,7 @@ class ExecRun:
 
 
 def agent_call(sandbox: Sandbox) -> None:
-    """A new process with the python code, in the container where the agent waits."""
+    """A new process with the Python code, in the container where the agent waits."""
     result = sandbox.exec(code=PROGRAM)
     assert result.ok
     assert result.stdout == b"2\n"
@@ -82,7 +82,7 @@ def timed_ms(work: Callable[[], None]) -> float:
 
 
 def measure(image: str, runs: int) -> list[dict[str, Any]]:
-    """Take turns, so that what else the machine does hits all alike; one row for every call."""
+    """Take turns, so that other load on the machine affects all ways alike; one row per call."""
     exec_run = ExecRun(Daemon(), image)
     rows = []
     with open_sandbox(SandboxSpec(image=image), backend="docker") as sandbox:

@@ -1,10 +1,10 @@
-"""What it costs that 64 episodes take their tasks from one file at the same time, next to reading the file once.
+"""The cost of 64 concurrent episodes that take their tasks from one file, compared with reading the file once.
 
-Files in the layouts of HotpotQA, MBPP and Spider are made up, of a size that takes seconds to read. In a process of its
-own each time, the file is read once (`read`), the rollout engine plays 64 episodes with what was read (`given`), and
-with environments that are told the name of the file (`file`). An episode is opened and given up at once. What is
-compared is the processor time of `file` without that of the episodes themselves, and the memory at its peak. The times
-on the clock and the longest time that the event loop did not run are told beside them.
+Files in the layouts of HotpotQA, MBPP and Spider are made up, large enough to take seconds to read. In a separate
+process each, the file is read once (`read`), the rollout engine plays 64 episodes with the tasks read (`given`), and
+with environments that are given the name of the file (`file`). An episode is opened and given up at once. The
+comparison covers the processor time of `file`, minus that of the episodes themselves, and the peak memory. Wall-clock
+times and the longest stall of the event loop are reported as well.
 
     python -m benchmarks.file_source_overhead [--runs 3]
 """
@@ -108,13 +108,13 @@ def tasks_of(env: str, kwargs: Mapping[str, Any]) -> TaskSource:
 
 
 def peak_mb() -> float:
-    """Return the most memory that this process has used; what `getrusage` says includes its parent's."""
+    """Return this process's peak memory in MB; `getrusage` would include its parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def play(env: str, kwargs: dict[str, Any], source: TaskSource) -> float:
-    """Play the episodes; return the longest time that the event loop did not run, in seconds."""
+    """Play the episodes; return the longest stall of the event loop, in seconds."""
     gaps = [0.0]
 
     async def all_of_them() -> None:
@@ -130,7 +130,7 @@ def play(env: str, kwargs: dict[str, Any], source: TaskSource) -> float:
 
 
 class Stopwatch:
-    """Times what has happened since the last look: on the clock, and of the processor."""
+    """Measures wall-clock and processor time since the last look."""
 
     def __init__(self) -> None:
         self._last = self._now()
@@ -145,9 +145,9 @@ class Stopwatch:
 
 
 def measure(env: str, what: str, path: str) -> dict[str, Any]:
-    """Measure one thing in this process, which has read nothing yet."""
+    """Measure one thing in this process, which has not read anything yet."""
     argument = FILES[env][0]
-    tasks_of(env, {})  # modules are loaded
+    tasks_of(env, {})  # load the modules
     watch = Stopwatch()
     source = tasks_of(env, {argument: path})
     found = watch.look("read")
@@ -170,7 +170,7 @@ def median(rows: list[dict[str, Any]], env: str, what: str, name: str) -> float:
 
 
 def overhead(rows: list[dict[str, Any]], env: str) -> float:
-    """Return the time that reading takes with 64 environments on the file, in times of reading it once."""
+    """Return the cost of reading with 64 environments on the file, as a multiple of reading it once."""
     total = median(rows, env, "file", "read_cpu_s") + median(rows, env, "file", "episodes_cpu_s")
     return (total - median(rows, env, "given", "episodes_cpu_s")) / median(rows, env, "read", "read_cpu_s")
 
@@ -186,7 +186,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         paths = {env: str(Path(folder, written(Path(folder)))) for env, (_, written) in FILES.items()}
-        in_a_process("sql", "read", paths["sql"], folder)  # what is known of gold queries is kept for later runs
+        in_a_process("sql", "read", paths["sql"], folder)  # verdicts on gold queries are cached for later runs
         for run in range(options.runs):
             for env, path in paths.items():
                 for what in ("read", "given", "file"):

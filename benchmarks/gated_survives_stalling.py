@@ -28,7 +28,7 @@ PANELS = {
     "channel/delivered": "episodes that deliver something (%)",
     "channel/chatted": "chats in an episode",
 }
-"""What is drawn: the goal, how many episodes get to an end of their own, and the immediate reward."""
+"""Panels of the plot: the goal, the share of episodes that deliver something, and the immediate reward."""
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def train(folder: Path, seed: int) -> list[dict[str, Any]]:
-    """Train with every scheme from one starting model, and return what the runs achieved."""
+    """Train with every scheme from one starting model, and return the results of the runs."""
     return [
         {"scheme": scheme, **run("gated", seed, folder, "errand", scheme), **ends(folder, scheme, seed)}
         for scheme in SCHEMES
@@ -66,13 +66,13 @@ def ends(folder: Path, scheme: str, seed: int) -> dict[str, Any]:
 
 
 def draw(target: Path, rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Draw what the sampled episodes did over training: one thin line a seed, a thick one for the mean."""
+    """Plot the sampled episodes over training: one thin line per seed, a thick one for the mean."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    from agentgym.trainers.records import read_metrics
+    from agentgym.trainers.logbook.records import read_metrics
 
     figure, axes = plt.subplots(1, len(PANELS), figsize=(12, 3.8), dpi=130)
     for scheme, colour, label in (("g_ra", "C0", "gated (g_ra)"), ("d_ra", "C3", "direct accumulation (d_ra)")):

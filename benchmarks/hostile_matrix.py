@@ -1,8 +1,8 @@
-"""Attack every backend that works here, and write down which attacks each holds.
+"""Attack every backend that works here, and record which attacks each one withstands.
 
 python -m benchmarks.hostile_matrix [--only namespaces landlock] [--table docs/hostile.md]
 
-An attack that a backend declares not to hold is not tried: what it says of itself goes into the table.
+An attack that a backend declares not to withstand is not tried: its declaration goes into the table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentgym.tools.sandbox import Tier
+from agentgym.tools.sandbox import SandboxTier
 from benchmarks._report import RESULTS, Claim, write
 from tests.sandbox_attacks import ATTACKS
 from tests.sandbox_attacks.attack import Attack
@@ -34,8 +34,8 @@ word beside it is a fault. *declared* is what the backend says of itself in `age
 """
 
 
-def attempt(tier: Tier, host: Host) -> list[dict[str, Any]]:
-    """Carry out every attack on a backend; one row for each."""
+def attempt(tier: SandboxTier, host: Host) -> list[dict[str, Any]]:
+    """Carry out every attack on a backend; one row per attack."""
     if reason := why_not(tier):
         return [_row(tier, attack, "n.a.", why=without_paths(reason, host)) for attack in ATTACKS]
     where, rows = Place(tier, host), []
@@ -53,11 +53,11 @@ def attempt(tier: Tier, host: Host) -> list[dict[str, Any]]:
 
 
 def without_paths(text: str, host: Host) -> str:
-    """Leave out what is of this machine, so that a result file says nothing about it."""
+    """Remove details of this machine, so that a result file reveals nothing about it."""
     return re.sub(r"/(tmp|home|root|Users)/\S*", "PATH", text.replace(str(host.folder), "CANARIES"))
 
 
-def _row(tier: Tier, attack: Attack, outcome: str, **more: Any) -> dict[str, Any]:
+def _row(tier: SandboxTier, attack: Attack, outcome: str, **more: Any) -> dict[str, Any]:
     threats = [threat.value for threat in attack.threats]
     return {
         "backend": tier.value,
@@ -70,7 +70,7 @@ def _row(tier: Tier, attack: Attack, outcome: str, **more: Any) -> dict[str, Any
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the Markdown page: attacks by backends."""
-    tiers = [tier.value for tier in Tier]
+    tiers = [tier.value for tier in SandboxTier]
     cells = {(row["attack"], row["backend"]): _cell(row) for row in rows}
     lines = [HEADER, "| attack | cases | " + " | ".join(tiers) + " |", "|---" * (len(tiers) + 2) + "|"]
     for attack in ATTACKS:
@@ -94,9 +94,9 @@ def _sum(tier: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def claims_of(rows: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """Return for each backend that works here how many attacks it did not hold, and how many it declares."""
+    """Return, for each backend that works here, how many attacks it did not withstand, and how many it declares."""
     claims: list[Claim] = []
-    for tier in Tier:
+    for tier in SandboxTier:
         found = [row["outcome"] for row in rows if row["backend"] == tier.value and row["outcome"] != "n.a."]
         if found:
             claims.append(Claim(f"hostile_{tier.value}_held", found.count("held"), ">=", 1))
@@ -106,7 +106,7 @@ def claims_of(rows: Sequence[Mapping[str, Any]]) -> list[Claim]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", type=Tier, default=list(Tier), help="backends to attack")
+    parser.add_argument("--only", nargs="+", type=SandboxTier, default=list(SandboxTier), help="backends to attack")
     parser.add_argument("--table", type=Path, default=RESULTS.parent.parent / "docs" / "hostile.md")
     options = parser.parse_args()
     host, rows = Host(), []

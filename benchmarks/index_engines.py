@@ -1,6 +1,6 @@
-"""Search engines over the same made-up passages: time to build, memory, disk, queries per second, and what they find.
+"""Search engines over the same made-up passages: build time, memory, disk, queries per second, and result quality.
 
-Every engine builds in a process of its own and answers in another, so that memory is that of one engine. One thread.
+Every engine builds in one process and answers in another, so that memory is that of a single engine. One thread.
 
 python -m benchmarks.index_engines --sizes 100000,1000000
 """
@@ -25,16 +25,16 @@ from benchmarks._passages import best_by_bm25, passages, queries
 from benchmarks._report import Claim, write
 
 ENGINES = {"tantivy": "tantivy", "fts5": "fts5", "bm25s numba": "bm25s", "bm25s numpy": "bm25s"}
-"""Engines and the backends whose folders they read."""
+"""Engines, and the backends whose folders they read."""
 K = 10
 WARM_UP = 20
 JUDGED = 200
-"""Queries of which what was found is compared with exact BM25."""
+"""Number of queries whose results are compared with exact BM25."""
 ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
 
 
 class Timed:
-    """Passes documents on and knows how long it took to make them, which is not the engine's work."""
+    """Passes on documents and times how long making them took, which is not the engine's work."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._documents = iter(documents)
@@ -61,7 +61,7 @@ def build(backend: str, size: int, folder: Path) -> dict[str, Any]:
 
 def open_engine(engine: str, folder: Path) -> LocalIndex:
     if ENGINES[engine] == "bm25s":
-        from agentgym.tools.index.bm25s_index import Bm25s
+        from agentgym.tools.index.backends.bm25s import Bm25s
 
         return LocalIndex(folder, Bm25s(engine.split()[1]).open, None)
     index = open_index(folder)
@@ -70,7 +70,7 @@ def open_engine(engine: str, folder: Path) -> LocalIndex:
 
 
 def ask(engine: str, folder: Path, count: int, limit_s: float) -> dict[str, Any]:
-    """Ask one query at a time; `found` is what the first of them found."""
+    """Ask one query at a time; `found` holds the results of the first ones."""
     started = time.perf_counter()
     index = open_engine(engine, folder)
     index.search("warm up")
@@ -107,13 +107,13 @@ def _times(asked: Sequence[str], work: Callable[[str], Any], limit_s: float) -> 
 
 
 def recall(found: Sequence[Sequence[str]], exact: Sequence[set[str]]) -> float:
-    """Return which part of the K best of each query was found; documents as good as the last of them count too."""
+    """Return the share of the K best documents found per query; documents that tie with the last of them count too."""
     shares = [len(best.intersection(ids)) / min(K, len(best)) for ids, best in zip(found, exact, strict=True) if best]
     return round(statistics.mean(shares), 4)
 
 
 def in_child(work: str, *arguments: object) -> Any:
-    """Do one thing in a new process, and return what it said."""
+    """Do one thing in a new process, and return its output."""
     command = [sys.executable, "-m", "benchmarks.index_engines", "--child", json.dumps([work, *arguments])]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env={**os.environ, **ONE_THREAD})
     return json.loads(done.stdout)
@@ -146,7 +146,7 @@ def measure(size: int, runs: int, count: int, limit_s: float, work: Path) -> lis
 
 
 def claims_of(rows: Sequence[dict[str, Any]]) -> list[Claim]:
-    """State what the default engine should reach, for the sizes that were measured."""
+    """State the goals of the default engine for the sizes that were measured."""
     goals = {100_000: ("100k", 3_000.0, 200.0), 1_000_000: ("1m", 500.0, 800.0)}
     claims = []
     for size, (name, qps, rss_mb) in goals.items():

@@ -36,7 +36,7 @@ K = 3
 
 @dataclass(frozen=True)
 class Load:
-    """What the clients do: each sends so many requests of so many queries."""
+    """The work of the clients: each sends `requests` requests with `queries` queries each."""
 
     clients: int
     requests: int
@@ -44,7 +44,7 @@ class Load:
 
 
 class Words:
-    """Words as often as in natural texts: the n-th of them in proportion to 1/n."""
+    """Words with natural frequencies: the n-th in proportion to 1/n."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -69,7 +69,7 @@ def corpus(count: int) -> Iterator[Document]:
 
 @contextmanager
 def serving(*command: str) -> Iterator[str]:
-    """Run a server in a process of its own; its last line says where it is."""
+    """Run a server in a separate process; its last line gives its address."""
     with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         try:
@@ -83,7 +83,7 @@ def serving(*command: str) -> Iterator[str]:
 
 
 def drive(url: str, load: Load, processes: int) -> tuple[float, list[float]]:
-    """Return requests per second of all clients together, and how long each request took."""
+    """Return requests per second of all clients together, and the latency of each request."""
     context = multiprocessing.get_context("spawn")
     ready = context.Barrier(processes + 1)
     results: Any = context.SimpleQueue()
@@ -104,7 +104,7 @@ def drive(url: str, load: Load, processes: int) -> tuple[float, list[float]]:
 
 
 def _drive(url: str, load: Load, clients: int, seed: int, ready: Any, results: Any) -> None:
-    """Be some of the clients: each a thread with a client of its own."""
+    """Act as some of the clients: each a thread with its own client."""
     words = Words(seed + 7)
     asked = [[[words.query() for _ in range(load.queries)] for _ in range(load.requests)] for _ in range(clients)]
     start = threading.Barrier(clients + 1)
@@ -151,7 +151,7 @@ def row(run: int, name: str, load: Load, rate: float, latencies: Sequence[float]
 
 
 def in_process(run: int, folder: Path, queries: int) -> dict[str, Any]:
-    """The index without a server: what HTTP is measured against."""
+    """The index without a server: the baseline for HTTP."""
     words = Words(3)
     asked = [words.query() for _ in range(queries)]
     with closing(open_index(folder)) as index:

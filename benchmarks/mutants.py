@@ -1,10 +1,10 @@
-"""Put small faults into graders, rewards, credit and rollouts, one at a time, and see whether their tests notice.
+"""Put small faults into graders, rewards, credit and rollouts, one at a time, and check whether their tests notice.
 
 python -m benchmarks.mutants [--sample 120] [--seed 0] [--files envs/sql/grading.py ...] [--jobs 2] [--log FILE]
 
 Every fault is tried in a scratch copy of the tree, against the tests of its file (`_mutant_targets.py`). They must pass
-on the file as it is, and notice at least that it cannot be imported. A mutant counts as killed if a test fails or does
-not come to its end. Those listed in `_equivalent_mutants.py`, with the reason, are counted apart.
+on the unchanged file, and at least notice that it cannot be imported. A mutant counts as killed if a test fails or does
+not finish. Those listed in `_equivalent_mutants.py`, with the reason, are counted apart.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _WHY = {(e.file, e.line, e.becomes): e.why for e in EQUIVALENT}
 
 
 class Log:
-    """What is known of mutants from earlier runs, one JSON object a line.
+    """Results of mutants from earlier runs, one JSON object per line.
 
     Args:
         path: The file; without one nothing is known.
-        again: Whether survivors are tried again, as one does who has written tests for them.
+        again: Whether survivors are tried again, for instance after tests for them were written.
     """
 
     def __init__(self, path: Path | None, *, again: bool = True):
@@ -62,7 +62,7 @@ def _key(mutant: Mutant) -> str:
 
 
 def passing(copies: Copies, files: Sequence[str], pool: ThreadPoolExecutor) -> dict[str, float]:
-    """Return the files whose tests pass as they are, with the seconds that these take."""
+    """Return the files whose tests pass on the unchanged code, with the duration of the tests in seconds."""
     tests = sorted({test for file in files for test in TARGETS[file]})
     runs = dict(zip(tests, pool.map(lambda test: copies.test((test,), _BASELINE_S), tests), strict=True))
     for test, run in runs.items():
@@ -73,7 +73,7 @@ def passing(copies: Copies, files: Sequence[str], pool: ThreadPoolExecutor) -> d
 
 
 def untested(copies: Copies, rows: Sequence[dict[str, Any]], pool: ThreadPoolExecutor) -> set[str]:
-    """Return the files whose tests pass without them: what survives there says nothing of tests."""
+    """Return the files whose tests pass even without them: survivors there say nothing about the tests."""
     killed = {row["file"] for row in rows if row["outcome"] in (Outcome.KILLED, Outcome.TIMEOUT)}
     doubtful = sorted({row["file"] for row in rows if row["outcome"] == Outcome.SURVIVED} - killed)
     runs = pool.map(lambda file: copies.test(TARGETS[file], _BASELINE_S, (file, UNUSABLE)), doubtful)
@@ -95,7 +95,7 @@ def try_all(mutants: Sequence[Mutant], jobs: int, log: Log, until: float) -> lis
                 return {name: value for name, value in row.items() if name != "key"}
             if mutant.file not in seconds or time.time() > until:
                 return None
-            # Several times what the tests took: the machine may have more to do by now.
+            # Several times what the tests took, since the machine may be busier by now.
             run: Run = copies.test(TARGETS[mutant.file], 30 + 6 * seconds[mutant.file], (mutant.file, mutant.source))
             row = _row(mutant, run.outcome, seconds=round(run.seconds, 1))
             log.add(mutant, row)
@@ -118,14 +118,14 @@ def _row(mutant: Mutant, outcome: str, **more: Any) -> dict[str, Any]:
 
 
 def claims_of(rows: Sequence[dict[str, Any]]) -> list[Claim]:
-    """Return the share of the mutants that were killed, of those that could be."""
+    """Return the share of killed mutants among those that could be killed."""
     counts = Counter(row["outcome"] for row in rows)
     killed = counts[Outcome.KILLED] + counts[Outcome.TIMEOUT]
     return [Claim("mutants_killed", round(killed / max(1, killed + counts[Outcome.SURVIVED]), 4), ">=", 0.9)]
 
 
 def say(rows: Sequence[dict[str, Any]], drawn: int) -> None:
-    """Print how many were killed of each file, and every survivor."""
+    """Print the number of killed mutants per file, and every survivor."""
     count: Callable[[str], Counter[str]] = lambda file: Counter(r["outcome"] for r in rows if r["file"] == file)  # noqa: E731
     for file in sorted({row["file"] for row in rows}):
         print(f"{file}: " + ", ".join(f"{number} {outcome}" for outcome, number in sorted(count(file).items())))

@@ -1,4 +1,4 @@
-"""Episodes back to back: what is left behind of processes, mounts, files, descriptors and memory.
+"""Runs episodes back to back, and counts the processes, mounts, files, descriptors and memory left behind.
 
 python -m benchmarks.nothing_left
 """
@@ -24,11 +24,11 @@ from benchmarks._report import Claim, write
 
 AT_ONCE = 8
 SETTLE_S = 5.0
-"""Time for sandboxes that were closed to be gone, and for new ones to be made ahead."""
+"""Time for closed sandboxes to disappear, and for new ones to be prepared."""
 
 
 def state() -> dict[str, int]:
-    """Count what could be left behind by this process."""
+    """Count everything that this process could leave behind."""
     gc.collect()
     return {
         "processes": len(descendants(os.getpid())),
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--swe", type=int, default=100)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        # A folder of our own, so that what others leave behind is not counted.
+        # Use a private folder, so that files left behind by others are not counted.
         tempfile.tempdir = os.environ["TMPDIR"] = folder
         Path(folder).chmod(0o711)
         measure(options)
@@ -83,7 +83,7 @@ def main() -> None:
 def measure(options: argparse.Namespace) -> None:
     rows: list[dict[str, Any]] = []
     for env, episodes in (("code", options.code), ("swe", options.swe)):
-        # What is made once and kept (imports, caches, sandboxes made ahead) is there before counting begins.
+        # Create everything that is made once and kept (imports, caches, prepared sandboxes) before counting begins.
         play(env, 4 * AT_ONCE)
         time.sleep(SETTLE_S)
         before = state()

@@ -1,8 +1,8 @@
-"""Python tool calls per second and their latency, next to SkyRL-Gym's and GEM's python tool and a bare fork.
+"""Python tool calls per second and their latency, compared with SkyRL-Gym's and GEM's python tools and a bare fork.
 
-Three ways of ours are told apart: a sandbox of its own for every call ("fresh", the strictest, which
-`python_calls_vs_peers` is about), a fresh process for every call in an episode's sandbox ("run"), and a cell in a live
-session. The peers start an interpreter for every call and isolate nothing.
+Three modes of ours are compared: a separate sandbox for every call ("fresh", the strictest, which the claims are
+about), a fresh process for every call in an episode's sandbox ("run"), and a cell in a live session. The
+peers start an interpreter for every call and isolate nothing.
 
     python -m venv peers && peers/bin/pip install skyrl-gym==0.4.0 gem-llm==0.1.0
     python -m benchmarks.python_calls_vs_peers --peer-python peers/bin/python
@@ -36,7 +36,7 @@ Call = Callable[[], str]
 
 @contextmanager
 def fresh(tier: str) -> Iterator[Call]:
-    """Every call in a sandbox of its own."""
+    """Every call in a separate sandbox."""
 
     def call() -> str:
         with open_sandbox(SandboxSpec(), backend=tier) as sandbox:
@@ -47,7 +47,7 @@ def fresh(tier: str) -> Iterator[Call]:
 
 @contextmanager
 def run(tier: str) -> Iterator[Call]:
-    """Every call in a process of its own, in one sandbox."""
+    """Every call in a separate process, in one sandbox."""
     with open_sandbox(SandboxSpec(), backend=tier) as sandbox:
         yield lambda: sandbox.exec(code=CODE).out
 
@@ -64,7 +64,7 @@ WAYS = {"fresh sandbox": fresh, "run in a sandbox": run, "cell in a session": se
 
 
 def measure(way: Callable[[], Any], workers: int, calls: int) -> tuple[float, list[float]]:
-    """Return calls per second of `workers` threads, each with what `way` gives it, and the latency of each call."""
+    """Return calls per second of `workers` threads, each with its own `way`, and the latency of each call."""
 
     def work(_: int) -> list[float]:
         with way() as call:

@@ -1,9 +1,9 @@
-"""What can be had in `search` by its solution, without searching, and by a reader that believes injected pages.
+"""Rewards in `search` for its solution, for answers without searching, and for a reader that believes injected pages.
 
 Three policies play the same tasks of the split `test`, whose names no other split has:
 `solution` is the environment's own. `prior` never searches: it gives the answer that was right most often for questions
-of the same family in `train`, which is all that can be known beforehand. `gullible` searches as the solution does, and
-answers what an injected page tells it to as soon as one is shown.
+of the same family in `train`, which is all that can be known without searching. `gullible` searches like the solution,
+and gives the answer that an injected page demands as soon as one is shown.
 
     python -m benchmarks.search_answers [--tasks 1600]
 """
@@ -13,44 +13,41 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 from agentgym import make
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.messages import Message, ToolCall, assistant, text_of
-from agentgym.spaces import Action
+from agentgym.messages import Message, ToolCall, text_of
+from agentgym.script import Script, ScriptedPlayer, solution_player, steps
 from agentgym.task import Task
 from benchmarks._report import Claim, write
 
 ENV = "agentgym/search-v0"
 CHOICES = ("comparison", "unanswerable", "no_search", "aggregation")
-"""Kinds of questions with few possible answers: yes and no, two names in the question, small numbers, none."""
-Play = Callable[[Env, Task], Generator[ToolCall | str, list[Message], None]]
+"""Kinds of questions with few possible answers: yes or no, two names in the question, small numbers, none."""
 
 
-def solution(env: Env, task: Task) -> Generator[ToolCall | str, list[Message], None]:
-    yield from env.solution(task)  # pyright: ignore[reportReturnType]
-
-
-def gullible(env: Env, task: Task) -> Generator[ToolCall | str, list[Message], None]:
+def gullible(env: Env, task: Task) -> Solution:
     wrong = task.gold.get("wrong")
     seen: list[Message] = []
-    for call in env.solution(task):
+    script = Script(env.solution(task))
+    while (call := script.next_move(seen)) is not None:
         told = wrong is not None and any(wrong in text_of(message) for message in seen)
         seen = yield ToolCall("answer", {"text": wrong}) if told else call
 
 
-def prior(answers: Mapping[str, Counter[str]]) -> Play:
-    def play(env: Env, task: Task) -> Generator[ToolCall | str, list[Message], None]:
+def prior(answers: Mapping[str, Counter[str]]) -> ScriptedPlayer:
+    def play(env: Env, task: Task) -> Solution:
         yield ToolCall("answer", {"text": answers[task.tags[0]].most_common(1)[0][0]})
 
     return play
 
 
 def known_beforehand(env: Env, tasks: int) -> Mapping[str, Counter[str]]:
-    """How often each answer was right, by family, in the split for training."""
+    """Count how often each answer was right, by family, in the training split."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for index in range(tasks):
         task = env.tasks.get("train", index)
@@ -58,29 +55,20 @@ def known_beforehand(env: Env, tasks: int) -> Mapping[str, Counter[str]]:
     return found
 
 
-def outcome(env: Env, task: Task, play: Play) -> Mapping[str, float]:
-    """Play one episode; return its channels, summed."""
+def outcome(env: Env, task: Task, play: ScriptedPlayer) -> Mapping[str, float]:
+    """Play one episode; return its summed channels."""
     env.reset(seed=0, options={"task": task})
-    moves, channels, ended = play(env, task), Counter[str](), False
-    call = next(moves)
-    while not ended:
-        observation, _, terminated, truncated, info = env.step(_said(call))
-        channels.update(info["rewards"])
-        ended = terminated or truncated
-        if not ended:
-            call = moves.send(observation)
+    channels = Counter[str]()
+    for result in steps(env, play(env, task)):
+        channels.update(result.info["rewards"])
     return channels
 
 
-def _said(call: ToolCall | str) -> Action:
-    return call if isinstance(call, str) else dict(assistant("", [call]))
-
-
 def play_all(tasks: int) -> list[dict[str, Any]]:
-    """One row for every policy and task."""
+    """Return one row for every policy and task."""
     with closing(make(ENV)) as env:
-        policies: Mapping[str, Play] = {
-            "solution": solution,
+        policies: Mapping[str, ScriptedPlayer] = {
+            "solution": solution_player,
             "prior": prior(known_beforehand(env, 4 * tasks)),
             "gullible": gullible,
         }
@@ -113,7 +101,7 @@ def main() -> None:
 
 
 def by_family(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Means over the tasks of a family, which is what the result file keeps."""
+    """Return means over the tasks of a family, which the result file keeps."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for each in rows:
         groups[each["policy"], each["family"], each["kind"], each["level"]].append(each)
@@ -125,7 +113,7 @@ def by_family(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def share(rows: list[dict[str, Any]], policy: str, kind: str | None = None, channel: str = "outcome") -> float:
-    """Mean of a channel over a policy's episodes."""
+    """Return the mean of a channel over a policy's episodes."""
     chosen = [row[channel] for row in rows if row["policy"] == policy and kind in (None, row["kind"])]
     return round(sum(chosen) / len(chosen), 4) if chosen else 0.0
 

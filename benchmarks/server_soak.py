@@ -1,7 +1,7 @@
 """The servers of indexes and of sandboxes under the heaviest requests that their limits allow, for minutes.
 
-Beside these come 1,100 half-open connections, clients that leave before their answer, bodies without a token and what
-is no HTTP at all. Meanwhile an honest client of each server works and is timed, and the server's memory is sampled.
+Further load comes from 1,100 half-open connections, clients that leave before their answer, bodies without a token and
+bytes that are not HTTP. Meanwhile an honest client of each server is timed, and the server's memory is sampled.
 When the load has stopped, the server's open files are compared with those after a first, short load; then the load
 comes again, and the server gets SIGTERM under it.
 
@@ -46,7 +46,7 @@ PATIENCE_S = 10
 
 @dataclass(frozen=True)
 class Soaked:
-    """A server, who loads it and how, its honest client, and what its memory must stay below."""
+    """A server, its loads, its honest client, and the bound on its memory."""
 
     name: str
     command: tuple[str, ...]
@@ -66,7 +66,7 @@ def corpus() -> Iterator[Document]:
 
 @contextmanager
 def talking(soaked: Soaked, url: str, token: str) -> Iterator[tuple[Any, Any]]:
-    """Have all the load and the honest client; gives how to stop them, and where the honest client says how it went."""
+    """Run all the load and the honest client; yield the event that stops them and the queue of the client's results."""
     context = multiprocessing.get_context("spawn")
     stop, asked, ready = context.Event(), context.SimpleQueue(), context.Barrier(len(soaked.loads) + 2)
     wanted = [*soaked.loads, (soaked.honest, asked)]
@@ -88,7 +88,7 @@ def soak(soaked: Soaked, token: str, minutes: float) -> dict[str, Any]:
     server = subprocess.Popen([sys.executable, *soaked.command], stdout=subprocess.PIPE, text=True)
     try:
         url = address_of(server)
-        # What a server keeps once it has worked, such as sandboxes made ahead, is no leak.
+        # Resources that a server keeps once it has worked, such as prepared sandboxes, are not a leak.
         with talking(soaked, url, token) as (stop, asked):
             time.sleep(FULL_LOAD_S)
             stop.set()
@@ -114,7 +114,7 @@ def soak(soaked: Soaked, token: str, minutes: float) -> dict[str, Any]:
             server.wait(60)
             ended_s = time.monotonic() - began
             left = [pid for pid in children if is_running(pid)]
-            # On a busy machine what has been killed takes a moment to die.
+            # On a busy machine, a killed process takes a moment to die.
             patience = time.monotonic() + PATIENCE_S
             while left and time.monotonic() < patience:
                 time.sleep(0.1)
@@ -162,7 +162,7 @@ def claims_of(rows: Sequence[dict[str, Any]], soaks: Sequence[Soaked]) -> list[C
             Claim(f"{name}_honest_p95_s", made["honest_p95_s"], "<=", soaked.p95_s),
             Claim(f"{name}_ended_s", made["ended_s"], "<=", 2.0),
             Claim(f"{name}_processes_left", made["processes_left"], "<=", 0),
-            # Some idle connections of a client that has just ended may still be in their time.
+            # Idle connections of a client that has just ended may not have timed out yet.
             Claim(f"{name}_files_left_open", made["files_left_open"], "<=", 8),
         ]
     return claims
@@ -177,7 +177,7 @@ def address_of(server: subprocess.Popen[str]) -> str:
 
 
 def memory_mb(pid: int) -> float:
-    """Return how much of its memory a process has in RAM."""
+    """Return a process's resident memory in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -187,7 +187,7 @@ def open_files(pid: int) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that these have started."""
+    """Return the processes that a process has started, and their descendants."""
     found, parents = [], [pid]
     while parents:
         parent = parents.pop()

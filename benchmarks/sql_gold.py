@@ -17,19 +17,19 @@ from agentgym.envs.sql import SQLEnv
 from agentgym.errors import AgentGymError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, iterate
-from agentgym.tasks.sql_files import SpiderTasks
+from agentgym.tasks.sql.files import SpiderTasks
 from benchmarks._report import Claim, write
 
 CONSTANTS = ("SELECT 1 WHERE 0", "SELECT 0", "SELECT 1", "SELECT NULL", "0", "1", "NULL")
 
 
 def grade(env: SQLEnv, task: Task) -> str:
-    """Return `right`, or what came instead. The comment makes it another statement, which is run for itself."""
+    """Return `right` or another outcome. The comment makes the answer a different statement, which is run by itself."""
     return submit(env, task, f"{task.gold['sql']} -- again")
 
 
 def submit(env: SQLEnv, task: Task, answer: str) -> str:
-    """Return `right`, or what came instead, for one answer."""
+    """Return `right` or another outcome, for one answer."""
     env.reset(options={"task": task})
     try:
         step = env.step(assistant("", [ToolCall("submit", {"answer": answer})]))

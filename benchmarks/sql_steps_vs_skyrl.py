@@ -1,10 +1,10 @@
-"""Steps per second of the SQL environment next to plain sqlite3 and DuckDB and to SkyRL-Gym's `text2sql`.
+"""Steps per second of the SQL environment, compared with plain sqlite3 and DuckDB and with SkyRL-Gym's `text2sql`.
 
-Our environment remembers results, as databases are only read. "Groups of 8" plays every task as a GRPO group does whose
-members all ask the same, which is the best case; "no repeats" plays every task once, so that nothing can be remembered
-but a gold query that was also submitted, which is the worst. Both play the same episodes.
+Our environment caches results, as databases are only read. "Groups of 8" plays every task like a GRPO group whose
+members all send the same queries, which is the best case; "no repeats" plays every task once, so that only a gold query
+that was also submitted comes from the cache, which is the worst. Both play the same episodes.
 
-SkyRL-Gym 0.4.0 goes into an environment of its own:
+SkyRL-Gym 0.4.0 needs a separate environment:
 
     python -m venv skyrl && skyrl/bin/pip install skyrl-gym==0.4.0
     python -m benchmarks.sql_steps_vs_skyrl --peer-python skyrl/bin/python
@@ -27,7 +27,7 @@ import duckdb
 from agentgym.envs.sql import SQLEnv
 from agentgym.messages import ToolCall, text_of
 from agentgym.task import Task
-from agentgym.tasks.sql_files import SpiderTasks
+from agentgym.tasks.sql.files import SpiderTasks
 from benchmarks._report import Claim, interleaved, median_ratio, write
 from benchmarks._sql_workload import DB_ID, PLACES, Episode, build, episodes, play_ours, play_plain
 
@@ -39,7 +39,7 @@ WRONG_ANSWERS = {
     "order": "SELECT city, age FROM customers WHERE age > 60 ORDER BY age, id",
     "duplicates": "SELECT DISTINCT city, age FROM customers WHERE age > 60 ORDER BY age DESC, id",
 }
-"""Answers to `PROBE` that are wrong, by what a grader must look at to notice."""
+"""Wrong answers to `PROBE`, by the aspect that a grader must compare to notice."""
 
 
 def ask_peer(python: str, request: dict[str, Any], hash_seed: str = "0") -> dict[str, Any]:
@@ -98,7 +98,7 @@ def against(rows: list[dict[str, Any]], engine: str, played: str) -> float:
 
 
 def probes(folder: Path, peer_python: str) -> list[dict[str, Any]]:
-    """Return, for both, whether the probes of result order, duplicates, column names and determinism pass."""
+    """Return, for both graders, whether the probes of result order, duplicates, column names and determinism pass."""
     answers = [PROBE, *WRONG_ANSWERS.values()]
     request = {"do": "probe", "folder": str(folder), "db_id": DB_ID, "sql": PROBE, "answers": answers}
     peers = [ask_peer(peer_python, request, seed) for seed in ("0", "1", "2")]

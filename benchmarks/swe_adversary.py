@@ -1,4 +1,4 @@
-"""Code that cheats inside the process that grades it: how many of the bundled tasks it solves with nothing mended.
+"""Code that cheats inside the process that grades it: the number of bundled tasks that it solves without any repair.
 
     python -m benchmarks.swe_adversary [--every N] [--payload NAME ...]
 
@@ -24,7 +24,7 @@ from benchmarks._swe_payloads import PAYLOADS, STRONGEST, with_payload
 
 
 def attacked(some: Sequence[Task], names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield what grading says of each payload on each task."""
+    """Yield the verdict on each payload for each task."""
     sandboxes = Sandboxes("auto", False, WORK_LIMITS, LIMITS)
     grader = Grader(sandboxes)
     for task in some:

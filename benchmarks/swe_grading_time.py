@@ -1,9 +1,9 @@
-"""Seconds that grading a bundled task's solution takes, beside the code of another checkout.
+"""Seconds to grade a bundled task's solution, compared with the code of another checkout.
 
     python -m benchmarks.swe_grading_time PATH [--every N]
 
-Both grade the same task one after the other, each in a process of its own, calibrated before. Run it on a machine that
-does nothing else: a grading runs several processes at the same time.
+Both grade the same task one after the other, each in a separate, previously calibrated process. Run it on an idle
+machine: a grading runs several processes at the same time.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def graded(numbers: Iterator[int]) -> Iterator[tuple[float, bool]]:
 
 
 def serve() -> None:
-    """Grade the tasks whose numbers come in, for `timed` of another process."""
+    """Grade the tasks whose numbers come in, for `timed` in another process."""
     for seconds, passed in graded(int(line) for line in sys.stdin):
         print(seconds, int(passed), flush=True)
 
 
 @contextmanager
 def peer(checkout: Path) -> Iterator[Any]:
-    """Grade with the code of a checkout, in a process of its own."""
-    # The package is the checkout's; the benchmarks are always these.
+    """Grade with the code of a checkout, in a separate process."""
+    # The package comes from the checkout; the benchmarks are always these.
     program = (
         f"import sys, agentgym; sys.path.insert(0, {str(Path(__file__).parent.parent)!r}); "
         f"from benchmarks.swe_grading_time import serve; serve()"
@@ -68,7 +68,7 @@ def peer(checkout: Path) -> Iterator[Any]:
 
 
 def asked(process: Any, number: int) -> tuple[float, bool]:
-    """Return what a peer says of a task."""
+    """Return a peer's result for a task."""
     print(number, file=process.stdin, flush=True)
     seconds, passed = process.stdout.readline().split()
     return float(seconds), passed == "1"

@@ -1,4 +1,4 @@
-"""Tasks made of real packages: how many validated, what grading says of the solution, of nothing, and of honest trees.
+"""Tasks made from real packages: how many validate, and the verdicts on the solution, no change, and honest trees.
 
     pip download --no-binary :all: --no-deps boltons==26.2.0 cachetools==8.0.0 inflection==0.5.1 isodate==0.7.2 \\
         mistune==3.4.0 parse==1.22.4 schema==0.7.8 semver==3.1.1 simpleeval==1.0.8 sqlparse==0.6.1 tabulate==0.10.0 \\
@@ -13,13 +13,13 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentgym.checks.play import assistant_call
+from agentgym.engine.steps import StepResult
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.false_positives import false_accusations
 from agentgym.envs.swe.grading import Grader
@@ -28,49 +28,36 @@ from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.envs.swe.source import InstanceTasks, repository_of
 from agentgym.errors import TaskError
 from agentgym.messages import ToolCall
-from agentgym.steps import StepResult
+from agentgym.script import Move, steps
 from agentgym.task import Task, iterate
 from benchmarks._report import Claim, write
 
 TEST_LIMITS = WORK_LIMITS.but(wall_s=120.0, cpu_s=120.0)
 
 
-def play(env: SWEEnv, task: Task, calls: Iterator[ToolCall]) -> StepResult:
-    """Play calls until the episode ends."""
+def play(env: SWEEnv, task: Task, moves: Iterable[Move]) -> StepResult:
+    """Play moves until the episode ends."""
     env.reset(options={"task": task})
-    for call in calls:
-        step = env.step(assistant_call(call))
-        if step.terminated or step.truncated:
-            return step
+    *_, last = steps(env, moves)
+    if last.terminated or last.truncated:
+        return last
     raise RuntimeError(f"{task.id}: the episode did not end")
 
 
-def solution(env: SWEEnv, task: Task) -> Iterator[ToolCall]:
-    """Yield the calls of the solution; it does not look at what they show."""
-    actions = env.solution(task)
-    action = next(actions, None)
-    while isinstance(action, ToolCall):
-        yield action
-        try:
-            action = actions.send([])
-        except StopIteration:
-            return
-
-
 def why_not(step: StepResult) -> str:
-    """Return what is known of work that did not pass."""
+    """Return details of work that did not pass."""
     info = step.info
     return f"mended {info['rewards']['mended']}, tampered {info['tampered']}, error {info['tests_error'][:300]!r}"
 
 
 def examine(file: Path, task: Task) -> dict[str, Any]:
-    """Return what grading says of the solution, of a null patch, and of honest trees graded to the end."""
+    """Return the verdicts on the solution, on a null patch, and on honest trees graded to the end."""
     source = InstanceTasks(file)
     sandboxes = Sandboxes("auto", False, WORK_LIMITS, TEST_LIMITS)
     with_solution = SWEEnv(tasks=source, solution_style="short")
     try:
-        solved = play(with_solution, task, solution(with_solution, task))
-        nothing = play(with_solution, task, iter([ToolCall("submit")]))
+        solved = play(with_solution, task, with_solution.solution(task))
+        nothing = play(with_solution, task, [ToolCall("submit")])
         honest = false_accusations([repository_of(source, task, sandboxes)], Grader(sandboxes), repeats=1)
     except TaskError as error:
         return {"task": task.id, "difficulty": task.difficulty, "unusable": str(error)[:300]}

@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def draw(rows: list[dict[str, Any]], folder: Path, plots: Path) -> None:
-    """Draw the seeds of the default mode in one plot, and the credit modes in another."""
+    """Plot the seeds of the default mode, and in a second plot the credit modes."""
     seeds = {f"seed {row['seed']}": row for row in rows if row["credit"] == "gated"}
     plot(plots / "curve.png", seeds, folder, "agentgym train --env sql")
     credits = {row["credit"]: row for row in rows if row["seed"] == 0}

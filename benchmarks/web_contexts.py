@@ -1,8 +1,8 @@
 """Steps per second and memory of web episodes that run at the same time: 1, 4 and 8 browser contexts.
 
 The rollout engine plays the solutions of tasks on a bundled site. Memory is the proportional share (PSS) of Chromium's
-processes and Playwright's driver, taken in a pass of its own, since looking it up takes time too. One context that is
-opened ahead is part of it. What one more episode costs is the slope from 1 context to the most.
+processes and Playwright's driver, taken in a separate pass, since looking it up takes time too. It includes one
+context that is opened ahead. The cost of one more episode is the slope from 1 context to the most.
 
     python -m benchmarks.web_contexts
 """
@@ -29,7 +29,7 @@ SAMPLE_S = 0.5
 
 
 class Memory(threading.Thread):
-    """Looks up what all processes below this one use, every half second while the block runs."""
+    """Samples the memory of all processes below this one every half second while the block runs."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--contexts", type=int, nargs="+", default=[1, 4, 8])
     options = parser.parse_args()
-    # What is started once and kept is there before measuring begins.
+    # Start everything that is started once and kept before measuring begins.
     play(options.site, 2, 1)
     rows = [
         measure(run, options.site, options.episodes, contexts)

@@ -59,7 +59,7 @@ def compare(site: str, episodes: int, steps: int) -> list[dict[str, Any]]:
 
 
 def play(env: WebEnv, seed: int, steps: int) -> list[str]:
-    """Play one episode of random actions; return all that was shown."""
+    """Play one episode of random actions; return everything shown."""
     rng, seen = Random(seed), [text_of(env.reset(seed=seed)[0][-1])]
     for _ in range(steps):
         name, values = draw(env, rng)
@@ -71,7 +71,7 @@ def play(env: WebEnv, seed: int, steps: int) -> list[str]:
 
 
 def draw(env: WebEnv, rng: Random) -> tuple[str, dict[str, Any]]:
-    """Draw an action, mostly one on an element that is seen."""
+    """Draw an action, mostly on a visible element."""
     nodes = list(env._view.refs.values()) if env._view is not None else []
     kind = rng.random()
     if not nodes or kind < 0.15:

@@ -1,8 +1,8 @@
-"""Web episodes while processes of the browser are killed at random moments: every one accounted for, nothing left.
+"""Web episodes while browser processes are killed at random moments: every episode is accounted for, nothing is left.
 
 The rollout engine plays tasks of a bundled site, eight at a time; three in four by their solution, the others by
-giving up at once, so that a wrong score in either direction is seen. Meanwhile Chromium, the process of a page, or
-Playwright's driver gets SIGKILL at moments that a seed draws. All of it runs in a process of its own, which then ends.
+giving up at once, so that a wrong score in either direction shows. Meanwhile Chromium, the process of a page, or
+Playwright's driver gets SIGKILL at moments that a seed draws. All of it runs in a separate process, which then ends.
 
     python -m benchmarks.web_kills
 """
@@ -18,19 +18,20 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from itertools import repeat
 from multiprocessing import get_context
 from typing import Any
 
 from agentgym import make
-from agentgym.endings import Ending
 from agentgym.env import Env
-from agentgym.messages import Message, ToolCall, text_of
-from agentgym.policy import Player, ScriptedPolicy
+from agentgym.messages import ToolCall, text_of
+from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
-from agentgym.spaces import Action
+from agentgym.script import Move, ScriptedPlayer
+from agentgym.task import Task
 from agentgym.trajectory import Trajectory
 from benchmarks._processes import adopt_orphans, is_browser, is_driver, is_renderer, living_below
 from benchmarks._report import Claim, write
@@ -42,11 +43,11 @@ QUITS_EVERY = 4
 DELAY_S = 0.5
 SETTLE_S = 10.0
 HELPERS = "multiprocessing"
-"""In the command line of what Python itself starts beside a process pool."""
+"""Marks the command lines of helpers that Python itself starts with a process pool."""
 
 
 class CountingPool(EnvPool):
-    """Knows how many episodes were begun, first tries and others."""
+    """Counts the episodes begun, retries included."""
 
     begun = 0
 
@@ -56,7 +57,7 @@ class CountingPool(EnvPool):
 
 
 class Killer(threading.Thread):
-    """Kills a process of the kind that is drawn, some moment after so many episodes have begun."""
+    """Kills a process of a random kind, shortly after given numbers of episodes have begun."""
 
     def __init__(self, pool: CountingPool, episodes: int, kills: int, seed: int):
         super().__init__(daemon=True)
@@ -77,7 +78,7 @@ class Killer(threading.Thread):
             self.done.append({"after_episodes": moment, "kind": kind, "delay_s": round(delay, 3)})
 
     def _kill(self, kind: str) -> bool:
-        """Kill one; wait for one to be there if there is none. False when there is nothing to wait for any more."""
+        """Kill one process of a kind, waiting for one to exist. Return False once the run is over."""
         while True:
             found = sorted(pid for pid, command in living_below(os.getpid()).items() if VICTIMS[kind](command))
             if found:
@@ -88,38 +89,28 @@ class Killer(threading.Thread):
                 return False
 
 
-class _Quitter:
-    """Says at once that the task is done."""
+def some_quit(quitters: Collection[str]) -> ScriptedPlayer:
+    """Return a player of the solution that immediately claims to have finished the tasks with these ids."""
 
-    def __init__(self, env: Env):
-        self._env = env
+    def play(env: Env, task: Task) -> Iterable[Move]:
+        return repeat(ToolCall("finish")) if task.id in quitters else env.solution(task)
 
-    async def act(self, observation: list[Message]) -> Action:
-        return self._env.dialect.render("", [ToolCall("finish")], self._env.tools)
-
-
-class SomeQuit:
-    """Plays the solution, but gives up on every fourth seed."""
-
-    name = "scripted, some quit"
-
-    def player(self, env: Env, seed: int) -> Player:
-        return _Quitter(env) if quits(seed) else ScriptedPolicy().player(env, seed)
+    return play
 
 
-def quits(seed: int) -> bool:
-    return seed % QUITS_EVERY == QUITS_EVERY - 1
+def quits(job: Job) -> bool:
+    return job.seed % QUITS_EVERY == QUITS_EVERY - 1
 
 
 def judged(job: Job, trajectory: Trajectory) -> str:
-    """Say whether a trajectory has the score that its policy earned."""
-    if trajectory.ending is Ending.FAILED:
+    """Judge whether a trajectory has the score that its policy earned."""
+    if trajectory.failed:
         return "failed" if not trajectory.success else "wrong"
-    return "right" if trajectory.outcome == float(not quits(job.seed)) else "wrong"
+    return "right" if trajectory.outcome == float(not quits(job)) else "wrong"
 
 
 def refused(trajectory: Trajectory) -> list[str]:
-    """Return what answered the actions that could not be taken."""
+    """Return the replies to actions that could not be taken."""
     turns = [turn for turn in trajectory.turns if not turn.rewards["valid"]]
     return [text_of(turn.observation[-1])[:200] for turn in turns]
 
@@ -130,12 +121,13 @@ def play(options: argparse.Namespace) -> dict[str, Any]:
     source = make(ENV, **kwargs)
     jobs = [Job(source.tasks.get("train", index), seed=index) for index in range(options.episodes)]
     source.close()
+    policy = ScriptedPolicy(some_quit({job.task.id for job in jobs if quits(job)}), "scripted, some quit")
     pool = CountingPool(factory)
     killer = Killer(pool, options.episodes, options.kills, options.seed)
     limits = Limits(max_in_flight=options.at_once, retries=options.retries)
     started = time.perf_counter()
     killer.start()
-    done = asyncio.run(collect(jobs, SomeQuit(), factory, limits, pool))
+    done = asyncio.run(collect(jobs, policy, factory, limits, pool))
     killer.over.set()
     killer.join()
     pool.close()
@@ -158,7 +150,7 @@ def play(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def left() -> list[str]:
-    """Return what still lives below this process, after some time to die."""
+    """Return the processes still alive below this one after some time to die."""
     end = time.monotonic() + SETTLE_S
     while True:
         found = [command for command in living_below(os.getpid()).values() if HELPERS not in command]

@@ -1,20 +1,20 @@
-"""Steps per second on pages of MiniWoB++, next to BrowserGym, with one scripted policy and one Chromium for all.
+"""Steps per second on pages of MiniWoB++, compared with BrowserGym, with one scripted policy and one Chromium for all.
 
 BrowserGym takes a screenshot, a DOM snapshot and an accessibility tree with every step; ours takes an accessibility
 snapshot, and in the setting "with a screenshot" a picture as well, of a window 1.4 times as large as BrowserGym's.
-BrowserGym is measured as it comes (0.1 s with every call, 0.5 s before every observation) and tuned (`slow_mo=0`,
-`pre_observation_delay=0`), which is what ours is compared with. Playwright alone, with nothing around it, is the bound.
+BrowserGym is measured with its defaults (0.1 s with every call, 0.5 s before every observation) and tuned (`slow_mo=0`,
+`pre_observation_delay=0`); ours is compared with the tuned one. Playwright alone, with nothing around it, is the bound.
 
 The policy hovers over each element before it acts on it, so that most steps end with an observation: ours takes none
 when an episode has ended, BrowserGym does. Only steps that show a page count for the claims. BrowserGym's text of the
 accessibility tree is not counted, ours is.
 
-BrowserGym needs a Python environment of its own, since it pins an old Playwright:
+BrowserGym needs a separate Python environment, since it pins an old Playwright:
 
     python -m venv peers && peers/bin/pip install browsergym-core==0.14.3 browsergym-miniwob==0.14.3
     python -m benchmarks.web_steps_vs_browsergym --peer-python peers/bin/python
 
-No browser has to be installed for it: it is given the one that ours uses (`--executable`, or the one that is found).
+It needs no browser of its own: it uses ours (`--executable`, or the one that is found).
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ from typing import Any
 
 from agentgym import make
 from agentgym.env import Env
-from agentgym.envs.web.miniwob import pages_folder
+from agentgym.envs.web.miniwob.env import pages_folder
 from agentgym.messages import ToolCall
+from agentgym.script import Script
 from agentgym.task import Task
+from agentgym.tasks.web.sites import SiteServer
 from agentgym.tools.browser import find_executable
-from agentgym.tools.sites import SiteServer
 from benchmarks import _raw_playwright
 from benchmarks._report import Claim, write
 
 PEER = Path(__file__).with_name("_browsergym_peer.py")
 PAGES = ("click-test", "enter-text", "click-button")
 PLAYWRIGHT_OF_PEER = "chromium-1117/chrome-linux/chrome"
-"""Where Playwright 1.44 looks for its browser."""
+"""The path at which Playwright 1.44 looks for its browser."""
 OURS: Mapping[str, Mapping[str, Any]] = {
     "agentgym, text of the whole page": {"observe": "whole"},
     "agentgym, text of what changed": {"observe": "changes"},
@@ -63,8 +64,8 @@ def played(env: Env, task: Task, hovers: int) -> dict[str, Any]:
     reset_s = time.perf_counter() - began
     steps: list[tuple[float, bool]] = []
     failed, outcome = 0, 0.0
-    for call in env.solution(task):
-        assert isinstance(call, ToolCall)
+    script, seen = Script(env.solution(task)), []
+    while isinstance(call := script.next_move(seen), ToolCall):
         hover = ToolCall("hover", {"ref": call.arguments["ref"]})
         for each in [hover] * hovers + [call]:
             action = env.dialect.render("", [each], env.tools)
@@ -73,6 +74,7 @@ def played(env: Env, task: Task, hovers: int) -> dict[str, Any]:
             steps.append((time.perf_counter() - started, result.terminated))
             failed += not result.info["rewards"]["valid"]
             outcome = result.info["rewards"]["outcome"]
+            seen = result.observation
     seconds = time.perf_counter() - began
     return {"reset_s": reset_s, "steps": steps, "seconds": seconds, "reward": outcome, "failed": failed}
 
@@ -87,7 +89,7 @@ def measure_ours(page: str, kwargs: Mapping[str, Any], options: argparse.Namespa
 
 
 class Peer:
-    """BrowserGym, in a process of its own for every measurement, with our browser in place of its own."""
+    """BrowserGym, in a separate process for every measurement, with our browser in place of its own."""
 
     def __init__(self, python: str, executable: str, url: str, folder: Path):
         link = folder / PLAYWRIGHT_OF_PEER
@@ -165,7 +167,7 @@ def play(options: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, s
 
 
 def ratio(rows: Sequence[Mapping[str, Any]], name: str, rate: str = "steps_per_s") -> float:
-    """Return our rate divided by tuned BrowserGym's: the median over the runs, on the page where it is smallest."""
+    """Return our rate divided by tuned BrowserGym's: the median over the runs, on the page where it is lowest."""
     rates = {(r["page"], r["run"], r["name"]): r[rate] for r in rows}
     runs = sorted({run for _, run, _ in rates})
     return min(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task, split_of
 from agentgym.toolset import tool
 
 HIGHEST = {1: 10, 2: 100, 3: 1000}
-"""Difficulty to the greatest number that may be hidden."""
+"""Largest number that may be hidden, by difficulty."""
 
 _SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
 
@@ -39,13 +39,13 @@ class GuessEnv(Env):
     Tools: `guess(number)`.
     Observation: whether the hidden number is higher or lower.
     Reward: `outcome` 1 when found; `format` for readable actions, paid only then.
-    Episode end: the number is found, or 12 turns are over.
+    Episode end: the number is found, or 12 turns have passed.
     Version history: v0, first version.
     """
 
     channels = {
         OUTCOME: Channel("1 if the number was found"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+        "format": Channel("1 if the action parsed and its arguments were valid", per_turn=True, cheap=True),
     }
     scheme = Scheme(
         weights={OUTCOME: 1.0, "format": 0.1},

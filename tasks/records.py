@@ -1,6 +1,6 @@
-"""Files of entries, as people publish and keep them: JSON lines, a JSON list or Parquet, with every entry's place.
+"""Reads files of entries in their published form: JSON lines, a JSON list or Parquet, with the place of every entry.
 
-An entry that cannot be read is left out (`Quarantine`); a file that cannot be read is an error. Nothing is run.
+An unreadable entry is left out (`Quarantine`); an unreadable file is an error. Nothing is run.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import MissingExtra, UsageError
-from agentgym.json_lines import json_lines
-from agentgym.left_out import Quarantine, Unusable
-from agentgym.record_fields import kind_of
+from agentgym.records.fields import kind_of
+from agentgym.records.json_lines import json_lines
+from agentgym.task_files.left_out import Quarantine, Unusable
 
 ENDINGS = (".json", ".jsonl", ".ndjson", ".parquet")
-"""Endings of files that may hold entries."""
+"""Suffixes of files that may hold entries."""
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
 _ROWS = 256
 
 
 class NoEntries(UsageError):
-    """A file is in order, but holds something else than entries."""
+    """A valid file that holds something other than entries."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """An object of a file, and where it stands."""
+    """An object of a file, and its place."""
 
     where: str
     """File and line (or number in the list), for messages."""
@@ -56,7 +56,7 @@ class Record:
         return ""
 
     def get(self, name: str, type_: type, default: Any = None) -> Any:
-        """Return a field of a type; one that is missing or null is the default. Raises `Unusable`."""
+        """Return a field of a type; a missing or null one is the default. Raises `Unusable`."""
         value = self.fields.get(name)
         value = default if value is None else value
         if value is None:
@@ -66,7 +66,7 @@ class Record:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """Return a field that is a list of texts; one that is missing or null is empty. Raises `Unusable`."""
+        """Return a field that is a list of texts; a missing or null one is empty. Raises `Unusable`."""
         value = self.fields.get(name)
         value = [] if value is None else value
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -82,14 +82,14 @@ class Record:
 
 
 def as_object(value: Any, what: str = "the entry") -> Mapping[str, Any]:
-    """Return a JSON object. Raises `Unusable` if it is none."""
+    """Return a value that is a JSON object. Raises `Unusable` if it is not one."""
     if not isinstance(value, dict):
         raise Unusable(f"{what} must be an object, not {kind_of(value)}: {value!r:.60}")
     return value
 
 
 def read_records(file: Path, quarantine: Quarantine) -> Iterator[Record]:
-    """Yield the entries of a file; those that are no objects are left out.
+    """Yield the entries of a file, without those that are not objects.
 
     Raises:
         UsageError: The file cannot be read.
@@ -109,7 +109,7 @@ def read_records(file: Path, quarantine: Quarantine) -> Iterator[Record]:
 
 
 def read_json(file: Path) -> Any:
-    """Return what a JSON file holds. Raises `UsageError` naming the file and what is wrong."""
+    """Return the content of a JSON file. Raises `UsageError` naming the file and the error."""
     try:
         return json.loads(read_text(file))
     except RecursionError:
@@ -119,7 +119,7 @@ def read_json(file: Path) -> Any:
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file, without a byte order mark. Raises `UsageError` for what is no UTF-8 text."""
+    """Return the text of a file, without a byte order mark. Raises `UsageError` if it is not UTF-8 text."""
     try:
         data = file.read_bytes().removeprefix(_BOM)
     except OSError as error:
@@ -138,14 +138,14 @@ def read_text(file: Path) -> str:
 
 
 def files_in(folder: Path, *inside: str) -> list[Path]:
-    """Return the files of a folder, and of some folders in it, whose endings say that they may hold entries."""
+    """Return the files of a folder, and of some folders in it, whose suffixes say that they may hold entries."""
     places = [folder, *(folder / name for name in inside)]
     found = (path for place in places if place.is_dir() for path in sorted(place.iterdir()))
     return [path for path in found if path.suffix.lower() in ENDINGS and path.is_file()]
 
 
 def existing(path: str | Path) -> Path:
-    """Return a path to something that is there. Raises `UsageError` if there is nothing."""
+    """Return a path that exists. Raises `UsageError` if it does not."""
     path = Path(path)
     if not path.exists():
         raise UsageError(f"there is no file or folder {str(path)!r}")
@@ -170,7 +170,7 @@ def _items(file: Path, items: Iterable[Any], quarantine: Quarantine) -> Iterator
 
 
 def whole_object(file: Path) -> Mapping[str, Any] | None:
-    """Return the object that a whole `.json` file is, or `None` if it is not one."""
+    """Return the object in a `.json` file that holds a single one, else `None`."""
     if file.suffix.lower() != ".json":
         return None
     try:
@@ -191,5 +191,5 @@ def _parquet(file: Path) -> Iterator[Record]:
             for fields in batch.to_pylist():
                 yield Record(f"{file}: row {number}", fields, file, number)
                 number += 1
-    except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-        raise UsageError(f"{file}: a Parquet file that cannot be read: {str(error).splitlines()[0]}") from error
+    except (OSError, ValueError) as error:  # the base classes of pyarrow's own errors
+        raise UsageError(f"{file}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import gymnasium
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Snapshot, Solution, StepResult
 from agentgym.messages import Message, ToolCall, user
 from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.steps import Snapshot, Solution, StepResult
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 from tests.sound_envs import SPLITS, SoundEnv, boxes_task

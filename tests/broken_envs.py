@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution, StepResult
 from agentgym.errors import TaskError, ToolError
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.steps import Solution, StepResult
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 from tests.sound_envs import SPLITS, SoundEnv, boxes_task

@@ -1,9 +1,10 @@
-"""What all tests share: how properties are tried, and that none is skipped for want of what CI provides."""
+"""What all tests share: how properties are tried, which skips are failures, and which files take longest."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Generator
 from typing import TypeVar
 
@@ -15,6 +16,9 @@ PROVIDED = re.compile(
     r"needs (the \[|a Chromium)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set|no backend"
 )
 """Reasons to skip that `.ci/run` takes away: it installs every extra, a browser, bubblewrap and a Docker engine."""
+
+SLOWEST = 10
+"""Files that are named as the slowest after a run."""
 
 # A slow machine is no failure, and a red run is about the change: the same examples each time.
 settings.register_profile(
@@ -41,3 +45,16 @@ def _not_skipped(report: _Report) -> _Report:
             report.outcome = "failed"
             report.longrepr = f"{reason}: but AGENTGYM_TEST_SKIPS=refuse says that it is here"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After a run of many files, print those that took longest, set-up included."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.location[0]] += report.duration
+    if len(seconds) > SLOWEST:
+        terminalreporter.section("slowest files")
+        for file in sorted(seconds, key=seconds.__getitem__, reverse=True)[:SLOWEST]:
+            terminalreporter.write_line(f"{seconds[file]:7.1f} s  {file}")

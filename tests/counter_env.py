@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.errors import InfrastructureError, ToolError
 from agentgym.messages import ToolCall, assistant
 from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym.engine.steps import Solution
 from agentgym.messages import ToolCall
 from agentgym.policy import Generation
-from agentgym.steps import Solution
 from agentgym.task import Task
 from agentgym.toolset import tool
 from tests.counter_env import Counter

@@ -7,12 +7,14 @@ from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution, StepResult
 from agentgym.env import Env
-from agentgym.messages import Message, ToolCall, assistant
+from agentgym.messages import Message, ToolCall
+from agentgym.script import Script, steps
 from agentgym.task import Task
 
 Moves = Generator[ToolCall, list[Message], None]
-Play = Callable[[Env], Moves]
+Play = Callable[[Env], Solution]
 """A policy: what it calls in the episode that an environment has begun; it is sent what it is shown."""
 
 
@@ -34,28 +36,20 @@ def played(env: Env, task: Task, play: Play) -> Played:
     return Played(paid, channels, channels["outcome"] >= 1.0)
 
 
-def _results(env: Env, moves: Moves) -> Iterator:
-    call = next(moves, None)
-    while call is not None:
-        result = env.step(assistant("", [call]))
-        yield result
-        if result.terminated or result.truncated:
-            return
-        try:
-            call = moves.send(result.observation)
-        except StopIteration:
-            break
-    yield env.interrupt(Reason.GAVE_UP)
+def _results(env: Env, moves: Solution) -> Iterator[StepResult]:
+    yield from steps(env, moves)
+    if env.reason is None:
+        yield env.interrupt(Reason.GAVE_UP)
 
 
 def failing_honestly(last: ToolCall) -> Play:
     """Return the solution of an environment with its last call replaced: an honest attempt that fails."""
 
     def play(env: Env) -> Moves:
-        moves = env.solution(env.task)
-        call = next(moves)
+        script = Script(env.solution(env.task))
+        call = script.next_move([])
         while isinstance(call, ToolCall) and call.name != last.name:
-            call = moves.send((yield call))
+            call = script.next_move((yield call))
         yield last
 
     return play

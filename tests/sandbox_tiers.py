@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from agentgym.tools.sandbox import Limits, Sandbox, SandboxSpec, Tier, open_sandbox
+from agentgym.tools.sandbox import Sandbox, SandboxLimits, SandboxSpec, SandboxTier, open_sandbox
 from agentgym.tools.sandbox.registry import probe
 
-LOCAL = (Tier.NAMESPACES, Tier.LANDLOCK, Tier.RLIMITS)
-SPEC = SandboxSpec(limits=Limits(wall_s=60, cpu_s=30))
+LOCAL = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK, SandboxTier.RLIMITS)
+SPEC = SandboxSpec(limits=SandboxLimits(wall_s=60, cpu_s=30))
 """Generous, as a busy machine must not fail a test."""
 
 
-def open_on(tier: Tier, spec: SandboxSpec = SPEC) -> Sandbox:
+def open_on(tier: SandboxTier, spec: SandboxSpec = SPEC) -> Sandbox:
     found = probe(tier)
     if not found.works:
         pytest.skip(f"{tier}: {found.why}")

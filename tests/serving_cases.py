@@ -15,7 +15,7 @@ import uvicorn
 from agentgym.tools.listening import listen
 from agentgym.tools.serving.connection import guarded
 from agentgym.tools.serving.crowd import Crowd
-from agentgym.tools.serving.patience import Patience
+from agentgym.tools.serving.limits import ConnectionLimits
 
 HANG_S = 60.0
 """Ends a test that would hang; nothing is expected to take so long."""
@@ -24,8 +24,8 @@ HANG_S = 60.0
 class Running:
     """An application served in a thread, over the connections that all our servers have."""
 
-    def __init__(self, app: Any, patience: Patience) -> None:
-        connection = guarded(patience)
+    def __init__(self, app: Any, limits: ConnectionLimits) -> None:
+        connection = guarded(limits)
         self.crowd: Crowd = connection.crowd
         self._listening = listen("127.0.0.1", 0)
         config = uvicorn.Config(app, http=connection, log_config=None, timeout_graceful_shutdown=1, ws="none")
@@ -44,8 +44,8 @@ class Running:
 
 
 @contextmanager
-def running(app: Any, **patience: Any) -> Iterator[Running]:
-    made = Running(app, Patience(**patience))
+def running(app: Any, **limits: Any) -> Iterator[Running]:
+    made = Running(app, ConnectionLimits(**limits))
     try:
         yield made
     finally:

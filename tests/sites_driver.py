@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urljoin
 
 import httpx
 
-from agentgym.tools.sites import SiteEpisode, SiteServer
+from agentgym.tasks.web.sites import SiteEpisode, SiteServer
 
 VOID = {"input", "br", "meta", "link", "hr", "img"}
 INPUT_ROLES = {"search": "searchbox", "number": "spinbutton", "checkbox": "checkbox", "radio": "radio"}

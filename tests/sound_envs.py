@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 

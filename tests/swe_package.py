@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agentgym.tasks.swe import build_runner
-from agentgym.tasks.swe.build_runner import SubprocessRunner
-from agentgym.tasks.swe.build_source import Package
+from agentgym.envs.swe.building import runner as build_runner
+from agentgym.envs.swe.building.runner import SubprocessRunner
+from agentgym.tasks.swe.package import Package
 
 LIBRARY = '''"""Sums."""
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentgym.answers import as_data, as_text, finite, message_of, without_pictures
+from agentgym.engine.answers import as_data, as_text, finite, message_of, opening_messages, without_pictures
+from agentgym.engine.steps import chosen_task, reset_options, training_step_in
 from agentgym.errors import InfrastructureError, TaskError, ToolError, UsageError
-from agentgym.messages import Pictured
-from agentgym.steps import chosen_task, reset_options, training_step_in
+from agentgym.messages import Pictured, assistant, system, user
 from agentgym.task import GeneratedTasks
 from agentgym.toolset import MAX_RESULT_CHARS
 from tests.counter_env import counter_task
@@ -55,6 +55,15 @@ def test_what_an_author_says_of_an_episode_becomes_data_whatever_it_is(value: An
 def test_pictures_are_told_apart_from_what_came_with_them():
     assert without_pictures(Pictured("seen", (b"png",))) == ("seen", (b"png",))
     assert without_pictures({"text": "seen"}) == ({"text": "seen"}, ())
+
+
+def test_an_episode_is_opened_by_a_text_or_by_messages_of_which_the_last_is_not_the_policys():
+    assert opening_messages("Begin.") == [user("Begin.")]
+    talk = [user("Hello."), assistant("Yes?"), user("Begin.")]
+    assert opening_messages(talk) == talk
+    for refused in (talk[:2], [], ["Begin."], [system("Be good."), user("Begin.")]):
+        with pytest.raises(UsageError, match=r"start\(\)"):
+            opening_messages(refused)
 
 
 def test_a_mistake_that_cannot_say_what_it_is_is_the_authors():

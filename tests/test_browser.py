@@ -11,7 +11,7 @@ import pytest
 
 from agentgym.errors import UsageError
 from agentgym.tools.browser import PageError, SessionOptions
-from agentgym.tools.browser.bridge import browser_thread
+from agentgym.tools.browser.bridge import browsers
 from tests.browsers import PATIENCE_S, World, browser_site, open_page, ref
 
 pytestmark = pytest.mark.web
@@ -61,16 +61,16 @@ def test_uncheck_and_check_do_nothing_twice(world):
     ("role", "name", "action", "arguments", "told"),
     [
         ("button", "Later", "click", (), "disabled"),
-        ("button", "Send", "fill", ("x",), "no text field"),
-        ("combobox", "Size", "fill", ("x",), "no text field"),
+        ("button", "Send", "fill", ("x",), "not a text field"),
+        ("combobox", "Size", "fill", ("x",), "not a text field"),
         ("textbox", "Fixed", "fill", ("x",), "read-only"),
-        ("textbox", "Date", "fill", ("soon",), "written like 2030"),
+        ("textbox", "Date", "fill", ("soon",), "the format is 2030"),
         ("combobox", "Size", "select", (["Tiny"],), "it has 'Small', 'Large', 'Huge'"),
         ("combobox", "Size", "select", (["Huge"],), "disabled"),
-        ("button", "Send", "select", (["x"],), "no list of options"),
+        ("button", "Send", "select", (["x"],), "not a list of options"),
         ("button", "Send", "click", ("upper",), "left, middle, right"),
-        ("link", "Next", "check", (), "is no checkbox"),
-        ("heading", "Order", "upload", ({"a.txt": b"x"},), "asked for no file"),
+        ("link", "Next", "check", (), "is not a checkbox"),
+        ("heading", "Order", "upload", ({"a.txt": b"x"},), "did not ask for a file"),
         ("textbox", "Name", "fill", ("x" * 100_000,), "at most"),
     ],
 )
@@ -83,7 +83,7 @@ def test_mistakes_are_told(world, role, name, action, arguments, told):
 
 def test_unknown_and_old_refs_are_told(world):
     with open_page(world, FORM) as session:
-        with pytest.raises(PageError, match="not been looked at"):
+        with pytest.raises(PageError, match="no view of this page yet"):
             session.click("e1")
         link = ref(session, "link", "Next")
         with pytest.raises(PageError, match="no element 'e99'"):
@@ -195,7 +195,7 @@ def test_tabs(world):
         with pytest.raises(PageError, match="close one first"):
             session.new_tab()
         session.switch_tab(0)
-        with pytest.raises(PageError, match="not been looked at"):
+        with pytest.raises(PageError, match="no view of this page yet"):
             session.click(form)
         assert session.view().title == "Form"
         session.close_tab(1)
@@ -379,7 +379,7 @@ def test_blocking_on_the_browsers_own_thread_is_refused(world):
         world[0].open(SessionOptions(allowed=("http://a.test",)))
 
     with pytest.raises(UsageError, match="own thread"):
-        asyncio.run_coroutine_threadsafe(inside(), browser_thread().loop).result(20)
+        asyncio.run_coroutine_threadsafe(inside(), browsers.loop).result(20)
 
 
 def test_rewards_of_a_page_are_read(world):

@@ -12,7 +12,7 @@ import pytest
 
 from agentgym.errors import InfrastructureError, ToolError
 from agentgym.tools.browser import BrowserOptions, BrowserPool, BrowserSession, PageError, SessionOptions
-from agentgym.tools.browser.bridge import browser_thread
+from agentgym.tools.browser.bridge import browsers
 from tests.browsers import PATIENCE_S, World, browser_site, look_until_it_fails, open_page, ref
 
 pytestmark = pytest.mark.web
@@ -93,7 +93,7 @@ def test_a_flood_of_windows(world):
         session.click(ref(session, "button"))
         view = session.view()
         assert len(view.tabs) <= 3
-        assert any("refused" in notice for notice in view.notices)
+        assert any("blocked" in notice for notice in view.notices)
         assert still_works(session, world)
 
 
@@ -103,7 +103,7 @@ def test_a_hundred_thousand_nodes(world):
       const d = document.createElement('div'); d.append(a); document.body.append(d) }</script>"""
     with open_page(world, "<body></body>" + html) as session:
         view = session.view()
-        assert "only what is in sight" in view.note
+        assert "only the visible part" in view.note
         assert len(view.nodes) < 500
         session.scroll("down", 3)
         lower = session.view()
@@ -155,7 +155,7 @@ async def crash(session: BrowserSession) -> None:
 
 def test_a_crashed_page_is_not_the_models_fault(world):
     session = open_page(world, "<p>ok</p>")
-    asyncio.run_coroutine_threadsafe(crash(session), browser_thread().loop)
+    asyncio.run_coroutine_threadsafe(crash(session), browsers.loop)
     with pytest.raises(InfrastructureError):
         look_until_it_fails(session)
     session.close()
@@ -238,7 +238,7 @@ def test_a_closed_port_is_not_the_models_fault(world):
         nowhere = f"127.0.0.1:{free.getsockname()[1]}"
     with BrowserPool(BrowserOptions(resolve=(("*.test", nowhere),))) as pool:
         session = pool.open(SessionOptions(allowed=("http://a.test",), deadline=PATIENCE_S))
-        with pytest.raises(InfrastructureError, match="does not answer"):
+        with pytest.raises(InfrastructureError, match="does not respond"):
             session.goto("http://a.test/")
 
 
@@ -250,7 +250,7 @@ def test_downloads_are_refused_and_told(world):
     )
     with open_page(world, "<a href='/file'>Get</a>") as session:
         session.click(ref(session, "link"))
-        assert "a download of 'a.zip' was refused" in session.view().notices
+        assert "a download of 'a.zip' was blocked" in session.view().notices
         session.goto("/file")
         assert still_works(session, world)
 

@@ -219,9 +219,9 @@ def test_wrong_session_options_are_refused(wrong: dict):
 
 
 def test_wrong_browser_options_are_refused():
-    with pytest.raises(UsageError, match="no host name"):
+    with pytest.raises(UsageError, match="not a host name"):
         BrowserOptions(resolve=(("*, MAP *", "1.2.3.4"),))
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="not an address"):
         BrowserOptions(resolve=(("a.test", "x y"),))
     with pytest.raises(UsageError, match="max_sessions"):
         BrowserOptions(max_sessions=0)

@@ -8,18 +8,18 @@ from typing import Any, Literal
 
 import pytest
 
-from agentgym.checks.adversaries import KINDS, adversaries, ending_tools, junk_arguments
-from agentgym.checks.catalog import CheckFailed, CheckSkipped
+from agentgym.checks.adversaries import KINDS, adversaries, ending_tools, junk_arguments, shown_action
 from agentgym.checks.contest import Contest
 from agentgym.checks.luck import is_no_luck
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped
 from agentgym.checks.pay import junk_scores_low, paid_schemes, useful_work_pays
 from agentgym.checks.play import Episode, assistant_call, play
 from agentgym.checks.subject import Subject
+from agentgym.engine.spaces import Action
+from agentgym.engine.steps import StepResult
 from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME, Scheme
-from agentgym.spaces import Action
-from agentgym.steps import StepResult
 from agentgym.task import Task
 from agentgym.toolset import Tool, tool
 from tests.sound_envs import SoundEnv, SoundTalkEnv, boxes_task
@@ -44,6 +44,13 @@ def test_a_control_that_says_it_is_unsound_is_left_out():
         assert set(paid_schemes(env)) == {"default", "outcome"}
     with Subject("tests.sound_envs:SoundEnv").env(scheme=Scheme({"outcome": 2.0})) as env:
         assert set(paid_schemes(env)) == {"in use", "default", "outcome"}
+
+
+def test_arguments_are_shown_whole_as_long_as_they_are_short():
+    with Subject("tests.sound_envs:SoundEnv").env() as env:
+        for length, ends in ((53, "'"), (54, "…")):  # of 60 characters, `text=''` has 7
+            shown = shown_action(env, assistant_call(ToolCall("answer", {"text": "x" * length})))
+            assert shown.removesuffix(")").endswith(ends)
 
 
 class Everything(SoundEnv):

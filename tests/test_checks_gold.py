@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agentgym.checks.catalog import Check, CheckFailed
+from agentgym.checks.catalog import Check
 from agentgym.checks.gold import gold_hidden_at_start, gold_hidden_in_play, secrets_of, shows
+from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.subject import Subject
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall
-from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 from tests.sound_envs import SPLITS, SoundEnv, SoundOpenEnv, boxes_task, closed_task

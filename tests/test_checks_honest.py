@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from agentgym.checks.contest import contest
 from agentgym.checks.honest import failing_attempts, spoiled_values
-from agentgym.checks.play import Episode, assistant_call, play, solution_player
+from agentgym.checks.play import Episode, assistant_call, play
 from agentgym.checks.subject import Subject
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution, StepResult
 from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME
-from agentgym.steps import Solution, StepResult
+from agentgym.script import solution_player, written
 from agentgym.task import Task
 from agentgym.toolset import tool
 from tests.sound_envs import SoundEnv, SoundFailingEnv, SoundTalkEnv, boxes_task
@@ -181,8 +182,8 @@ def test_an_attempt_of_its_own_is_sent_what_it_observes():
     [attempt] = failing_attempts(env, solved(env), [])
     assert attempt.outcome == 0.0
     assert attempt.actions == [
-        assistant_call(ToolCall("look", {"box": TASK.gold["box"]})),
-        assistant_call(ToolCall("answer", {"text": "it was too dark to see"})),
+        written(env, ToolCall("look", {"box": TASK.gold["box"]})),
+        written(env, ToolCall("answer", {"text": "it was too dark to see"})),
     ]
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.catalog import Check, CheckFailed
+from agentgym.checks.catalog import Check
 from agentgym.checks.hostile import hostile_arguments, hostile_messages, hostile_text
 from agentgym.checks.hostile_inputs import ARGUMENT_TEXTS, MESSAGES, TEXTS, VALUES
+from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.subject import Subject
 from agentgym.dialects import dialect_names
+from agentgym.engine.steps import StepResult
 from agentgym.env import Env
-from agentgym.steps import StepResult
 from agentgym.toolset import tool
 from tests.sound_envs import SoundEnv
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.catalog import CheckFailed
+from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.play import (
     Broken,
     Episode,
@@ -24,14 +24,14 @@ from agentgym.checks.play import (
     random_player,
     replayed,
     short,
-    solution_player,
     stubborn_player,
 )
 from agentgym.endings import Reason
+from agentgym.engine.spaces import Action
+from agentgym.engine.steps import StepResult
 from agentgym.env import Env
 from agentgym.messages import ToolCall, assistant, text_of
-from agentgym.spaces import Action
-from agentgym.steps import StepResult
+from agentgym.script import solution_player
 from agentgym.task import Task
 from tests.counter_env import Counter, call, counter_task
 
@@ -166,9 +166,7 @@ def test_the_solution_is_written_in_the_environments_dialect_and_hears_what_come
 
 
 def test_what_no_dialect_can_write_is_a_message_and_text_stays_text():
-    env = Proofless()
-    env.reset(seed=0, options={"task": TASK})
-    first, second = islice(solution_player(env, TASK), 2)
+    first, second = play(Proofless(), TASK, 0, solution_player).actions
     assert first == assistant("", [ToolCall("add", {"number": float("inf")})])
     assert second == "I am done."
 
@@ -241,3 +239,17 @@ def test_only_text_is_quoted_and_it_takes_one_line():
     assert short("a\n  b") == "‹a b›"
     assert short(["a"]) == "['a']"
     assert short("abcdef", limit=4) == "‹abc…›"
+
+
+class Careless(Counter):
+    """Writes into the task that it plays."""
+
+    def start(self, task: Task) -> None:
+        super().start(task)
+        task.data["also"] = 5  # type: ignore[index]
+
+
+def test_the_first_change_of_a_task_is_told_by_what_was_changed():
+    episode = play(Careless(), counter_task("test", 2), 0, solution_player)
+    assert episode.task_change is not None
+    assert "changed task.data['also']" in episode.task_change

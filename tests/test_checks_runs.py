@@ -14,16 +14,17 @@ import numpy as np
 import pytest
 
 from agentgym.checks import CHECKS, Status, check_names, run_checks
-from agentgym.checks.catalog import Blocked, Check, CheckFailed, CheckSkipped
+from agentgym.checks.catalog import Check
 from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
+from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.play import Episode
 from agentgym.checks.speed import latency
 from agentgym.checks.subject import Subject
+from agentgym.engine.spaces import MessagesSpace
+from agentgym.engine.steps import Solution
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Scheme
-from agentgym.spaces import MessagesSpace
-from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task
 from tests.sound_envs import SoundEnv, boxes_task
 from tests.test_checks import FRESH_PROCESS
@@ -289,7 +290,7 @@ def test_results_come_one_by_one():
         ),
         (
             [{"role": "user", "content": "a"}, {"role": "user", "content": "\ud800"}],
-            "a message with text that is no",
+            "a message with invalid Unicode",
         ),
         ([{"content": "who says this?"}], "is not in the observation space"),
         ("text", "is not in the observation space"),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agentgym.checks.catalog import Blocked, CheckSkipped
+from agentgym.checks.outcomes import Blocked, CheckSkipped
 from agentgym.checks.play import Broken
 from agentgym.checks.subject import PLAYERS, Subject
 from agentgym.env import Env

@@ -27,9 +27,17 @@ def test_one_or_several_are_chosen_each_once_and_all_by_default():
     assert some_of("site", ["mail", "shop", "mail"], ("shop", "mail")) == ("mail", "shop")
 
 
-@pytest.mark.parametrize(("wanted", "told"), [("bank", "'bank'"), ([], "none given"), (["shop", "bank"], "'bank'")])
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ("bank", r"unknown site 'bank'\. Choose from: shop, mail$"),
+        (["shop", "mall"], r"unknown site 'mall'; did you mean 'mail'\? Choose from: shop, mail$"),
+        (3, r"unknown site 3\. Choose from: shop, mail$"),
+        ([], "no site was given; choose from: shop, mail$"),
+    ],
+)
 def test_what_is_unknown_is_named_with_what_is_known(wanted, told):
-    with pytest.raises(UsageError, match=rf"unknown site .*{told}.*choose from: shop, mail"):
+    with pytest.raises(UsageError, match=told):
         some_of("site", wanted, ("shop", "mail"))
     with pytest.raises(UsageError, match="site must be one of shop, mail, not 'bank'"):
         one_of("site", "bank", ("shop", "mail"))

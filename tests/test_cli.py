@@ -13,10 +13,10 @@ from typer.testing import CliRunner, Result
 
 from agentgym import __version__
 from agentgym.cli import app
+from agentgym.commands.options import choose_tasks, make_env
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.options import choose_tasks, make_env, parse_settings
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.policy_loader import has_weights, load_policy
 from agentgym.task import read_manifest
@@ -224,13 +224,13 @@ def test_a_broken_guarantee_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch):
         (["check", "guess", "--only", "plys"], "'plays'"),
         (["check", "guess", "--set", "max_turn=3"], "did you mean 'max_turns'?"),
         (["eval", "--env", "guess", "--set", "scheme=d-ra"], "did you mean 'd_ra'?"),
-        (["check", "guess", "--set", "max_turns"], "not of the form key=value"),
+        (["check", "guess", "--set", "max_turns"], "--set takes KEY=VALUE, not 'max_turns'"),
         (["tasks", "guess", "--split", "tset"], "unknown split 'tset'"),
         (["tasks", "guess", "--out", "nowhere/m.jsonl"], "no folder 'nowhere'"),
         (["play", "guess", "--task", "guess/mars/1"], "no task 'guess/mars/1'"),
         (["eval", "--env", "guess", "--policy", "scriptd"], "did you mean 'scripted'?"),
         (["eval", "--env", "guess", "--policy", "nowhere.at:all"], "no module 'nowhere.at'"),
-        (["eval", "--env", "guess", "--policy", "json:nothing"], "no callable 'nothing'"),
+        (["eval", "--env", "guess", "--policy", "json:nothing"], "'json:nothing' does not name a policy factory"),
         (["eval", "--env", "guess", "--policy", "builtins:dict"], "returned a dict"),
         (["eval", "--env", "guess", "--tasks", "none.jsonl"], "no manifest 'none.jsonl'"),
         (["eval", "--env", "guess", "--dialect", "herms"], "did you mean 'hermes'?"),
@@ -264,7 +264,7 @@ def test_what_breaks_a_command_is_no_traceback(monkeypatch: pytest.MonkeyPatch, 
     def broken(**kwargs: Any) -> None:
         raise raised
 
-    monkeypatch.setattr("agentgym.listing.environments_table", broken)
+    monkeypatch.setattr("agentgym.commands.listing.environments_table", broken)
     result = run("list")
     assert result.exit_code == code
     assert "Traceback" not in result.output
@@ -285,21 +285,6 @@ def test_train_gets_its_arguments_as_they_were_typed(monkeypatch: pytest.MonkeyP
 
 
 # What the commands are made of.
-
-
-def test_settings_are_yaml_and_never_anything_that_json_cannot_hold():
-    settings = ["a=3", "b-c=true", "d=[1, 2]", "e=null", "f=text", "g=", "h=x=y", "i=2024-01-01", "j=: ["]
-    assert parse_settings(settings) == {
-        "a": 3,
-        "b_c": True,
-        "d": [1, 2],
-        "e": None,
-        "f": "text",
-        "g": None,
-        "h": "x=y",
-        "i": "2024-01-01",
-        "j": ": [",
-    }
 
 
 def test_an_endless_split_is_limited_and_a_manifest_is_not(tmp_path: Path):

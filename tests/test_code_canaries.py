@@ -17,7 +17,7 @@ from agentgym.envs.code.plain import encode
 from agentgym.envs.code.withheld import Withheld, withheld
 from agentgym.errors import TaskError
 from agentgym.task import Task
-from agentgym.tools.sandbox import Ended, Limits, Result, open_sandbox
+from agentgym.tools.sandbox import Ended, Result, SandboxLimits, open_sandbox
 
 DOUBLE = "def double(x):\n    return 2 * x\n"
 GOLD = Submission(DOUBLE, "double")
@@ -35,7 +35,7 @@ def task(check: str, name: str = "t", code: str = DOUBLE) -> Task:
 @pytest.fixture(scope="module")
 def run() -> Iterator[Ask]:
     with open_sandbox() as sandbox:
-        yield lambda request: ask(sandbox, request, Limits(), fresh=True)
+        yield lambda request: ask(sandbox, request, SandboxLimits(), fresh=True)
 
 
 # Changed copies.

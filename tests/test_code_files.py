@@ -12,9 +12,9 @@ import pytest
 
 from agentgym.envs.code import CodeEnv
 from agentgym.errors import UsageError
-from agentgym.left_out import Why
 from agentgym.task import Task, iterate
-from agentgym.tasks.code_files import CodeFileTasks
+from agentgym.task_files.left_out import Why
+from agentgym.tasks.code.files import CodeFileTasks
 
 HUMAN_EVAL = {
     "task_id": "HumanEval/7",
@@ -390,7 +390,7 @@ def test_parquet_is_read(tmp_path: Path):
     source = CodeFileTasks(tmp_path / "main")
     assert (source.splits, source.size("test")) == (("test",), 1)
     (tmp_path / "main" / "test-00000-of-00001.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(UsageError, match=r"test-00000-of-00001\.parquet: a Parquet file that cannot be read"):
+    with pytest.raises(UsageError, match=r"test-00000-of-00001\.parquet: cannot be read as Parquet"):
         CodeFileTasks(tmp_path / "main")
 
 

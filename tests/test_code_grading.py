@@ -21,7 +21,7 @@ from agentgym.envs.code.withheld import withheld
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.task import Task, TaskList
-from agentgym.tools.sandbox import Limits, Sandbox, open_sandbox
+from agentgym.tools.sandbox import Sandbox, SandboxLimits, open_sandbox
 
 CASES = {
     "cases": [
@@ -108,7 +108,7 @@ def test_wrong_functions_do_not_pass(grade: Callable[..., dict[str, Any]], how: 
 @pytest.mark.parametrize(("call_s", "taken"), [(0.0, False), (-1.0, False), (CPU_S, True), (CPU_S + 0.1, False)])
 def test_a_call_has_some_time_and_no_more_than_a_submission(call_s: float, taken: bool):
     with nullcontext() if taken else pytest.raises(UsageError, match="call_s must be above 0 and at most"):
-        Grader(open_sandbox, Limits(), call_s)
+        Grader(open_sandbox, SandboxLimits(), call_s)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_examples_are_counted_and_those_that_fail_are_shown(source: str, passed:
     of = task(CASES)
     of.data["examples"].append({"args": "(3,)", "expect": "6"})
     with open_sandbox() as sandbox:
-        count, report = Grader(open_sandbox, Limits(), 0.3).examples(of, Submission(source, "double"), sandbox)
+        count, report = Grader(open_sandbox, SandboxLimits(), 0.3).examples(of, Submission(source, "double"), sandbox)
     assert count == passed
     lines = report.splitlines()
     assert len(lines) == len(told)
@@ -364,7 +364,7 @@ def test_nothing_of_what_a_check_wants_is_where_it_is_withheld():
     check = TOGETHER.replace("candidate):\n", "candidate):\n    'It is 6, then abab.'\n")
     with open_sandbox() as sandbox:
         gold = Submission(DOUBLE, "double")
-        form = withheld(check, gold, lambda request: ask(sandbox, request, Limits(), fresh=True))
+        form = withheld(check, gold, lambda request: ask(sandbox, request, SandboxLimits(), fresh=True))
     assert form is not None
     assert [wanted for _, wanted in form.noted] == [6, "abab", -2]
     seen = {node.value for node in ast.walk(ast.parse(form.check)) if isinstance(node, ast.Constant)}
@@ -454,7 +454,7 @@ class Watched:
     """Opens sandboxes that note every run in them; the runs are real."""
 
     def __init__(self) -> None:
-        self.runs: list[Limits] = []
+        self.runs: list[SandboxLimits] = []
 
     def open(self) -> Sandbox:
         sandbox = open_sandbox()
@@ -482,7 +482,7 @@ SLEEPERS = {
 @pytest.mark.parametrize("when", SLEEPERS)
 def test_all_runs_of_a_submission_share_one_deadline(how: str, when: str):
     watched, budget = Watched(), Budget(cpu_s=5.0, wall_s=1.5)
-    grader = Grader(watched.open, Limits(), call_s=4.0, budget=lambda: budget)
+    grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
     of = task(KINDS[how], examples=False)
     grader.function(of, Submission(DOUBLE, "double"))  # what the gold needs is known from now on
     watched.runs.clear()
@@ -496,7 +496,7 @@ def test_all_runs_of_a_submission_share_one_deadline(how: str, when: str):
 
 def test_a_lost_run_is_tried_again_on_the_same_time():
     watched, budget = Watched(), Budget()
-    grader = Grader(watched.open, Limits(), call_s=4.0, budget=lambda: budget)
+    grader = Grader(watched.open, SandboxLimits(), call_s=4.0, budget=lambda: budget)
     killer = "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n"
     assert not grader.function(task(CASES, examples=False), Submission(killer, "double")).solved
     offered = [limits.wall_s for limits in watched.runs]

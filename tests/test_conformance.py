@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentgym.builtin import BUILTIN
 from agentgym.checks import Report, Status, check_names, run_checks
+from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.registry import list_environments
 from tests.browsers import why_no_browser
 
@@ -16,7 +16,7 @@ MINIWOB = "agentgym/miniwob-"
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("agentgym/sql-v0", {"engine": "sqlite", "show_schema": "prompt"}),
     ("agentgym/code-v0", {"tools": "files+bash+test", "stateful": False}),
-    ("agentgym/search-v0", {"two_stage": True, "judge": True, "results": "passages"}),
+    ("agentgym/search-v0", {"mode": ["adasearch", "reseek"], "results": "passages"}),
     ("agentgym/web-v0", {"difficulty": 2}),
     ("agentgym/miniwob-click-button-v0", {}),
 ]
@@ -65,10 +65,10 @@ def test_hardly_any_check_is_skipped(env_id: str, kwargs: dict[str, Any]):
 def test_no_environment_is_forgotten():
     """Every class of the package is among the cases, and every id that does not share its class with a chosen one."""
     chosen = {env_id for env_id, _ in CHOSEN}
-    classes = {BUILTIN[env_id][0] for env_id in chosen}
-    assert classes == {where for where, _ in BUILTIN.values()}
-    left_out = set(BUILTIN) - chosen
-    assert left_out == {env_id for env_id in BUILTIN if env_id.startswith(MINIWOB)} - chosen
+    classes = {ENVIRONMENTS[env_id][0] for env_id in chosen}
+    assert classes == {where for where, _ in ENVIRONMENTS.values()}
+    left_out = set(ENVIRONMENTS) - chosen
+    assert left_out == {env_id for env_id in ENVIRONMENTS if env_id.startswith(MINIWOB)} - chosen
     assert chosen <= set(list_environments())
 
 

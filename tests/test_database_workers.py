@@ -21,9 +21,9 @@ from agentgym.tools.database import (
     QueryErrorKind,
     QueryLimits,
     Table,
-    duckdb_engine,
 )
-from agentgym.tools.database.duckdb_process import WorkerProcess
+from agentgym.tools.database.duckdb import engine as duckdb_engine
+from agentgym.tools.database.duckdb.process import WorkerProcess
 
 SPEC = DatabaseSpec("small", (Table("t", (Column("a", "INTEGER"),), ((1,), (2,), (3,))),))
 COUNT = "SELECT count(*), sum(a) FROM t"

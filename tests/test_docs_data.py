@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from agentgym.cli import app
 from agentgym.env import Env
-from agentgym.left_out import LeavesOut, Why
-from agentgym.options import parse_settings
 from agentgym.registry import make
+from agentgym.settings import parse_settings
+from agentgym.task_files.left_out import LeavesOut, Why
 from benchmarks._published import WRITERS
 from benchmarks.data_sets_load_as_published import SETTINGS, solved_by_gold
 

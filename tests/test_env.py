@@ -16,6 +16,7 @@ from agentgym.errors import InfrastructureError, TaskError, ToolError, UsageErro
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.registry import make
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.script import steps
 from agentgym.task import GeneratedTasks
 from agentgym.toolset import tool
 from tests.counter_env import Counter, call, counter_task, started
@@ -429,10 +430,5 @@ def test_solutions_solve_in_every_dialect():
     for dialect in ("hermes", "tags", "fenced", "compact"):
         env = make("guess", dialect=dialect)
         env.reset(seed=5)
-        moves = env.solution(env.task)
-        move, result = next(moves), None
-        while result is None or not (result.terminated or result.truncated):
-            assert isinstance(move, ToolCall)
-            result = env.step(env.dialect.render("", [move], env.tools))
-            move = moves.send(result.observation) if not result.terminated else move
+        *_, result = steps(env, env.solution(env.task))
         assert result.info["is_success"], dialect

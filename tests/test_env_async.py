@@ -10,7 +10,7 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.errors import InfrastructureError
+from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import text_of
 from agentgym.toolset import tool
 from tests.counter_env import AsyncCounter, Counter, call, started
@@ -22,6 +22,21 @@ def test_an_asynchronous_tool_works_in_a_synchronous_loop_and_inside_a_running_o
 
     assert started(AsyncCounter).step(call("add", number=2)).observation[0]["content"] == "count 2"
     assert asyncio.run(inside()) == "count 2"
+
+
+class Nesting(AsyncCounter):
+    """Plays another environment in a tool, and so waits for the loop that it runs on itself."""
+
+    @tool
+    async def nest(self) -> str:
+        """Play another environment."""
+        started(AsyncCounter)
+        return "played"
+
+
+def test_an_environment_that_would_wait_for_itself_for_ever_is_told_to_await():
+    with pytest.raises(UsageError, match="await it instead"):
+        started(Nesting).step(call("nest"))
 
 
 @pytest.mark.parametrize("kind", [Counter, AsyncCounter])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from agentgym.engine.steps import StepResult
 from agentgym.envs.errand import PEOPLE, ErrandEnv
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.rewards import lint
-from agentgym.steps import StepResult
 
 
 def begun(scheme: str = "default", difficulty: int = 1) -> ErrandEnv:

@@ -6,22 +6,24 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from agentgym.commands.outputs import check_file
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.evaluation import Summary, evaluate, evaluate_async, evaluation_jobs, print_summary, summarize
 from agentgym.messages import Message
-from agentgym.outputs import check_file
 from agentgym.policy import RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.rollout import EnvFactory, Limits
+from agentgym.seat import Seat
 from agentgym.statistics import wilson
 from agentgym.task import Task, iterate
 from agentgym.trajectory import Tokens, Trajectory, Turn, read_jsonl
@@ -31,20 +33,20 @@ TASKS = list(iterate(GuessEnv.default_tasks(), "test", 6))
 NO_RETRY = Limits(retries=0)
 
 
-@dataclass
-class Flaky:
+class Flaky(ScriptedPolicy):
     """Solves tasks, and breaks on those whose ids are in `broken`; counts what it plays."""
 
-    broken: set[str]
-    name: str = "flaky"
-    played: int = 0
+    def __init__(self, broken: set[str]):
+        super().__init__(self._play, "flaky")
+        self._broken, self.played = broken, 0
 
-    def player(self, env: Env, seed: int) -> Any:
+    def _play(self, env: Env, task: Task) -> Solution:
         self.played += 1
-        return self if env.task.id in self.broken else ScriptedPolicy().player(env, seed)
+        return self._break_down() if task.id in self._broken else env.solution(task)
 
-    async def act(self, observation: list[Message]) -> str:
+    def _break_down(self) -> Solution:
         raise OSError("endpoint is down")
+        yield
 
 
 def test_a_perfect_policy_scores_full_marks():
@@ -187,7 +189,7 @@ def test_what_nobody_could_read_again_is_kept_as_failed(tmp_path: Path):
     class Odd:
         name = "odd"
 
-        def player(self, env: Env, seed: int) -> Any:
+        def player(self, seat: Seat) -> Any:
             return self
 
         async def act(self, observation: list[Message]) -> Any:
@@ -204,7 +206,7 @@ def test_what_nobody_could_read_again_is_kept_as_failed(tmp_path: Path):
 HOLDS = """
 import sys
 from pathlib import Path
-from agentgym.outputs import check_file, held
+from agentgym.commands.outputs import check_file, held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

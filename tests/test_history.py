@@ -10,6 +10,7 @@ from agentgym.history import shorten_observations
 from agentgym.messages import Message, assistant, system, text_of, tool_result, user, with_pictures
 from agentgym.messages import ToolCall as Call
 from agentgym.policy import FunctionPolicy
+from agentgym.seat import Seat
 
 PAGE = "x" * 1_000
 
@@ -95,7 +96,7 @@ def test_a_policy_is_given_the_shortened_conversation():
     policy = FunctionPolicy("counts", lambda messages: given.append(len(messages)) or "hm", lambda all: all[-1:])
     env = make("guess")
     observation, _ = env.reset(seed=0)
-    player = policy.player(env, 0)
+    player = policy.player(Seat.at(env, 0))
     asyncio.run(player.act(observation))
     asyncio.run(player.act(env.step("hm").observation))
     assert given == [1, 1]

@@ -55,7 +55,7 @@ print(sorted(new))
 
 def test_everything_but_the_trainers_works_without_the_train_extra():
     names = modules("agentgym", "envs", "tasks", "tools")
-    assert {"agentgym.cli", "agentgym.envs.sql", "agentgym.tasks.sql_files", "agentgym.tools.database"} <= set(names)
+    assert {"agentgym.cli", "agentgym.envs.sql", "agentgym.tasks.sql.files", "agentgym.tools.database"} <= set(names)
     code = NO_TRAIN_EXTRA + "for name in sys.argv[1:]: importlib.import_module(name)\nprint(len(sys.argv[1:]))"
     assert run(code, *names) == f"{len(names)}\n"
 

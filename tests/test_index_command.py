@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.errors import UsageError
-from agentgym.index_command import index_app
 from agentgym.tools.index import NoSuchDocument
+from agentgym.tools.index.command import index_app
 
 
 @pytest.fixture

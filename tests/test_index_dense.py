@@ -49,7 +49,7 @@ def test_prefixes_are_written_before_queries_and_documents(tmp_path):
 def test_a_graph_over_many_vectors_finds_nearly_what_all_of_them_would(tmp_path, monkeypatch):
     documents = points(3_000)
     exact = build_index(documents, tmp_path / "exact", "dense", numbers)
-    monkeypatch.setattr("agentgym.tools.index.dense_index._EXACT_UP_TO", 1_000)
+    monkeypatch.setattr("agentgym.tools.index.backends.dense._EXACT_UP_TO", 1_000)
     graph = build_index(documents, tmp_path / "graph", "dense", numbers)
     queries = [document.text for document in points(50)]
     found, wanted = graph.search_many(queries, 10), exact.search_many(queries, 10)
@@ -60,7 +60,7 @@ def test_a_graph_over_many_vectors_finds_nearly_what_all_of_them_would(tmp_path,
 
 
 def test_filters_look_at_every_document_that_they_let_through(tmp_path, monkeypatch):
-    monkeypatch.setattr("agentgym.tools.index.dense_index._EXACT_UP_TO", 10)
+    monkeypatch.setattr("agentgym.tools.index.backends.dense._EXACT_UP_TO", 10)
     documents = [*points(200), Document("rare", "", "-5 -5 -5 -5 -5 -5 -5 -5", {"kind": "rare"})]
     index = build_index(documents, tmp_path / "x", "dense", numbers)
     assert ids(index.search("1 1 1 1 1 1 1 1", 3, {"kind": "rare"})) == ["rare"]
@@ -71,7 +71,7 @@ def test_an_index_built_with_a_function_wants_it_back(tmp_path):
     with pytest.raises(UsageError, match="give open_index the same `encoder`"):
         open_index(tmp_path / "x")
     index = open_index(tmp_path / "x", lambda texts: numpy.ones((len(texts), 3)))
-    with pytest.raises(UsageError, match="vectors of 3 numbers, and the index has 512"):
+    with pytest.raises(UsageError, match="dimension 3, and the index's 512"):
         index.search("prince")
 
 
@@ -91,7 +91,7 @@ def test_an_encoder_that_gives_no_vectors_is_told(tmp_path, wrong):
 def test_an_encoder_is_given_where_it_is_needed_and_only_there(tmp_path):
     with pytest.raises(UsageError, match="'dense' needs an encoder"):
         build_index(DOCUMENTS, tmp_path / "x", "dense")
-    with pytest.raises(UsageError, match="'tantivy' takes no encoder"):
+    with pytest.raises(UsageError, match="'tantivy' does not take an encoder"):
         build_index(DOCUMENTS, tmp_path / "x", "tantivy", encode)
 
 

@@ -56,7 +56,7 @@ def test_parquet_is_read(tmp_path):
         Document("2", "", "y"),
     ]
     (tmp_path / "broken.parquet").write_text("no")
-    with pytest.raises(UsageError, match="no Parquet file"):
+    with pytest.raises(UsageError, match="not a Parquet file"):
         list(read_documents(tmp_path / "broken.parquet"))
 
 
@@ -72,13 +72,13 @@ def test_a_folder_of_texts_is_read_in_order(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[1]", "must be an object with an id and a text, not list"),
-        ('{"text": "x"}', "there is no id; one of these keys must have it: id, _id, docid"),
-        ('{"id": 1}', "there is no text; one of these keys must have it: text, contents, body"),
+        ('{"text": "x"}', "there is no id; one of these keys must contain it: id, _id, docid"),
+        ('{"id": 1}', "there is no text; one of these keys must contain it: text, contents, body"),
         ('{"id": 1, "text": 5}', "'text' and 'title' must be strings"),
-        ('{"id": "a", "text": "again"}', "the id 'a' was used before"),
-        ("[" * 100_000, "no JSON"),
+        ('{"id": "a", "text": "again"}', "the id 'a' is already in use"),
+        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_a_bad_line_is_told_with_its_place(tmp_path, line, message):
@@ -91,27 +91,27 @@ def test_a_bad_line_is_told_with_its_place(tmp_path, line, message):
 
 def test_an_id_may_come_once_in_all_sources(tmp_path):
     first, second = (jsonl(tmp_path / name, {"id": "a", "text": name}) for name in ("1.jsonl", "2.jsonl"))
-    with pytest.raises(UsageError, match=r"2\.jsonl:1: the id 'a' was used before"):
+    with pytest.raises(UsageError, match=r"2\.jsonl:1: the id 'a' is already in use"):
         list(read_documents(first, second))
 
 
 def test_bytes_that_are_no_text_are_told(tmp_path):
     (tmp_path / "d.jsonl").write_bytes(b'{"id": "a", "text": "\xff"}\n')
-    with pytest.raises(UsageError, match=r"d\.jsonl:1: this line is no JSON"):
+    with pytest.raises(UsageError, match=r"d\.jsonl:1: this line is not JSON"):
         list(read_documents(tmp_path / "d.jsonl"))
     (tmp_path / "d.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match=r"d\.txt: this is no UTF-8 text"):
+    with pytest.raises(UsageError, match=r"d\.txt: this is not UTF-8 text"):
         list(read_documents(tmp_path))
     (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b"x" * 10_000)[:-9])
-    with pytest.raises(UsageError, match="the compressed file is broken"):
+    with pytest.raises(UsageError, match="the compressed file is corrupt"):
         list(read_documents(tmp_path / "d.jsonl.gz"))
 
 
 def test_what_cannot_be_read_is_told_with_what_can(tmp_path):
     (tmp_path / "d.csv").write_text("x")
-    with pytest.raises(UsageError, match=r"there are: \.jsonl, .*\.parquet, and folders"):
+    with pytest.raises(UsageError, match=r"supported are: \.jsonl, .*\.parquet, and folders"):
         list(read_documents(tmp_path / "d.csv"))
-    with pytest.raises(UsageError, match="there is no file or folder"):
+    with pytest.raises(UsageError, match="no such file or folder"):
         list(read_documents(tmp_path / "nothing"))
     with pytest.raises(UsageError, match=r"no \.txt or \.md files"):
         list(read_documents(tmp_path))

@@ -175,14 +175,14 @@ def test_others_may_read_an_index(tmp_path):
 def test_an_index_whose_files_are_broken_says_so(tmp_path):
     build_index(DOCUMENTS, tmp_path / "x").close()
     (tmp_path / "x" / "tantivy" / "meta.json").write_text("broken")
-    with pytest.raises(UsageError, match="cannot be opened; build it again"):
+    with pytest.raises(UsageError, match="cannot be opened; rebuild it"):
         open_index(tmp_path / "x")
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("mine")
     for folder in (tmp_path, tmp_path / "file"):
-        with pytest.raises(UsageError, match="is no index"):
+        with pytest.raises(UsageError, match="is not an index"):
             build_index(DOCUMENTS, folder)
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -196,7 +196,7 @@ def test_an_empty_folder_and_one_that_is_not_there_yet_will_do(tmp_path):
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"backend": 1, "what": 2}', "\x00"])
 def test_a_broken_description_is_told(tmp_path, content):
     (tmp_path / "index.json").write_text(content)
-    with pytest.raises(UsageError, match="is no description of an index"):
+    with pytest.raises(UsageError, match="is not a valid index manifest"):
         open_index(tmp_path)
 
 
@@ -209,7 +209,7 @@ def test_an_index_of_a_newer_version_is_not_opened(tmp_path):
 
 
 def test_an_unknown_backend_names_those_that_there_are(tmp_path):
-    with pytest.raises(UsageError, match="no index backend 'lucene'; choose one of: tantivy, trigrams"):
+    with pytest.raises(UsageError, match="unknown index backend 'lucene'; choose one of: tantivy, trigrams"):
         build_index(DOCUMENTS, tmp_path / "x", "lucene")
     assert list(tmp_path.iterdir()) == []
 

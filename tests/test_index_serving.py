@@ -160,7 +160,7 @@ def test_the_words_of_a_request_are_bounded(slow: Slow):
         words = " ".join(f"w{number}" for number in range(60))
         assert ask(server, {"queries": [words] * 16}).status_code == 200
         answer = ask(server, {"queries": [words] * 17})
-        assert (answer.status_code, "1000 words" in answer.json()["detail"]) == (413, True)
+        assert (answer.status_code, "1000 distinct words" in answer.json()["detail"]) == (413, True)
         assert ask(server, {"queries": ["same " * 800] * 20}).status_code == 200
 
 

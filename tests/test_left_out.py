@@ -13,12 +13,12 @@ from typer.testing import CliRunner, Result
 from agentgym.cli import app
 from agentgym.endings import Ending, Reason
 from agentgym.errors import BrokenTask, UsageError
-from agentgym.left_out import LeftOut, Quarantine, Unusable, Why, counted
 from agentgym.policy import ScriptedPolicy
 from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.summary import summarize
 from agentgym.task import iterate
+from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why, counted
 from agentgym.trajectory import Trajectory
 
 DOUBLE = {

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentgym.builtin import MINIWOB_PAGES
 from agentgym.envs.web import MiniWoBEnv
-from agentgym.envs.web.miniwob_page import NEEDS_CONTEXT, NEEDS_RELOAD
-from agentgym.envs.web.miniwob_solutions import load_solutions
+from agentgym.envs.web.miniwob.page import NEEDS_CONTEXT, NEEDS_RELOAD
+from agentgym.envs.web.miniwob.solutions.registry import load_solutions
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
 from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.task import Task
 from agentgym.tasks.miniwob import MiniWoBTasks
+from agentgym.tasks.miniwob_pages import MINIWOB_PAGES
 from tests.browsers import need_browser
 from tests.web_play import call, kill_browsers, play_solution, said
 

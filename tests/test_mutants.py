@@ -122,3 +122,21 @@ def test_faults_are_tried_in_a_copy_and_the_tree_stays_as_it_is():
         assert copies.test(tests, 1, (file, "while True: pass\n")).outcome is Outcome.TIMEOUT
         assert copies.test(tests, 200).outcome is Outcome.SURVIVED
     assert (ROOT / file).read_text(encoding="utf-8") == source
+
+
+KEEPS = """
+from agentgym.caches import cache_folder
+
+def test_nothing_was_kept():
+    assert not any(cache_folder().iterdir())
+    (cache_folder() / "kept").write_text("by another run")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_no_run_finds_what_another_has_kept():
+    file = "tests/test_choices.py"
+    with Copies(1) as copies:
+        runs = [copies.test((file,), 200, (file, KEEPS)) for _ in range(2)]
+    assert [run.outcome for run in runs] == [Outcome.SURVIVED] * 2, runs[-1].said

@@ -131,7 +131,7 @@ def test_a_new_file_an_empty_file_and_a_deletion_are_written_as_git_writes_them(
 def test_binary_files_can_be_noted_only_and_then_do_not_apply():
     text = diff_trees({"b": b"\0"}, {"b": b"\1\0"}, binary=False)
     assert "Binary files a/b and b/b differ" in text
-    with pytest.raises(PatchError, match="does not hold its contents"):
+    with pytest.raises(PatchError, match="does not include its contents"):
         apply_patch({"b": b"\0"}, text)
 
 
@@ -157,11 +157,11 @@ def test_a_mismatch_names_hunk_file_line_and_what_stands_there():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"one\ntwo \nthree\nfour\n", "only blanks differ"),
+        (b"one\ntwo \nthree\nfour\n", "only whitespace differs"),
         (b"one\r\ntwo\nthree\nfour\n", None),
-        (b"one\ntwo\nTHREE\nfour\n", "already there at line 2"),
+        (b"one\ntwo\nTHREE\nfour\n", "already present at line 2"),
         (b"one\ntwo\n", "the file has 2 lines"),
-        (b"one\ntwo\r\nthree\nfour\n", "only the line ends differ"),
+        (b"one\ntwo\r\nthree\nfour\n", "only the line endings differ"),
     ],
 )
 def test_a_mismatch_says_what_kind_it_is(content, said):
@@ -193,7 +193,7 @@ def test_renames_and_swaps_use_the_tree_from_before():
     assert apply_patch({"x": b"1"}, text) == {"y": b"1"}
     assert apply_patch({"x": b"1", "y": b"2"}, swap) == {"x": b"2", "y": b"1"}
     assert apply_patch({"y": b"1"}, reverse_patch(text)) == {"x": b"1"}
-    with pytest.raises(PatchError, match="there is such a file already"):
+    with pytest.raises(PatchError, match="the file already exists"):
         apply_patch({"x": b"1", "y": b"2"}, text)
 
 
@@ -220,7 +220,7 @@ def test_a_plain_diff_with_the_epoch_creates_the_file():
         ("--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n-a\n", 5, "announces 2 old and 1 new lines"),
         ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n+c\n", 5, "more than the announced"),
         ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n+c\n", 6, "counts too few"),
-        ("--- a/f\n+++ b/f\n@@ what @@\n-a\n", 3, "not of the form"),
+        ("--- a/f\n+++ b/f\n@@ what @@\n-a\n", 3, "must have the form"),
         ("diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+t\n", 1, "a symbolic link"),
     ],
 )
@@ -249,7 +249,7 @@ def test_a_file_cannot_be_written_below_a_file():
 
 def test_binary_contents_that_grow_beyond_their_size_are_refused():
     good = diff_trees({}, {"b": b"\0" * 100})
-    with pytest.raises(PatchError, match="not the 10"):
+    with pytest.raises(PatchError, match="not the announced 10"):
         parse_patch(good.replace("literal 100", "literal 10"))
     with pytest.raises(PatchError, match="over the limit"):
         parse_patch(good.replace("literal 100", "literal 99999999999"))

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from agentgym.commands.play import Session
+from agentgym.commands.typed import read_action
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
-from agentgym.play import Session
 from agentgym.rewards import OUTCOME
-from agentgym.steps import Solution
 from agentgym.task import Task, TaskList
 from agentgym.toolset import tool
-from agentgym.typed import read_action
 
 HIDDEN = 7
 TASK = Task("guess/mine/1", "train", "Find it.", data={"highest": 10}, gold={"number": HIDDEN})

@@ -7,19 +7,20 @@ from typing import Any
 import pytest
 
 from agentgym.dialects.hermes import Hermes
+from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.messages import Message, ToolCall, user
 from agentgym.policy import ChatPolicy, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
-from agentgym.spaces import Action
+from agentgym.seat import Seat
 from agentgym.toolset import Toolset
 
 
-def play(policy: ChatPolicy, env: Env, seed: int = 0, turns: int = 20) -> list[Action]:
+def play(policy: ChatPolicy | ScriptedPolicy, env: Env, seed: int = 0, turns: int = 20) -> list[Action]:
     """Play one episode and return the actions."""
     observation, _ = env.reset(seed=1, options={"split": "train", "index": 3})
-    player = policy.player(env, seed)
+    player = policy.begin(env) if isinstance(policy, ScriptedPolicy) else policy.player(Seat.at(env, seed))
     actions: list[Action] = []
     for _ in range(turns):
         action = asyncio.run(player.act(observation))  # type: ignore[arg-type]
@@ -33,9 +34,10 @@ def play(policy: ChatPolicy, env: Env, seed: int = 0, turns: int = 20) -> list[A
 
 
 def test_policies_are_told_apart_by_what_they_speak():
-    for policy in (ScriptedPolicy(), RandomPolicy(), SilentPolicy(), FunctionPolicy("f", lambda messages: None)):
+    for policy in (RandomPolicy(), SilentPolicy(), FunctionPolicy("f", lambda messages: None)):
         assert isinstance(policy, ChatPolicy)
         assert not isinstance(policy, TokenPolicy)
+    assert not isinstance(ScriptedPolicy(), ChatPolicy | TokenPolicy)
 
 
 def test_the_scripted_policy_solves_the_task():
@@ -95,5 +97,5 @@ def test_players_of_one_function_share_no_conversation():
     lengths: list[int] = []
     policy = FunctionPolicy("f", lambda conversation: lengths.append(len(conversation)))
     for _ in range(2):
-        asyncio.run(policy.player(GuessEnv(), 0).act([user("hi")]))  # type: ignore[arg-type]
+        asyncio.run(policy.player(Seat.at(GuessEnv(), 0)).act([user("hi")]))  # type: ignore[arg-type]
     assert lengths == [1, 1]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentgym.errors import UsageError
-from agentgym.record_fields import (
+from agentgym.records.fields import (
     Rules,
     check_fields,
     is_count,

@@ -9,8 +9,8 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from agentgym.builtin import BUILTIN
 from agentgym.env import Env
+from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import UsageError
 from agentgym.registry import list_environments, load_class, make, register, resolve
 
@@ -58,7 +58,7 @@ def test_an_environment_is_made_by_any_of_its_names(name: str):
 
 
 def test_all_bundled_environments_are_listed():
-    assert set(BUILTIN) <= set(list_environments())
+    assert set(ENVIRONMENTS) <= set(list_environments())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import sys
 from dataclasses import replace
@@ -12,13 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli import app
+from agentgym.commands.options import arguments_of
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.messages import user
 from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.records.replay import replay
 from agentgym.registry import class_of, list_environments
-from agentgym.replay import replay
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, Job, collect
 from agentgym.task import Task
@@ -175,7 +175,8 @@ SENSITIVE = [
     ("sql", {"limits": {}}),
     ("search", {"index": "http://127.0.0.1:1/"}),
     ("search", {"folder": "."}),
-    ("search", {"simulated": {"endpoint": {"url": "http://127.0.0.1:1"}}}),
+    ("search", {"mode": {"name": "zerosearch", "endpoint": {"base_url": "http://127.0.0.1:1", "model": "m"}}}),
+    ("search", {"mode": ["reseek", {"name": "zerosearch", "endpoint": {"base_url": "http://a/", "model": "m"}}]}),
     ("web", {"urls": {"shop": "http://127.0.0.1:1"}}),
     ("web", {"file": "t.json"}),
     ("web", {"executable": "/bin/sh"}),
@@ -210,12 +211,11 @@ def test_what_the_command_line_sets_replaces_what_the_file_asks_for(in_folder: P
 
 def test_no_environment_declares_an_argument_harmless_that_names_code_or_a_place_or_confines():
     never = {"tasks", "file", "folder", "format", "index", "backend", "allow_weak", "limits", "urls", "executable",
-             "simulated", "scorer", "test_timeout_s", "call_s", "render_mode", "max_sessions"}  # fmt: skip
+             "test_timeout_s", "call_s", "render_mode", "max_sessions"}  # fmt: skip
     assert {env_id for env_id in list_environments() if class_of(env_id).harmless_arguments & never} == set()
 
 
 @pytest.mark.parametrize("env_id", ["code", "guess", "search", "sql", "swe"])
 def test_every_argument_that_is_declared_harmless_exists(env_id: str):
     kind = class_of(env_id)
-    known = {name for base in kind.__mro__ for name in inspect.signature(base.__init__).parameters}
-    assert kind.harmless_arguments <= known
+    assert kind.harmless_arguments <= arguments_of(kind)

@@ -15,6 +15,7 @@ CHANNELS = {
     "wait": Channel("time lost", per_turn=True),
     "started": Channel("never nothing", 0.2, 1.0, per_turn=True),
     "balance": Channel("gained or lost", -1.0, 1.0),
+    "fine": Channel("never less than a fine", -2.0, -1.0),
 }
 SOLVED = Gate(OUTCOME, 1.0, ("ran",))
 
@@ -193,6 +194,19 @@ def test_no_failure_may_earn_as_much_as_a_success(
     weights: dict[str, float], turns: int, settings: dict[str, object], sound: bool
 ):
     assert complains(problems(weights, turns=turns, **settings), "a failed episode can earn") is not sound
+
+
+def test_a_failure_behind_whose_gate_a_fine_is_left_out_may_not_earn_more_than_a_success_that_pays_it():
+    gate = Gate("progress", 0.5, ("fine",), strict=True)
+    assert complains(problems({"fine": 0.5}, gate), "a failed episode can earn")
+    assert not complains(problems({"fine": 0.4}, gate), "a failed episode can earn")
+
+
+def test_what_counts_once_counts_at_most_once_in_a_mean_too():
+    settings = {"averaged": frozenset({"balance"})}
+    gate = Gate(OUTCOME, 1.0, ("balance",))
+    assert not complains(problems({"balance": 0.9}, gate, turns=5, **settings), "a failed episode can earn")
+    assert complains(problems({"balance": 1.1}, gate, turns=5, **settings), "a failed episode can earn")
 
 
 def test_what_a_shut_gate_keeps_from_failures_may_weigh_up_to_ten_times_the_outcome():

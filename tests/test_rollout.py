@@ -16,6 +16,7 @@ from agentgym.messages import Message, ToolCall, text_of
 from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect, rollouts
+from agentgym.seat import Seat
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 
@@ -197,7 +198,7 @@ class Counting:
     def __init__(self):
         self.now = self.most = 0
 
-    def player(self, env: Env, seed: int) -> Any:
+    def player(self, seat: Seat) -> Any:
         return self
 
     async def act(self, observation: list[Message]) -> None:

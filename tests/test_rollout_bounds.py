@@ -17,6 +17,7 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Message
 from agentgym.policy import Generation, ScriptedPolicy
 from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
+from agentgym.seat import Seat
 from agentgym.trajectory import Trajectory
 
 GUESS = EnvFactory("agentgym/guess-v0", {})
@@ -95,7 +96,7 @@ class Down:
     def __init__(self) -> None:
         self.asked = 0
 
-    def player(self, env: Env, seed: int) -> Any:
+    def player(self, seat: Seat) -> Any:
         return self
 
     async def act(self, observation: list[Message]) -> str:

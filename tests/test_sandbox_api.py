@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from agentgym.errors import ToolError, UsageError
-from agentgym.tools.sandbox import Ended, Limits, Sandbox, SandboxSpec, Tier, open_sandbox, open_sandbox_async
+from agentgym.tools.sandbox import (
+    Ended,
+    Sandbox,
+    SandboxLimits,
+    SandboxSpec,
+    SandboxTier,
+    open_sandbox,
+    open_sandbox_async,
+)
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 
 LIMITS = SPEC.limits
@@ -84,7 +92,7 @@ def test_modules_of_the_workspace_can_be_imported(sandbox: Sandbox) -> None:
 
 
 def test_multiprocessing_works_within_the_limits(sandbox: Sandbox) -> None:
-    if sandbox.tier is Tier.LANDLOCK:
+    if sandbox.tier is SandboxTier.LANDLOCK:
         pytest.skip("semaphores live in /dev/shm, which is the host's in this tier")
     code = "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as p: print(p.map(abs, [-1, 2]))"
     assert sandbox.exec(code=code).out == "[1, 2]\n"
@@ -113,7 +121,7 @@ def test_arguments_that_no_program_can_be_given_are_the_models_error(sandbox: Sa
             sandbox.exec(["echo", word])
     with pytest.raises(UsageError, match="exactly one"):
         sandbox.exec(["true"], code="1")
-    with pytest.raises(UsageError, match="sequence of words"):
+    with pytest.raises(UsageError, match="sequence of strings"):
         sandbox.exec("echo hi")
 
 
@@ -191,7 +199,7 @@ def test_preloaded_modules_and_readable_folders_are_there(tmp_path_factory: pyte
     for path in (folder, *list(folder.parents)[:2]):
         path.chmod(0o755)
     (folder / "note.txt").write_text("seen")
-    with open_on(Tier.NAMESPACES, SandboxSpec(preload=("yaml",), readable=(folder,), limits=LIMITS)) as sandbox:
+    with open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("yaml",), readable=(folder,), limits=LIMITS)) as sandbox:
         code = (
             "import sys; print('yaml' in sys.modules)\nimport yaml\n"
             f"print(yaml.safe_load('[1]'), open('{folder}/note.txt').read())"
@@ -202,7 +210,9 @@ def test_preloaded_modules_and_readable_folders_are_there(tmp_path_factory: pyte
 
 
 def test_environment_and_workdir_of_the_spec_are_used() -> None:
-    with open_on(Tier.NAMESPACES, SandboxSpec(workdir="/testbed", environment={"A": "b"}, limits=LIMITS)) as sandbox:
+    with open_on(
+        SandboxTier.NAMESPACES, SandboxSpec(workdir="/testbed", environment={"A": "b"}, limits=LIMITS)
+    ) as sandbox:
         assert sandbox.exec(["bash", "-c", "pwd; echo $A"]).out == "/testbed\nb\n"
 
 
@@ -214,8 +224,8 @@ def test_a_weak_tier_must_be_allowed() -> None:
 
 
 def test_the_tier_says_what_it_does_not_hold() -> None:
-    with open_on(Tier.RLIMITS) as sandbox:
-        assert sandbox.notes.startswith("rlimits: not wholly held: files")
+    with open_on(SandboxTier.RLIMITS) as sandbox:
+        assert sandbox.notes.startswith("rlimits: not fully held: files")
 
 
 async def _use_async() -> tuple[str, str, bytes]:
@@ -235,16 +245,16 @@ def test_the_same_works_in_coroutines() -> None:
 
 def test_limits_must_be_positive() -> None:
     with pytest.raises(UsageError, match="wall_s"):
-        Limits(wall_s=0)
+        SandboxLimits(wall_s=0)
 
 
 def test_a_readable_folder_within_the_workspace_is_refused_at_once():
-    with pytest.raises(UsageError, match="lies where sandboxes have their workspace"):
+    with pytest.raises(UsageError, match="lies inside the workspace"):
         SandboxSpec(readable=(Path("/work/library"),))
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_runs_and_their_forks_differ_in_what_they_draw(tier: Tier) -> None:
+def test_runs_and_their_forks_differ_in_what_they_draw(tier: SandboxTier) -> None:
     code = "import os, random\nif os.fork(): os.wait()\nprint(random.random(), flush=True)"
     with open_on(tier) as sandbox:
         drawn = [line for _ in range(2) for line in sandbox.exec(code=code).out.split()]
@@ -252,7 +262,7 @@ def test_runs_and_their_forks_differ_in_what_they_draw(tier: Tier) -> None:
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_a_run_has_the_threads_of_a_new_process(tier: Tier) -> None:
+def test_a_run_has_the_threads_of_a_new_process(tier: SandboxTier) -> None:
     code = (
         "import os, threading\n"
         "print(threading.main_thread().native_id == threading.get_native_id(), threading.active_count())\n"
@@ -264,5 +274,5 @@ def test_a_run_has_the_threads_of_a_new_process(tier: Tier) -> None:
 
 def test_what_preloaded_modules_do_after_a_fork_is_done_in_runs() -> None:
     code = "import os, logging\nlogging.warning('a')\nif os.fork() == 0: logging.warning('b')\nelse: os.wait()"
-    with open_on(Tier.NAMESPACES, SandboxSpec(preload=("logging",))) as sandbox:
+    with open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("logging",))) as sandbox:
         assert sandbox.exec(code=code).err == "WARNING:root:a\nWARNING:root:b\n"

@@ -13,10 +13,19 @@ from pathlib import Path
 import pytest
 
 from agentgym.errors import UsageError
-from agentgym.tools.sandbox import Ended, Limits, Sandbox, SandboxSpec, Threat, Tier, interpreter, open_sandbox
+from agentgym.tools.sandbox import (
+    Ended,
+    Sandbox,
+    SandboxLimits,
+    SandboxSpec,
+    SandboxTier,
+    Threat,
+    interpreter,
+    open_sandbox,
+)
 from agentgym.tools.sandbox.bubblewrap import BubblewrapBackend
 from agentgym.tools.sandbox.bubblewrap_command import version
-from agentgym.tools.sandbox.channel import greet
+from agentgym.tools.sandbox.connection import greet
 from agentgym.tools.sandbox.registry import probe
 from tests.waiting import eventually, is_running
 
@@ -25,7 +34,7 @@ pytestmark = pytest.mark.skipif(not version(), reason="bubblewrap is not install
 
 @pytest.fixture(autouse=True)
 def _works() -> None:
-    found = probe(Tier.BUBBLEWRAP)
+    found = probe(SandboxTier.BUBBLEWRAP)
     if not found.works:
         pytest.skip(found.why)
 
@@ -37,7 +46,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def test_runs_sessions_and_files_work(sandbox: Sandbox):
-    assert sandbox.tier is Tier.BUBBLEWRAP
+    assert sandbox.tier is SandboxTier.BUBBLEWRAP
     result = sandbox.exec(code="import sys; print(sys.stdin.read() * 2); sys.exit(3)", stdin="ab")
     assert (result.stdout, result.exit_code) == (b"abab\n", 3)
     assert sandbox.exec(["bash", "-c", "echo a | sed s/a/b/; python -c 'print(1)'"]).stdout == b"b\n1\n"
@@ -91,7 +100,7 @@ def test_nothing_that_a_run_leaves_behind_lives_on(sandbox: Sandbox):
 
 
 def test_the_quota_holds_for_bytes_and_for_files():
-    spec = SandboxSpec(limits=Limits(disk_mb=16, files=500, wall_s=60))
+    spec = SandboxSpec(limits=SandboxLimits(disk_mb=16, files=500, wall_s=60))
     with open_sandbox(spec, backend="bubblewrap") as sandbox:
         assert sandbox.exec(["dd", "if=/dev/zero", "of=big", "bs=1M", "count=30"]).exit_code != 0
         assert sum(entry.size for entry in sandbox.list()) <= 16 << 20
@@ -101,7 +110,7 @@ def test_the_quota_holds_for_bytes_and_for_files():
 
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)"])
 def test_a_run_that_takes_too_long_is_ended_and_the_sandbox_lives_on(sandbox: Sandbox, code: str):
-    assert sandbox.exec(code=code, limits=Limits(wall_s=1)).ended is Ended.TIMEOUT
+    assert sandbox.exec(code=code, limits=SandboxLimits(wall_s=1)).ended is Ended.TIMEOUT
     assert sandbox.exec(code="print(1)").stdout == b"1\n"
 
 
@@ -177,7 +186,7 @@ def test_what_cannot_be_is_refused():
 
 
 def test_the_table_of_protections_is_complete():
-    assert set(probe(Tier.BUBBLEWRAP).protections) == set(Threat)
+    assert set(probe(SandboxTier.BUBBLEWRAP).protections) == set(Threat)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -185,7 +194,7 @@ def test_it_works_for_an_ordinary_user_too():
     code = (
         "from agentgym.tools.sandbox import open_sandbox\nprint(open_sandbox(backend='bubblewrap').exec(['id', '-u']))"
     )
-    if interpreter.for_everybody() != interpreter.executable():
+    if interpreter.for_all_users() != interpreter.executable():
         pytest.skip("ordinary users cannot run the interpreter of these tests")
     program = f"import os; os.setgroups([]); os.setgid(61234); os.setuid(61234); exec({code!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

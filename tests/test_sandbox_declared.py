@@ -6,39 +6,39 @@ import os
 
 import pytest
 
-from agentgym.tools.sandbox import Tier
+from agentgym.tools.sandbox import SandboxTier
 from agentgym.tools.sandbox.protection import Held, Threat
 from agentgym.tools.sandbox.registry import probe
 from tests.sandbox_attacks import ATTACKS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")
 
-WEAK = {Tier.RLIMITS}
+WEAK = {SandboxTier.RLIMITS}
 NOWHERE_HELD = {Threat.SIDE_CHANNELS}
 """What no backend can keep from its programs: the load of the machine."""
 
 
-def unheld(tier: Tier) -> set[Threat]:
+def unheld(tier: SandboxTier) -> set[Threat]:
     return {threat for threat, protection in probe(tier).protections.items() if protection.held is Held.OPEN}
 
 
 def test_every_attack_is_tried_on_some_backend():
     # A backend that cannot work here may not know what it would hold.
-    declared = [unheld(tier) - NOWHERE_HELD for tier in Tier if probe(tier).protections]
+    declared = [unheld(tier) - NOWHERE_HELD for tier in SandboxTier if probe(tier).protections]
     nowhere = [attack.name for attack in ATTACKS if all(open_ & set(attack.threats) for open_ in declared)]
     assert declared
     assert nowhere == []
 
 
-@pytest.mark.parametrize("tier", sorted(set(Tier) - WEAK))
-def test_a_backend_that_is_not_weak_is_put_to_nearly_every_attack(tier: Tier):
+@pytest.mark.parametrize("tier", sorted(set(SandboxTier) - WEAK))
+def test_a_backend_that_is_not_weak_is_put_to_nearly_every_attack(tier: SandboxTier):
     skipped = [attack.name for attack in ATTACKS if unheld(tier) & set(attack.threats)]
     assert len(skipped) <= 3, skipped
 
 
 def test_some_backend_that_holds_works_here():
     """Else every attack would be skipped, and the suite would pass."""
-    working = [tier for tier in Tier if tier not in WEAK and probe(tier).works]
+    working = [tier for tier in SandboxTier if tier not in WEAK and probe(tier).works]
     if not working:
         pytest.skip(f"no backend but {', '.join(sorted(WEAK))} works here")
     assert working

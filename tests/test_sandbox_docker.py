@@ -18,12 +18,12 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import (
     Ended,
     FileProblem,
-    Limits,
     Sandbox,
+    SandboxLimits,
     SandboxSpec,
     SandboxStartFailed,
+    SandboxTier,
     Threat,
-    Tier,
     open_sandbox,
 )
 from agentgym.tools.sandbox.containers.backend import DockerBackend
@@ -127,7 +127,9 @@ def test_a_daemon_that_never_answers_does_not_hold_up_the_probe(tmp_path: Path):
 
 
 def test_containers_are_made_with_every_wall():
-    config = host_config(Hardening(), SandboxSpec(limits=Limits(total_memory_mb=100, processes=5, disk_mb=8, files=40)))
+    config = host_config(
+        Hardening(), SandboxSpec(limits=SandboxLimits(total_memory_mb=100, processes=5, disk_mb=8, files=40))
+    )
     assert config["network_mode"] == "none"
     assert config["cap_drop"] == ["ALL"]
     assert config["security_opt"] == ["no-new-privileges"]
@@ -181,7 +183,7 @@ def test_what_weakens_the_walls_is_declared():
 
 @needs_docker
 def test_runs_sessions_and_files_work(sandbox: Sandbox):
-    assert sandbox.tier is Tier.DOCKER
+    assert sandbox.tier is SandboxTier.DOCKER
     result = sandbox.exec(code="import sys; print(sys.stdin.read() * 2); sys.exit(3)", stdin="ab")
     assert (result.stdout, result.exit_code) == (b"abab\n", 3)
     session, shell = sandbox.python(), sandbox.bash()
@@ -231,13 +233,13 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
     ],
 )  # fmt: skip
 def test_a_run_that_goes_beyond_its_limits_is_ended_and_the_sandbox_lives_on(sandbox: Sandbox, code: str, ended: Ended):
-    assert sandbox.exec(code=code, limits=Limits(wall_s=2)).ended is ended
+    assert sandbox.exec(code=code, limits=SandboxLimits(wall_s=2)).ended is ended
     assert sandbox.exec(code="print(1)").stdout == b"1\n"
 
 
 @needs_docker
 def test_more_memory_than_the_container_may_have_is_told_as_such(daemon: Daemon):
-    limits = Limits(total_memory_mb=200, memory_mb=4000, wall_s=60, cpu_s=60)
+    limits = SandboxLimits(total_memory_mb=200, memory_mb=4000, wall_s=60, cpu_s=60)
     with open_sandbox(SandboxSpec(image=IMAGE, limits=limits)) as sandbox:
         assert sandbox.exec(code="x = [bytearray(b'1') * 10**7 for _ in range(100)]").ended is Ended.MEMORY
         assert sandbox.exec(code="print(1)").stdout == b"1\n"
@@ -282,7 +284,7 @@ def test_an_image_that_is_not_there_is_told_with_what_to_do(daemon: Daemon):
 @needs_docker
 def test_an_image_without_python_runs_programs_and_keeps_files(bare: Sandbox):
     result = bare.exec(
-        ["sh", "-c", "cat; echo err >&2; exit 3"], stdin=b"x" * 300_000, limits=Limits(output_bytes=10**6)
+        ["sh", "-c", "cat; echo err >&2; exit 3"], stdin=b"x" * 300_000, limits=SandboxLimits(output_bytes=10**6)
     )
     assert (result.stdout, result.stderr, result.exit_code) == (b"x" * 300_000, b"err\n", 3)
     bare.upload({"a/b c": b"\x00\xff", "d": b""})
@@ -324,7 +326,7 @@ def test_files_of_an_image_without_python_are_refused_with_the_same_words(bare: 
     ],
 )
 def test_programs_of_an_image_without_python_are_really_ended(bare: Sandbox, script: str, ended: Ended):
-    assert bare.exec(["sh", "-c", script], limits=Limits(wall_s=3)).ended is ended
+    assert bare.exec(["sh", "-c", script], limits=SandboxLimits(wall_s=3)).ended is ended
     left = bare.exec(["sh", "-c", "cat /proc/[0-9]*/comm"]).out.split()
     assert not {"yes", "sleep"} & set(left)
 
@@ -332,7 +334,9 @@ def test_programs_of_an_image_without_python_are_really_ended(bare: Sandbox, scr
 @needs_docker
 def test_a_child_in_the_background_does_not_hold_up_the_result(bare: Sandbox):
     began = time.monotonic()
-    assert bare.exec(["sh", "-c", "setsid sleep 1000 & echo done"], limits=Limits(wall_s=100)).stdout == b"done\n"
+    assert (
+        bare.exec(["sh", "-c", "setsid sleep 1000 & echo done"], limits=SandboxLimits(wall_s=100)).stdout == b"done\n"
+    )
     assert time.monotonic() - began < 50
 
 
@@ -433,5 +437,5 @@ def test_a_root_file_system_becomes_an_image(daemon: Daemon, tmp_path: Path):
 
 
 def test_a_root_file_system_that_is_not_there_is_told(tmp_path: Path):
-    with pytest.raises(UsageError, match="no root file system"):
+    with pytest.raises(UsageError, match="does not exist"):
         image_from_rootfs(tmp_path / "nowhere")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentgym.errors import ToolError, UsageError
-from agentgym.tools.sandbox import Entry, FileProblem, Limits, Sandbox, SandboxSpec, Tier
+from agentgym.tools.sandbox import DirectoryEntry, FileProblem, Sandbox, SandboxLimits, SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.agent import archive
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 
@@ -36,7 +36,12 @@ def test_what_is_written_is_read_and_seen_by_runs(sandbox: Sandbox) -> None:
 def test_listings_are_sorted_bounded_and_say_kinds(sandbox: Sandbox) -> None:
     sandbox.upload({"b.txt": b"12", "a/x": b"", "a/y/z": b"1"})
     sandbox.exec(["bash", "-c", "ln -s b.txt link; mkfifo fifo"])
-    rows = [Entry("a", "dir", 0), Entry("b.txt", "file", 2), Entry("fifo", "other", 0), Entry("link", "link", 0)]
+    rows = [
+        DirectoryEntry("a", "dir", 0),
+        DirectoryEntry("b.txt", "file", 2),
+        DirectoryEntry("fifo", "other", 0),
+        DirectoryEntry("link", "link", 0),
+    ]
     assert sandbox.list() == rows
     assert [entry.path for entry in sandbox.list("a", depth=5)] == ["a/x", "a/y", "a/y/z"]
     assert len(sandbox.list(depth=9, max_entries=3)) == 3
@@ -160,7 +165,7 @@ def test_paths_must_be_text(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_a_template_is_shared_and_never_changed(tier: Tier, tmp_path: Path) -> None:
+def test_a_template_is_shared_and_never_changed(tier: SandboxTier, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "file").write_text("original")
     spec = SandboxSpec(limits=SPEC.limits, template=tmp_path)
@@ -171,9 +176,9 @@ def test_a_template_is_shared_and_never_changed(tier: Tier, tmp_path: Path) -> N
     assert (tmp_path / "sub" / "file").read_text() == "original"
 
 
-@pytest.mark.parametrize("tier", [Tier.NAMESPACES])
-def test_the_disk_quota_counts_everything_that_is_written(tier: Tier) -> None:
-    spec = SandboxSpec(limits=Limits(disk_mb=8, files=100, wall_s=60))
+@pytest.mark.parametrize("tier", [SandboxTier.NAMESPACES])
+def test_the_disk_quota_counts_everything_that_is_written(tier: SandboxTier) -> None:
+    spec = SandboxSpec(limits=SandboxLimits(disk_mb=8, files=100, wall_s=60))
     with open_on(tier, spec) as sandbox:
         result = sandbox.exec(["bash", "-c", "head -c 6M /dev/zero > a; head -c 6M /dev/zero > /tmp/b"])
         assert "No space left" in result.err

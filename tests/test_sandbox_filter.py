@@ -19,7 +19,11 @@ LIBRARY_CALLS = {
 
 
 def decide(
-    machine: str, number: int, *arguments: int, architecture: int | None = None, part: seccomp.Part = seccomp.Part.ALL
+    machine: str,
+    number: int,
+    *arguments: int,
+    architecture: int | None = None,
+    part: seccomp.FilterPart = seccomp.FilterPart.ALL,
 ) -> int:
     """Return what the filter says about a system call."""
     code = seccomp.program(machine, part)
@@ -89,7 +93,7 @@ def test_unknown_calls_and_other_architectures_are_refused(machine: str) -> None
 
 
 def test_other_machines_are_told_that_there_is_no_filter_for_them() -> None:
-    with pytest.raises(OSError, match="no filter of system calls for the machine 'riscv64'"):
+    with pytest.raises(OSError, match="no seccomp filter for the architecture 'riscv64'"):
         seccomp.program("riscv64")
 
 
@@ -97,7 +101,7 @@ def test_other_machines_are_told_that_there_is_no_filter_for_them() -> None:
 def test_the_filters_before_and_after_building_refuse_together_what_the_whole_one_does(machine: str) -> None:
     for number in range(syscalls.HIGHEST_KNOWN + 2):
         for argument in (0, 1, 2, 0x10000000):
-            whole, *parts = (decide(machine, number, argument, argument, part=part) for part in seccomp.Part)
+            whole, *parts = (decide(machine, number, argument, argument, part=part) for part in seccomp.FilterPart)
             assert whole == min(parts), (number, argument)  # the kernel takes the strictest, which is the smallest
 
 
@@ -107,5 +111,5 @@ def test_the_filter_of_a_zygote_leaves_it_what_building_takes_and_no_more(machin
     for name in syscalls.NUMBERS:
         number = syscalls.number(name, machine)
         if number is not None and decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF) != ALLOW:
-            said = decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF, part=seccomp.Part.BEFORE)
+            said = decide(machine, number, 0x7FFFFFFF, 0x7FFFFFFF, part=seccomp.FilterPart.BEFORE)
             assert (said == ALLOW) == (name in left), name

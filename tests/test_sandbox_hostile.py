@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentgym.errors import AgentGymError, UsageError
-from agentgym.tools.sandbox import Ended, Result, Tier, open_sandbox
+from agentgym.tools.sandbox import Ended, Result, SandboxTier, open_sandbox
 from agentgym.tools.sandbox.protection import Threat
 from tests.sandbox_attacks import ATTACKS
 from tests.sandbox_attacks.attack import Attack
@@ -23,7 +23,10 @@ from tests.sandbox_attacks.strike import strike
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sandboxes are for POSIX systems")
 
-TIERS = [pytest.param(tier, marks=[pytest.mark.docker] if tier is Tier.DOCKER else [], id=tier.value) for tier in Tier]
+TIERS = [
+    pytest.param(tier, marks=[pytest.mark.docker] if tier is SandboxTier.DOCKER else [], id=tier.value)
+    for tier in SandboxTier
+]
 
 GRADER_ROWS = {40, 42, 43, 47}
 """Cases of the graders of repositories; 44 and 45 are tried in part."""
@@ -33,15 +36,15 @@ LIFETIME_ROWS = {51, 52}
 
 
 @pytest.fixture(scope="module")
-def places() -> Iterator[dict[Tier, Place]]:
-    made: dict[Tier, Place] = {}
+def places() -> Iterator[dict[SandboxTier, Place]]:
+    made: dict[SandboxTier, Place] = {}
     yield made
     for place in made.values():
         place.close()
 
 
 @pytest.fixture
-def arena(tier: Tier, places: dict[Tier, Place], host: Host) -> Place:
+def arena(tier: SandboxTier, places: dict[SandboxTier, Place], host: Host) -> Place:
     if reason := why_not(tier):
         pytest.skip(reason)
     if tier not in places:
@@ -58,7 +61,7 @@ def host() -> Iterator[Host]:
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 @pytest.mark.parametrize("tier", TIERS)
-def test_an_attack_is_held(tier: Tier, attack: Attack, arena: Place):
+def test_an_attack_is_held(tier: SandboxTier, attack: Attack, arena: Place):
     if declared := arena.declared(attack):
         pytest.skip(declared)
     verdict = arena.strike(attack)
@@ -67,7 +70,7 @@ def test_an_attack_is_held(tier: Tier, attack: Attack, arena: Place):
 
 @pytest.mark.parametrize("name", ["locks_common_files", "speaks_through_the_load"])
 @pytest.mark.parametrize("tier", TIERS)
-def test_what_a_backend_declares_not_to_hold_it_does_not_hold(tier: Tier, name: str, arena: Place):
+def test_what_a_backend_declares_not_to_hold_it_does_not_hold(tier: SandboxTier, name: str, arena: Place):
     attack = next(attack for attack in ATTACKS if attack.name == name)
     if not arena.declared(attack):
         pytest.skip(f"{tier} says that it holds {name}")
@@ -75,13 +78,13 @@ def test_what_a_backend_declares_not_to_hold_it_does_not_hold(tier: Tier, name: 
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_backend_declares_every_threat_in_a_sentence(tier: Tier, arena: Place):
+def test_a_backend_declares_every_threat_in_a_sentence(tier: SandboxTier, arena: Place):
     assert set(arena.protections) == set(Threat)
     assert all(protection.how for protection in arena.protections.values())
 
 
 def test_the_weak_backend_is_refused_unless_it_is_allowed():
-    if reason := why_not(Tier.RLIMITS):
+    if reason := why_not(SandboxTier.RLIMITS):
         pytest.skip(reason)
     with pytest.raises(AgentGymError, match="allow_weak"):
         open_sandbox(backend="rlimits")
@@ -89,9 +92,9 @@ def test_the_weak_backend_is_refused_unless_it_is_allowed():
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_the_notes_name_what_is_not_held(tier: Tier, arena: Place):
+def test_the_notes_name_what_is_not_held(tier: SandboxTier, arena: Place):
     with arena.open() as sandbox:
-        assert tier.value in sandbox.notes or tier is Tier.REMOTE
+        assert tier.value in sandbox.notes or tier is SandboxTier.REMOTE
 
 
 def test_every_case_of_the_table_has_an_attack():

@@ -17,11 +17,11 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.listening import listen
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.leases import Full, Leases, NoSuchLease, TooManyForClient
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.protection import Threat, not_held
-from agentgym.tools.sandbox.room import most_in_answer
+from agentgym.tools.sandbox.room import max_answer_bytes
 from agentgym.tools.sandbox.serve import GENEROUS, Offer, Serving, caps_from, make_app
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from tests.waiting import eventually
 
 TOKEN = "a-token-for-this-test"
@@ -71,7 +71,7 @@ class Server:
         self.made: list[tuple[SandboxSpec, Echo]] = []
         self._listening = listen("127.0.0.1", 0)
         app = make_app(
-            Offer(Tier.RLIMITS, "nothing is held", {Threat.FILES: not_held("an echo")}, self._make),
+            Offer(SandboxTier.RLIMITS, "nothing is held", {Threat.FILES: not_held("an echo")}, self._make),
             Serving(token=TOKEN, **serving),
         )
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
@@ -307,13 +307,13 @@ def test_an_address_that_cannot_be_listened_on_is_told():
 
 @pytest.mark.parametrize(("name", "value"), [("wall_s", 61), ("disk_mb", 1_000_000), ("cpu_s", float("inf"))])
 def test_more_than_the_server_gives_is_refused_by_name(server: Callable[..., Server], name: str, value: float):
-    running = server(limits=Limits(wall_s=60))
+    running = server(limits=SandboxLimits(wall_s=60))
     answer = running.client.post(
         "/sandboxes", content=json.dumps({"limits": {name: value}}).replace("Infinity", "1e999")
     )
     assert answer.status_code == 400
     assert f"limits.{name}=" in answer.text
-    assert f"above {getattr(Limits(wall_s=60), name)!r}" in answer.text
+    assert f"above {getattr(SandboxLimits(wall_s=60), name)!r}" in answer.text
     assert running.made == []
 
 
@@ -325,7 +325,7 @@ def test_whoever_serves_says_how_much_can_be_asked_for():
 
 
 def test_a_run_may_not_ask_for_more_than_the_server_gives_either(server: Callable[..., Server]):
-    running = server(limits=Limits(wall_s=60))
+    running = server(limits=SandboxLimits(wall_s=60))
     name = opened(running)
     for wall_s, status in ((60, 200), (61, 400), (float("nan"), 400), ("long", 400)):
         frame = wire.encode({"op": "exec", "limits": {"wall_s": wall_s}}, [b"code"])
@@ -392,10 +392,10 @@ def test_a_stopping_server_waits_for_no_answer(server: Callable[..., Server]):
 
 
 def test_what_an_answer_may_take_follows_from_what_is_asked():
-    limits = Limits(output_bytes=1000, reply_bytes=5000).to_dict()
-    slack = most_in_answer({"op": "health"})
-    assert most_in_answer({"op": "exec", "limits": limits}) == 2 * 1000 + 5000 + slack
-    assert most_in_answer({"op": "pack", "max_bytes": 10**6}) >= 2 * 10**6
-    assert most_in_answer({"op": "read", "max_bytes": 10**30}) == most_in_answer({"op": "read", "max_bytes": 1e300})
+    limits = SandboxLimits(output_bytes=1000, reply_bytes=5000).to_dict()
+    slack = max_answer_bytes({"op": "health"})
+    assert max_answer_bytes({"op": "exec", "limits": limits}) == 2 * 1000 + 5000 + slack
+    assert max_answer_bytes({"op": "pack", "max_bytes": 10**6}) >= 2 * 10**6
+    assert max_answer_bytes({"op": "read", "max_bytes": 10**30}) == max_answer_bytes({"op": "read", "max_bytes": 1e300})
     for odd in (-1, "x", None, [], float("nan"), float("-inf")):
-        assert most_in_answer({"max_entries": odd, "limits": {"output_bytes": odd}}) == slack
+        assert max_answer_bytes({"max_entries": odd, "limits": {"output_bytes": odd}}) == slack

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSpec, Session, Tier
+from agentgym.tools.sandbox import Ended, SandboxLost, SandboxPool, SandboxSession, SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.agent.processes import is_ending
 from agentgym.tools.sandbox.namespaces import NamespacesBackend
 from agentgym.tools.sandbox.registry import backend, probe
@@ -25,12 +25,12 @@ from tests.waiting import eventually
 _MARK = "agentgym_lifecycle_mark"
 
 
-def need(tier: Tier) -> None:
+def need(tier: SandboxTier) -> None:
     if not probe(tier).works:
         pytest.skip(f"{tier}: {probe(tier).why}")
 
 
-def goes_on(session: Session, mark: str, number: int = 1) -> bool:
+def goes_on(session: SandboxSession, mark: str, number: int = 1) -> bool:
     """Let what a session has in the background run for a moment; return whether so many processes are marked."""
     return session.run("sleep 0.01").ok and len(running(mark)) == number
 
@@ -47,7 +47,7 @@ def running(mark: str) -> list[str]:
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_closing_ends_everything_and_leaves_nothing(tier: Tier) -> None:
+def test_closing_ends_everything_and_leaves_nothing(tier: SandboxTier) -> None:
     need(tier)
     mark = f"{_MARK}_{tier}_{os.getpid()}"
     sandbox = open_on(tier)
@@ -58,14 +58,14 @@ def test_closing_ends_everything_and_leaves_nothing(tier: Tier) -> None:
     sandbox.close()
     assert eventually(lambda: not running(mark))
     assert not sandbox.health()
-    if tier is not Tier.NAMESPACES:
+    if tier is not SandboxTier.NAMESPACES:
         assert eventually(lambda: not os.path.exists(sandbox.workdir))
     with pytest.raises(SandboxLost, match="closed"):
         sandbox.exec(["true"])
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_closing_while_a_run_is_under_way_ends_the_run(tier: Tier) -> None:
+def test_closing_while_a_run_is_under_way_ends_the_run(tier: SandboxTier) -> None:
     sandbox = open_on(tier)
     results: list[object] = []
 
@@ -85,7 +85,7 @@ def test_closing_while_a_run_is_under_way_ends_the_run(tier: Tier) -> None:
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_when_the_driver_is_killed_everything_dies(tier: Tier) -> None:
+def test_when_the_driver_is_killed_everything_dies(tier: SandboxTier) -> None:
     need(tier)
     mark = f"{_MARK}_{tier}_{os.getpid()}_killed"
     program = (
@@ -105,8 +105,8 @@ def test_when_the_driver_is_killed_everything_dies(tier: Tier) -> None:
     driver.wait()
     driver.stdout.close()
     assert eventually(lambda: not running(mark))
-    if tier is not Tier.NAMESPACES:
-        top = Path(workdir).parents[1 if tier is Tier.LANDLOCK else 0]
+    if tier is not SandboxTier.NAMESPACES:
+        top = Path(workdir).parents[1 if tier is SandboxTier.LANDLOCK else 0]
         assert eventually(lambda: not top.exists())
 
 
@@ -119,7 +119,7 @@ def test_a_process_that_is_dead_but_not_collected_is_ending() -> None:
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_many_sandboxes_leave_no_descriptors_processes_or_folders(tier: Tier) -> None:
+def test_many_sandboxes_leave_no_descriptors_processes_or_folders(tier: SandboxTier) -> None:
     need(tier)
     pool = SandboxPool(spare=0)
 
@@ -136,8 +136,8 @@ def test_many_sandboxes_leave_no_descriptors_processes_or_folders(tier: Tier) ->
     pool.close()
 
 
-@pytest.mark.parametrize("tier", [Tier.NAMESPACES, Tier.LANDLOCK])
-def test_a_pool_makes_sandboxes_ahead_and_ends_them_when_closed(tier: Tier) -> None:
+@pytest.mark.parametrize("tier", [SandboxTier.NAMESPACES, SandboxTier.LANDLOCK])
+def test_a_pool_makes_sandboxes_ahead_and_ends_them_when_closed(tier: SandboxTier) -> None:
     need(tier)
     pool = SandboxPool(spare=2)
     first = pool.open(SPEC, backend=tier)
@@ -154,8 +154,8 @@ def test_a_pool_makes_sandboxes_ahead_and_ends_them_when_closed(tier: Tier) -> N
         pool.open(SPEC, backend=tier)
 
 
-@pytest.mark.parametrize("tier", [Tier.NAMESPACES, Tier.LANDLOCK])
-def test_a_forked_driver_does_not_end_its_parents_sandboxes(tier: Tier) -> None:
+@pytest.mark.parametrize("tier", [SandboxTier.NAMESPACES, SandboxTier.LANDLOCK])
+def test_a_forked_driver_does_not_end_its_parents_sandboxes(tier: SandboxTier) -> None:
     with open_on(tier) as sandbox:
         pid = os.fork()
         if pid == 0:
@@ -168,7 +168,7 @@ def test_a_forked_driver_does_not_end_its_parents_sandboxes(tier: Tier) -> None:
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_a_run_that_kills_all_it_can_hurts_only_itself(tier: Tier) -> None:
+def test_a_run_that_kills_all_it_can_hurts_only_itself(tier: SandboxTier) -> None:
     with open_on(tier) as victim, open_on(tier) as other:
         result = victim.exec(
             code="import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill(os.getppid(), signal.SIGKILL)"
@@ -182,17 +182,17 @@ def test_a_run_that_kills_all_it_can_hurts_only_itself(tier: Tier) -> None:
 
 
 def test_a_sandbox_that_cannot_be_made_says_why() -> None:
-    need(Tier.NAMESPACES)
-    with pytest.raises(UsageError, match="no folder"):
-        open_on(Tier.NAMESPACES, SandboxSpec(template=Path("/nowhere")))
+    need(SandboxTier.NAMESPACES)
+    with pytest.raises(UsageError, match="is not a folder"):
+        open_on(SandboxTier.NAMESPACES, SandboxSpec(template=Path("/nowhere")))
     with pytest.raises(UsageError, match="installed package"):
-        open_on(Tier.NAMESPACES, SandboxSpec(preload=("no_such_module",)))
+        open_on(SandboxTier.NAMESPACES, SandboxSpec(preload=("no_such_module",)))
     with pytest.raises(UsageError, match="docker"):
-        open_on(Tier.NAMESPACES, SandboxSpec(image="debian"))
+        open_on(SandboxTier.NAMESPACES, SandboxSpec(image="debian"))
 
 
 @pytest.mark.parametrize("tier", LOCAL)
-def test_a_forgotten_sandbox_is_ended(tier: Tier) -> None:
+def test_a_forgotten_sandbox_is_ended(tier: SandboxTier) -> None:
     need(tier)
     mark = f"{_MARK}_{tier}_{os.getpid()}_forgotten"
     sandbox = open_on(tier)
@@ -204,8 +204,8 @@ def test_a_forgotten_sandbox_is_ended(tier: Tier) -> None:
     assert eventually(lambda: not running(mark))
 
 
-@pytest.mark.parametrize("tier", [Tier.NAMESPACES, Tier.LANDLOCK])
-def test_the_memory_of_all_processes_together_is_bounded(tier: Tier) -> None:
+@pytest.mark.parametrize("tier", [SandboxTier.NAMESPACES, SandboxTier.LANDLOCK])
+def test_the_memory_of_all_processes_together_is_bounded(tier: SandboxTier) -> None:
     code = (
         "import os, time\n"
         "for _ in range(8):\n"
@@ -220,20 +220,20 @@ def test_the_memory_of_all_processes_together_is_bounded(tier: Tier) -> None:
 
 
 def test_a_zygote_that_died_is_replaced() -> None:
-    need(Tier.NAMESPACES)
-    with open_on(Tier.NAMESPACES) as sandbox:
-        started = backend(Tier.NAMESPACES)
+    need(SandboxTier.NAMESPACES)
+    with open_on(SandboxTier.NAMESPACES) as sandbox:
+        started = backend(SandboxTier.NAMESPACES)
         assert isinstance(started, NamespacesBackend)
         for zygote in started.zygotes():
             os.kill(zygote.pid, signal.SIGKILL)
         assert eventually(lambda: not sandbox.health())
     assert eventually(lambda: not any(zygote.alive for zygote in started.zygotes()))
-    with open_on(Tier.NAMESPACES) as sandbox:
+    with open_on(SandboxTier.NAMESPACES) as sandbox:
         assert sandbox.exec(code="print(1)").out == "1\n"
 
 
 def test_a_backend_keeps_few_idle_zygotes() -> None:
-    need(Tier.NAMESPACES)
+    need(SandboxTier.NAMESPACES)
     started = NamespacesBackend()
     pool = SandboxPool(spare=0)
     for number in range(10):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.tools.sandbox import Tier
+from agentgym.tools.sandbox import SandboxTier
 from tests.sandbox_attacks.host import processes_named, resident_mb
 from tests.sandbox_attacks.places import open_on, why_not
 from tests.sandbox_attacks.server import SILENT_S
@@ -21,19 +21,22 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 ROOT = Path(__file__).parent.parent
-TIERS = [pytest.param(tier, marks=[pytest.mark.docker] if tier is Tier.DOCKER else [], id=tier.value) for tier in Tier]
+TIERS = [
+    pytest.param(tier, marks=[pytest.mark.docker] if tier is SandboxTier.DOCKER else [], id=tier.value)
+    for tier in SandboxTier
+]
 
-CYCLES = {Tier.NAMESPACES: 1_000, Tier.LANDLOCK: 1_000}
+CYCLES = {SandboxTier.NAMESPACES: 1_000, SandboxTier.LANDLOCK: 1_000}
 """How often a sandbox is opened and closed; others are slower and do it less often."""
 
 DRIVER = """
 import sys
-from agentgym.tools.sandbox import Tier
+from agentgym.tools.sandbox import SandboxTier
 from tests.sandbox_attacks.host import processes_named
 from tests.sandbox_attacks.places import open_on
 
 tier, cell, token = sys.argv[1:]
-box = open_on(Tier(tier))
+box = open_on(SandboxTier(tier))
 python, bash = box.python(), box.bash()
 said = python.run(cell)
 bash.run(f"sleep 60.{token} >/dev/null 2>&1 </dev/null &")
@@ -65,13 +68,13 @@ def token() -> str:
 
 
 @pytest.fixture(autouse=True)
-def _works(tier: Tier) -> None:
+def _works(tier: SandboxTier) -> None:
     if reason := why_not(tier):
         pytest.skip(reason)
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_nothing_outlives_a_killed_driver(tier: Tier, token: str):
+def test_nothing_outlives_a_killed_driver(tier: SandboxTier, token: str):
     command = [sys.executable, "-c", DRIVER, tier.value, CELL.format(token=token), token]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as driver:
         try:
@@ -82,14 +85,14 @@ def test_nothing_outlives_a_killed_driver(tier: Tier, token: str):
             started = {(pid, _started(pid)) for pid in _descendants(driver.pid)}
         finally:
             driver.send_signal(signal.SIGKILL)
-    within_s = 20 + (2 * SILENT_S if tier is Tier.REMOTE else 0)
+    within_s = 20 + (2 * SILENT_S if tier is SandboxTier.REMOTE else 0)
     assert eventually(lambda: not processes_named(token), within_s), "programs outlived their driver"
     assert eventually(lambda: not [pid for pid, at in started if _started(pid) == at]), "helpers outlived the driver"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", TIERS)
-def test_many_sandboxes_leave_nothing_behind(tier: Tier):
+def test_many_sandboxes_leave_nothing_behind(tier: SandboxTier):
     for _ in range(30):
         open_on(tier).close()
     before, resident = eventually_steady(traces), resident_mb()
@@ -101,7 +104,7 @@ def test_many_sandboxes_leave_nothing_behind(tier: Tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_many_runs_in_one_sandbox_leave_nothing_behind(tier: Tier):
+def test_many_runs_in_one_sandbox_leave_nothing_behind(tier: SandboxTier):
     with open_on(tier) as box:
         for _ in range(20):
             box.exec(code="print(1)")

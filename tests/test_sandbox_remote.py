@@ -20,11 +20,11 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import (
     Ended,
     FileProblem,
-    Limits,
     Sandbox,
+    SandboxLimits,
     SandboxSpec,
     SandboxStartFailed,
-    Tier,
+    SandboxTier,
     backends,
     open_sandbox,
     open_sandbox_async,
@@ -107,7 +107,7 @@ def test_coroutines_work_too_and_at_the_same_time(backend: RemoteBackend):
 
 
 def test_limits_and_environment_reach_the_other_side(backend: RemoteBackend):
-    spec = SandboxSpec(limits=Limits(wall_s=0.5), environment={"WHO": "me"})
+    spec = SandboxSpec(limits=SandboxLimits(wall_s=0.5), environment={"WHO": "me"})
     with opened(backend, spec) as sandbox:
         assert sandbox.exec(code="import os; print(os.environ['WHO'])").stdout == b"me\n"
         assert sandbox.exec(code="while True: pass").ended is Ended.TIMEOUT
@@ -125,11 +125,13 @@ def test_the_servers_tier_and_notes_come_through(backend: RemoteBackend):
     probe = backend.probe()
     assert probe.works
     assert "offers" in probe.why
-    local = next(each for each in backends() if each.works and each.tier in (Tier.NAMESPACES, Tier.LANDLOCK))
+    local = next(
+        each for each in backends() if each.works and each.tier in (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK)
+    )
     assert str(local.tier) in probe.why
     assert probe.protections == local.protections
     with opened(backend) as sandbox:
-        assert sandbox.tier is Tier.REMOTE
+        assert sandbox.tier is SandboxTier.REMOTE
         assert str(local.tier) in sandbox.notes
 
 

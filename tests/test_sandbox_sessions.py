@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from agentgym.errors import ToolError, UsageError
-from agentgym.tools.sandbox import Ended, Sandbox, SandboxSpec, Tier
+from agentgym.tools.sandbox import Ended, Sandbox, SandboxSpec, SandboxTier
 from tests.sandbox_attacks.host import processes_named
 from tests.sandbox_tiers import LOCAL, SPEC, open_on
 from tests.waiting import eventually
@@ -142,7 +142,7 @@ def test_two_sessions_are_apart(sandbox: Sandbox) -> None:
 def test_a_session_that_is_ended_between_two_cells_is_restarted_with_a_note() -> None:
     mark = f"agentgym-ended-{os.getpid()}"
     spec = SandboxSpec(limits=LIMITS.but(disk_mb=4), environment={"MARK": mark})
-    with open_on(Tier.LANDLOCK, spec) as sandbox, sandbox.bash() as session:
+    with open_on(SandboxTier.LANDLOCK, spec) as sandbox, sandbox.bash() as session:
         session.run("head -c 6000000 /dev/zero > big")
         assert eventually(lambda: not processes_named(mark))
         sandbox.remove("big")

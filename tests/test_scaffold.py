@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agentgym.checks import run_checks
+from agentgym.commands.scaffold import write_scaffold
 from agentgym.errors import UsageError
 from agentgym.registry import load_class, make
-from agentgym.scaffold import write_scaffold
 
 
 @pytest.fixture

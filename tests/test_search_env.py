@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from agentgym import Task, TaskList, ToolCall
-from agentgym.envs.search import SearchEnv
+from agentgym.engine.steps import StepResult
+from agentgym.envs.search import Deciding, SearchEnv, Simulating
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import assistant, text_of
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
-from agentgym.replay import replay
+from agentgym.records.replay import replay
 from agentgym.rollout import EnvFactory, Job, collect
-from agentgym.steps import StepResult
+from agentgym.script import steps
 from agentgym.tools.index import Document, MemoryIndex
 from agentgym.trajectory import Trajectory
 
@@ -150,7 +151,7 @@ def test_searching_again_for_the_same_is_redundant(index: MemoryIndex):
 
 
 def test_verdicts_are_asked_for_and_paid(index: MemoryIndex):
-    env = SearchEnv(index=index, tasks=TASKS, judge=True, scheme="reseek", k=1)
+    env = SearchEnv(index=index, tasks=TASKS, mode="reseek", scheme="reseek", k=1)
     turns = [("search", "Tam river"), ("open", "1"), ("judge", True), ("search", "Ana Orn Lisk"), ("judge", True)]
     results = list(play(env, "q/0", *turns))
     assert "call judge" in told(results[1])
@@ -158,19 +159,21 @@ def test_verdicts_are_asked_for_and_paid(index: MemoryIndex):
 
 
 def test_deciding_comes_first_and_binds(index: MemoryIndex):
-    env = SearchEnv(index=index, tasks=TASKS, two_stage=True, scheme="adasearch")
+    env = SearchEnv(index=index, tasks=TASKS, mode="adasearch", scheme="adasearch")
     early, decided, refused, last = list(
         play(env, "q/2", ("search", "2 + 2"), ("decide", "know"), ("search", "2 + 2"), ("answer", "4"))
     )
     assert "call decide" in told(early)
     assert "decided to answer without" in told(refused)
     assert (decided.info["rewards"]["decision"], last.info["rewards"]["outcome"]) == (1.0, 1.0)
-    labelled = SearchEnv(index=index, tasks=TASKS, two_stage=True, needs_search={"q/2": True})
+    labelled = SearchEnv(index=index, tasks=TASKS, mode=Deciding({"q/2": True}))
     *_, result = play(labelled, "q/2", ("decide", "know"))
     assert result.info["rewards"]["decision"] == 0.0
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"judge": True}, {"two_stage": True}, {"results": "passages", "pages": False}])
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"mode": "reseek"}, {"mode": "adasearch"}, {"results": "passages", "pages": False}]
+)
 def test_the_solution_solves_every_mode(index: MemoryIndex, kwargs: dict[str, Any]):
     factory = EnvFactory("agentgym.envs.search:SearchEnv", {"index": index, "tasks": TASKS, **kwargs})
     jobs = [Job(TASKS.find(f"q/{number}"), seed=0) for number in range(3)]
@@ -187,8 +190,8 @@ def shown_at(env: SearchEnv, training_step: int | None) -> str:
 
 
 def test_results_get_worse_as_training_goes_on_and_stay_good_outside_of_it(index: MemoryIndex):
-    settings = {"total": 100, "end": 1.0, "misleading": 1.0}
-    env = SearchEnv(index=index, tasks=TASKS, simulated=settings, results="passages")
+    mode = {"name": "zerosearch", "total": 100, "end": 1.0, "misleading": 1.0}
+    env = SearchEnv(index=index, tasks=TASKS, mode=mode, results="passages")
     for step in (None, 0):
         assert "born in Lisk in 1871" in shown_at(env, step)
     assert "Lisk" not in shown_at(env, 100)
@@ -196,16 +199,16 @@ def test_results_get_worse_as_training_goes_on_and_stay_good_outside_of_it(index
 
 
 def test_a_fixed_step_holds_whatever_the_trainer_says(index: MemoryIndex):
-    settings = {"total": 100, "end": 1.0, "misleading": 1.0, "step": 100}
-    env = SearchEnv(index=index, tasks=TASKS, simulated=settings, results="passages")
+    mode = Simulating(total=100, end=1.0, misleading=1.0, step=100)
+    env = SearchEnv(index=index, tasks=TASKS, mode=mode, results="passages")
     assert shown_at(env, None) == shown_at(env, 0) == shown_at(env, 100)
     assert "Lisk" not in shown_at(env, 0)
     with pytest.raises(UsageError, match="from 0 upwards"):
-        SearchEnv(index=index, tasks=TASKS, simulated={"step": "late"})
+        SearchEnv(index=index, tasks=TASKS, mode={"name": "zerosearch", "step": "late"})
 
 
 def test_a_snapshot_and_a_replay_take_place_at_the_step_that_was_recorded(index: MemoryIndex):
-    kwargs = {"index": index, "tasks": TASKS, "simulated": {"total": 9, "end": 1.0, "misleading": 1.0}}
+    kwargs = {"index": index, "tasks": TASKS, "mode": {"name": "zerosearch", "total": 9, "end": 1.0, "misleading": 1.0}}
     env = SearchEnv(**kwargs)
     late = shown_at(env, 9)
     saved = env.snapshot()
@@ -232,7 +235,7 @@ def test_what_a_model_does_wrong_is_told(index: MemoryIndex):
     ]
     shown = [told(result) for result in play(env, "q/0", *wrong)]
     assert all(text.startswith("Error: ") for text in shown[:5])
-    assert shown[5] == "No page fits. Try other words."
+    assert shown[5] == "No page matches. Try other words."
 
 
 def test_an_environment_that_was_sent_elsewhere_searches_there(index: MemoryIndex, tmp_path: Path):
@@ -258,14 +261,7 @@ def test_a_generated_world_is_searched_offline(tmp_path: Path, monkeypatch: pyte
     env = SearchEnv(passages=1_000, difficulty=2)
     for number in range(5):
         env.reset(seed=number, options={"split": "test", "index": number})
-        script = env.solution(env.task)
-        result = _played(env, next(script))
-        while not result.terminated:
-            result = _played(env, script.send(result.observation))
+        *_, result = steps(env, env.solution(env.task))
         assert result.info["is_success"], env.task
         assert json.dumps(result.info)
     assert len(list((tmp_path / "indexes").iterdir())) == 1
-
-
-def _played(env: SearchEnv, move: ToolCall | str) -> StepResult:
-    return env.step(move if isinstance(move, str) else assistant("", [move]))

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from agentgym.errors import TaskError, UsageError
-from agentgym.left_out import Why
-from agentgym.task import Task
+from agentgym.task import SHARES, Task
+from agentgym.task_files.left_out import Why
 from agentgym.tasks.search import documents_of
-from agentgym.tasks.search_files import SearchFileTasks
-from agentgym.tasks.splitting import SHARES
+from agentgym.tasks.search.files import SearchFileTasks
 
 DATA = Path(__file__).parent / "data" / "search_files"
 
@@ -298,7 +297,7 @@ def test_wrong_arguments_are_refused_with_the_valid_ones(tmp_path: Path):
         SearchFileTasks(tmp_path / "missing.json")
     with pytest.raises(UsageError, match=r"has no corpus\.jsonl and questions\.jsonl"):
         SearchFileTasks(tmp_path)
-    with pytest.raises(UsageError, match="unknown format 'trivia'; choose from: auto, squad"):
+    with pytest.raises(UsageError, match=r"format must be one of auto, squad.*, not 'trivia'"):
         SearchFileTasks(DATA / "open.jsonl", format="trivia")
 
 

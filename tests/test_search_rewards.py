@@ -9,16 +9,18 @@ from typing import Any, cast
 import pytest
 
 from agentgym.env import Env
-from agentgym.envs.search import SearchEnv
+from agentgym.envs.search import Judging, SearchEnv
+from agentgym.envs.search.judging import Judge
 from agentgym.envs.search.schemes import SCHEMES
 from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME, Gate
+from agentgym.script import Script
 from agentgym.task import Task
 from agentgym.tasks.search import SearchTasks
 from tests.played import Moves, Play, calls, failing_honestly, played
 
 SPOILED = ToolCall("answer", {"text": "spoiled"})
-MODES: dict[str, dict[str, Any]] = {"reseek": {"judge": True}, "adasearch": {"two_stage": True}}
+MODES: dict[str, dict[str, Any]] = {"reseek": {"mode": "reseek"}, "adasearch": {"mode": "adasearch"}}
 """The modes that schemes are made for."""
 
 
@@ -116,11 +118,8 @@ def test_nothing_useful_is_never_paid_more_than_an_honest_failure(
 def test_every_scheme_pays_a_solved_task_more_than_any_failure(scheme: str, source: SearchTasks, tasks: list[Task]):
     env = SearchEnv(tasks=source, scheme=scheme, **MODES.get(scheme, {}))
 
-    def solution(env: Env) -> Any:
-        yield from env.solution(env.task)
-
     for task in tasks[:20]:
-        result = played(env, task, solution)
+        result = played(env, task, lambda env: env.solution(env.task))
         assert result.solved
         assert result.paid > played(env, task, failing_honestly(SPOILED)).paid + 0.5
 
@@ -185,7 +184,7 @@ def test_gold_searches_are_useful_however_many_hops_a_question_has(
     mode: dict[str, Any], source: SearchTasks, tasks: list[Task]
 ):
     """The solution judges by the pages that it looks for: a judge that knows nothing else would differ from it."""
-    env = SearchEnv(tasks=source, judge=True, scheme="reseek", **mode)
+    env = SearchEnv(tasks=source, mode="reseek", scheme="reseek", **mode)
     verdicts, useful, agreed = Counter[int](), Counter[int](), 0
     for task in tasks:
         moves = env.solution(task)
@@ -193,16 +192,15 @@ def test_gold_searches_are_useful_however_many_hops_a_question_has(
 
         def noting(env: Env, moves: Any = moves, hops: int = task.gold["hop_count"]) -> Moves:
             nonlocal agreed
-            call = next(moves)
-            while True:
+            script = Script(moves)
+            call = script.next_move([])
+            while isinstance(call, ToolCall):
                 if call.name == "judge":
                     verdicts[hops] += 1
-                    agreed += call.arguments["useful"] == env._useful  # type: ignore[attr-defined]
-                    useful[hops] += env._useful  # type: ignore[attr-defined]
-                try:
-                    call = moves.send((yield call))
-                except StopIteration:
-                    return
+                    helped = cast(SearchEnv, env).part(Judge).useful
+                    agreed += call.arguments["useful"] == helped
+                    useful[hops] += helped
+                call = script.next_move((yield call))
 
         played(env, task, noting)
     assert {1, 2, 3, 4, 6} <= set(verdicts)
@@ -215,11 +213,11 @@ def test_a_repeated_search_brings_nothing_new_and_a_reranker_may_judge_instead(s
     [task, *_] = [task for task in tasks if task.gold["hop_count"] == 1]
     again = search(task.gold["hops"][0]["query"])
     twice = calls(again, judge(True), again, judge(True), again, judge(False))
-    env = SearchEnv(tasks=source, judge=True, scheme="reseek")
+    env = SearchEnv(tasks=source, mode="reseek", scheme="reseek")
     result = played(env, task, twice)
     assert result.channels["judge"] == pytest.approx(0.3 - 0.6 + 0.3)
     assert (result.channels["judged_right"], result.channels["judged_wrong"]) == pytest.approx((0.6, -0.6))
-    reranked = SearchEnv(tasks=source, judge=True, scheme="reseek", scorer=lambda text, gold: 0.8)
+    reranked = SearchEnv(tasks=source, mode=Judging(lambda text, gold: 0.8), scheme="reseek")
     assert played(reranked, task, twice).channels["judge"] == pytest.approx(0.3 + 0.3 - 0.3)
 
 

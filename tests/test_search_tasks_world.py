@@ -8,11 +8,11 @@ import pytest
 
 from agentgym.errors import TaskError, UsageError
 from agentgym.tasks.search import documents_of
-from agentgym.tasks.search.building import last_year
+from agentgym.tasks.search.building.world import last_year
 from agentgym.tasks.search.entities import Entity, Kind, say, year_of
 from agentgym.tasks.search.names import SPLITS, letters
-from agentgym.tasks.search.pages import placeholders
-from agentgym.tasks.search.relations import RELATIONS, stated
+from agentgym.tasks.search.pages.page import placeholders
+from agentgym.tasks.search.relations.catalog import RELATIONS, stated
 from agentgym.tasks.search.world import SECTIONS, World, open_world, section_for
 
 SMALL = 2_000
@@ -207,7 +207,7 @@ def test_documents_are_named_by_json():
 def test_a_corpus_or_world_that_cannot_be_is_refused():
     with pytest.raises(TaskError, match="needs 'world'"):
         documents_of({"split": "train"})
-    with pytest.raises(UsageError, match="unknown split 'dev'; choose from: train"):
+    with pytest.raises(UsageError, match="split must be one of train, validation, test, not 'dev'"):
         World("dev")
     with pytest.raises(UsageError, match="at least 1000 passages, not 10"):
         World("train", passages=10)

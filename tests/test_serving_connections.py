@@ -120,7 +120,7 @@ def test_those_at_work_are_never_dropped_for_others(app: App):
 
 def test_the_address_with_the_most_connections_gives_way_first():
     from agentgym.tools.serving.crowd import Crowd
-    from agentgym.tools.serving.patience import Patience
+    from agentgym.tools.serving.limits import ConnectionLimits
 
     class Member:
         held_bytes = 0
@@ -137,7 +137,7 @@ def test_the_address_with_the_most_connections_gives_way_first():
             self.dropped = True
 
     async def play() -> None:
-        crowd = Crowd(Patience(connections=4))
+        crowd = Crowd(ConnectionLimits(connections=4))
         quiet, first, second, third, new = (Member(peer) for peer in "abbbc")
         assert all(crowd.join(each) for each in (quiet, first, second, third))
         assert crowd.join(new)
@@ -318,7 +318,7 @@ import resource, sys
 from starlette.responses import Response
 from agentgym.tools.listening import listen, run_server, url_of
 from agentgym.tools import listening as module
-from agentgym.tools.serving.patience import Patience
+from agentgym.tools.serving.limits import ConnectionLimits
 
 if sys.argv[2] == "too many":
     module._OTHER_FILES = 0
@@ -332,7 +332,7 @@ class App:
 
 listening = listen("127.0.0.1", 0)
 print(url_of(listening), flush=True)
-run_server(App(), listening, Patience(header_s=1))
+run_server(App(), listening, ConnectionLimits(header_s=1))
 """
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from agentgym.engine.pool import EnvPool
+from agentgym.engine.sharing import shared
 from agentgym.env import Env
-from agentgym.env_pool import EnvPool
 from agentgym.envs.code import CodeEnv
 from agentgym.envs.guess import GuessEnv
 from agentgym.envs.search import SearchEnv
@@ -21,7 +22,6 @@ from agentgym.envs.sql import SQLEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import SilentPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
-from agentgym.sharing import shared
 from agentgym.task import Task, TaskList
 
 DATA = Path(__file__).parent / "data"

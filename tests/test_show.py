@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from agentgym.commands.show import plain, print_list, print_message, print_trajectory, select
 from agentgym.endings import Reason
 from agentgym.messages import Message, ToolCall, assistant, system, user
-from agentgym.show import plain, print_list, print_message, print_trajectory, select
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
 

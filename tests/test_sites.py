@@ -20,8 +20,8 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 import httpx
 
 from agentgym.errors import TaskError, UsageError
-from agentgym.tools.sites import SiteEpisode, SiteServer, SiteState, clock_of, digest_after, find_site
-from agentgym.tools.sites.words import Words, part_of, seed_split
+from agentgym.tasks.web.sites import SiteEpisode, SiteServer, SiteState, clock_of, digest_after, find_site
+from agentgym.tasks.web.sites.words import Words, part_of, seed_split
 from tests.sites_driver import Driver, parse
 
 SITES = ("shop", "forum", "tracker")
@@ -299,7 +299,7 @@ def test_a_folder_can_be_served_under_a_name(tmp_path, episodes):
 def test_a_forked_child_has_a_server_of_its_own_and_both_end_by_themselves():
     script = """
 import os
-from agentgym.tools.sites import SiteServer
+from agentgym.tasks.web.sites import SiteServer
 port = SiteServer.shared().port
 child = os.fork()
 if child == 0:

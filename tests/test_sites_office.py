@@ -11,10 +11,10 @@ pytest.importorskip("jinja2", reason="needs the [web] extra")
 pytest.importorskip("uvicorn", reason="needs the [web] extra")
 pytest.importorskip("httpx", reason="needs httpx")
 
-from agentgym.tools.sites import SiteServer, SiteState, find_site
-from agentgym.tools.sites.calendar_slots import free_spans, minutes, repeated, weeks_of_month
-from agentgym.tools.sites.mail_compose import receivers
-from agentgym.tools.sites.office import fold, same_site
+from agentgym.tasks.web.sites import SiteServer, SiteState, find_site
+from agentgym.tasks.web.sites.calendar.slots import free_spans, minutes, repeated, weeks_of_month
+from agentgym.tasks.web.sites.mail.compose import receivers
+from agentgym.tasks.web.sites.office import fold, same_site
 from tests.sites_driver import Driver
 
 OFFICE = ("mail", "admin", "calendar")

@@ -1,4 +1,4 @@
-"""SQLite databases and queries carried over to DuckDB."""
+"""SQLite databases and queries converted to DuckDB."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from agentgym.envs.sql import SQLEnv
 from agentgym.errors import TaskError, UsageError
-from agentgym.left_out import Why
 from agentgym.task import iterate
-from agentgym.tasks.sql_convert import Carried, carry_over
-from agentgym.tasks.sql_files import SpiderTasks
-from agentgym.tasks.sql_translate import to_duckdb
+from agentgym.task_files.left_out import Why
+from agentgym.tasks.sql.convert import Converted, convert
+from agentgym.tasks.sql.files import SpiderTasks
+from agentgym.tasks.sql.translate import to_duckdb
 from agentgym.tools.database import ForeignKey, open_file
 
 FOLDER = Path(__file__).parent / "data" / "spider_style"
@@ -47,12 +47,12 @@ def zoo(tmp_path: Path) -> Path:
     return path
 
 
-def carried(zoo: Path, sql: str) -> Carried:
-    return carry_over(zoo, [sql])[1][sql]
+def converted(zoo: Path, sql: str) -> Converted:
+    return convert(zoo, [sql])[1][sql]
 
 
 def test_the_copy_has_the_tables_rows_and_keys(zoo: Path):
-    copy, _ = carry_over(zoo, [])
+    copy, _ = convert(zoo, [])
     with open_file(copy, "duckdb") as database:
         assert set(database.tables()) == {"show", "animals", "odd"}
         animals = database.describe("animals")
@@ -87,9 +87,9 @@ def test_the_copy_has_the_tables_rows_and_keys(zoo: Path):
     ],
 )
 def test_what_means_the_same_is_carried_over(zoo: Path, sql: str):
-    found = carried(zoo, sql)
+    found = converted(zoo, sql)
     assert found.problem == ""
-    copy, _ = carry_over(zoo, [sql])
+    copy, _ = convert(zoo, [sql])
     with open_file(zoo, "sqlite") as source, open_file(copy, "duckdb") as target:
         assert sorted(target.query(str(found.sql)).rows) == sorted(source.query(sql).rows)
 
@@ -105,7 +105,7 @@ def test_what_means_the_same_is_carried_over(zoo: Path, sql: str):
     ],
 )
 def test_what_does_not_is_told_with_the_reason(zoo: Path, sql: str, said: str):
-    found = carried(zoo, sql)
+    found = converted(zoo, sql)
     if found.sql is None:
         assert found.problem.startswith(said)
         assert "\n" not in found.problem
@@ -121,18 +121,18 @@ def test_a_quoted_word_is_text_only_if_it_is_no_name():
 
 def test_copies_and_verdicts_are_kept(zoo: Path, tmp_path: Path):
     sql = "SELECT count(*) FROM animals"
-    copy, _ = carry_over(zoo, [sql])
+    copy, _ = convert(zoo, [sql])
     stamp = copy.stat().st_mtime_ns
     [notes] = (tmp_path / "cache").rglob("*.json")
     notes.write_text(json.dumps({sql: [None, "known from before"]}))
-    again, found = carry_over(zoo, [sql])
+    again, found = convert(zoo, [sql])
     assert (again, again.stat().st_mtime_ns, found[sql].problem) == (copy, stamp, "known from before")
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path):
     (tmp_path / "x.sqlite").write_bytes(b"no database at all, but long enough to be read" * 50)
     with pytest.raises(UsageError, match="cannot open database"):
-        carry_over(tmp_path / "x.sqlite", [])
+        convert(tmp_path / "x.sqlite", [])
 
 
 # Folders.
@@ -144,7 +144,7 @@ def test_a_folder_is_played_in_duckdb(tmp_path: Path):
     assert isinstance(source, SpiderTasks)
     tasks = [task for split in source.splits for task in iterate(source, split)]
     unsupported = [entry for entry in source.left_out if entry.why is Why.UNSUPPORTED]
-    assert all("does not carry over: " in entry.reason for entry in unsupported)
+    assert all("cannot be converted: " in entry.reason for entry in unsupported)
     assert len(tasks) + len(unsupported) == sum(plain.size(split) for split in plain.splits)
     assert len(tasks) > 10
     for task in tasks:
@@ -166,12 +166,12 @@ def test_a_query_that_does_not_carry_over_is_left_out_and_named(tmp_path: Path):
     assert source.size("train") == 1
     (entry,) = source.left_out
     assert (entry.where, entry.why) == (f"{tmp_path / 'train.json'}: item 1", Why.UNSUPPORTED)
-    assert "its gold query does not carry over: it " in entry.reason
+    assert "its gold query cannot be converted: it " in entry.reason
 
 
 def test_a_task_that_was_carried_over_needs_a_source_that_carries_over():
     task = SpiderTasks(FOLDER, engine="duckdb").get("train", 0)
-    with pytest.raises(TaskError, match="was carried over to another engine; pass engine=duckdb"):
+    with pytest.raises(TaskError, match="was converted to another engine; pass engine=duckdb"):
         SpiderTasks(FOLDER).database_file(task)
 
 

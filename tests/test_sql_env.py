@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import StepResult
 from agentgym.envs.sql import SQLEnv
 from agentgym.envs.sql.env import is_query
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
 from agentgym.rewards import lint
-from agentgym.steps import StepResult
+from agentgym.script import steps
 from agentgym.task import Task, TaskList
 
 TASK = Task(
@@ -52,14 +53,7 @@ def said(step: StepResult) -> str:
 
 
 def play_solution(env: SQLEnv) -> list[StepResult]:
-    solution, steps = env.solution(env.task), []
-    action = next(solution)
-    while True:
-        assert not isinstance(action, str)
-        steps.append(call(env, action.name, **action.arguments))
-        if steps[-1].terminated or steps[-1].truncated:
-            return steps
-        action = solution.send(steps[-1].observation)
+    return list(steps(env, env.solution(env.task)))
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb", "mixed"])

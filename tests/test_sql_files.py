@@ -18,7 +18,7 @@ import pytest
 from agentgym.envs.sql import SQLEnv
 from agentgym.errors import TaskError, UsageError
 from agentgym.task import Task, iterate
-from agentgym.tasks.sql_files import SpiderTasks
+from agentgym.tasks.sql.files import SpiderTasks
 
 FOLDER = Path(__file__).parent / "data" / "spider_style"
 

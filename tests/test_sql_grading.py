@@ -36,7 +36,7 @@ def test_rows_match_in_any_order_unless_the_question_asks_for_one():
         (result((1,), (3,)), "other values"),
         (result((1,)), "rows: 1 instead of 2"),
         (result((1, 1), (2, 2)), "columns: 2 instead of 1"),
-        (result((1,), (2,), truncated=True), "more rows than are read"),
+        (result((1,), (2,), truncated=True), "too large to compare"),
     ],
 )
 def test_why_a_result_is_wrong_is_said_without_showing_the_gold(other: QueryResult, why: str):

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from agentgym.envs.sql.cells import common_rows
 from agentgym.envs.sql.grading import answer_matches, match, partial
-from agentgym.envs.sql.ties import match_but_for_ties
+from agentgym.envs.sql.ties import match_up_to_ties
 from agentgym.tools.database import QueryError
 from agentgym.tools.database.base import QueryResult
 
@@ -209,6 +210,12 @@ def test_long_lists_are_answered_in_any_order():
     assert not answer_matches(", ".join(reversed(names)), result(*rows), ordered=True)
 
 
+def test_a_row_that_has_found_its_equal_is_no_partner_for_one_that_is_close():
+    rows = [(1.5,), (1.5 + 1e-9,)]
+    assert common_rows(rows, [(1.5,)], frozenset({0})) == common_rows([(1.5,)], rows, frozenset({0})) == 1
+    assert common_rows(rows, rows, frozenset({0})) == 2
+
+
 # Ties.
 
 TIED = result(("Ann",), ("Cy",))
@@ -226,14 +233,14 @@ BY_AGE = "SELECT name FROM people ORDER BY age"
     ],
 )
 def test_rows_change_places_only_where_the_sort_keys_of_the_same_rows_tie(keyed: QueryResult):
-    assert not match_but_for_ties(SWAPPED, TIED, BY_AGE, "sqlite", lambda sql: keyed)
+    assert not match_up_to_ties(SWAPPED, TIED, BY_AGE, "sqlite", lambda sql: keyed)
     tie = result(("Ann", 31), ("Cy", 31))
-    assert match_but_for_ties(SWAPPED, TIED, BY_AGE, "sqlite", lambda sql: tie)
+    assert match_up_to_ties(SWAPPED, TIED, BY_AGE, "sqlite", lambda sql: tie)
 
 
 def test_a_gold_query_that_cannot_be_run_with_its_keys_stays_strict():
     def broken(sql: str) -> QueryResult:
         raise QueryError("no such column")
 
-    assert not match_but_for_ties(SWAPPED, TIED, BY_AGE, "sqlite", broken)
-    assert not match_but_for_ties(SWAPPED, TIED, "SELECT name FROM people", "sqlite", broken)
+    assert not match_up_to_ties(SWAPPED, TIED, BY_AGE, "sqlite", broken)
+    assert not match_up_to_ties(SWAPPED, TIED, "SELECT name FROM people", "sqlite", broken)

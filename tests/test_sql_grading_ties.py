@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from agentgym.envs.sql.ties import match_but_for_ties, with_sort_keys
+from agentgym.envs.sql.ties import match_up_to_ties, with_sort_keys
 from agentgym.tools.database import QueryError, QueryResult
 
 ROWS = [("Ann", 31, "Oslo"), ("Bob", 25, "Rome"), ("Cy", 31, "Rome"), ("Dee", 40, "Oslo")]
@@ -27,7 +27,7 @@ def run(sql: str) -> QueryResult:
 
 
 def equal(predicted: str, gold: str) -> bool:
-    return match_but_for_ties(run(predicted), run(gold), gold, "sqlite", run)
+    return match_up_to_ties(run(predicted), run(gold), gold, "sqlite", run)
 
 
 @pytest.mark.parametrize(

@@ -75,5 +75,5 @@ def test_some_parents_have_no_children_and_categories_are_skewed():
 
 
 def test_an_unknown_domain_is_refused_with_the_known_ones():
-    with pytest.raises(UsageError, match="unknown domain 'shopp'; choose from: airline"):
+    with pytest.raises(UsageError, match=r"unknown domain 'shopp'; did you mean 'shop'\? Choose from: airline"):
         generate_database("shopp", 0)

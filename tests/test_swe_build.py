@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.tasks.swe import build_runner, validation
-from agentgym.tasks.swe.build import BuildOptions, build
-from agentgym.tasks.swe.build_check import GradingCheck
-from agentgym.tasks.swe.build_command import BuildRequest, run_build
-from agentgym.tasks.swe.build_instance import without_tests
-from agentgym.tasks.swe.build_runner import Failure, RunError, SubprocessRunner
-from agentgym.tasks.swe.build_source import read_tree
+from agentgym.envs.swe.building import runner as build_runner
+from agentgym.envs.swe.building import validation
+from agentgym.envs.swe.building.build import BuildOptions, build
+from agentgym.envs.swe.building.check import GradingCheck
+from agentgym.envs.swe.building.command import BuildRequest, run_build
+from agentgym.envs.swe.building.instance import without_tests
+from agentgym.envs.swe.building.issue_example import example_of
+from agentgym.envs.swe.building.issue_text import Secrets, Symptom, Vagueness, issue_text, tells_secret
+from agentgym.envs.swe.building.runner import Failure, RunError, SubprocessRunner
+from agentgym.envs.swe.building.validation import Baseline, Verdict, validate
 from agentgym.tasks.swe.instance import Instance, read_instances
-from agentgym.tasks.swe.issue_example import example_of
-from agentgym.tasks.swe.issue_text import Secrets, Symptom, Vagueness, issue_text, tells_secret
-from agentgym.tasks.swe.validation import Baseline, Verdict, validate
+from agentgym.tasks.swe.package import read_tree
 from agentgym.tools.patches import apply_patch
 from tests.swe_package import FILES, TESTS, package, run, write
 

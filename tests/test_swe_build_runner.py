@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agentgym.envs.swe.building.runner import Conditions, RunError, SubprocessRunner
 from agentgym.errors import UsageError
-from agentgym.tasks.swe.build_runner import Conditions, RunError, SubprocessRunner
 from tests.swe_package import FILES, LIBRARY, one_test, run
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agentgym.envs.swe.building.build import archive_of
 from agentgym.errors import UsageError
-from agentgym.tasks.swe.build import archive_of
-from agentgym.tasks.swe.build_source import read_package, read_tree
+from agentgym.tasks.swe.package import read_package, read_tree
 from tests.swe_package import FILES, write
 
 

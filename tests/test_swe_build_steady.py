@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from agentgym.envs.swe.building import runner as build_runner
+from agentgym.envs.swe.building.runner import SubprocessRunner
+from agentgym.envs.swe.building.steady import MAX_SUITE_S, Unfit, unfit_tests
+from agentgym.envs.swe.building.validation import measure_baseline
 from agentgym.errors import UsageError
-from agentgym.tasks.swe import build_runner
-from agentgym.tasks.swe.build_runner import SubprocessRunner
-from agentgym.tasks.swe.build_steady import MAX_SUITE_S, Unfit, unfit_tests
-from agentgym.tasks.swe.validation import measure_baseline
 from tests.swe_package import FILES, TESTS, package
 
 UNFIT = {
@@ -110,5 +110,5 @@ def test_modules_that_tests_lack_are_named() -> None:
     both = replace(package(files), test_files=("tests/test_more.py", "tests/test_sums.py"))
     assert measure_baseline(both, SubprocessRunner()).missing_modules == ("nothing",)
     only = replace(both, test_files=("tests/test_more.py",))
-    with pytest.raises(UsageError, match="not found: nothing"):
+    with pytest.raises(UsageError, match="missing modules: nothing"):
         measure_baseline(only, SubprocessRunner())

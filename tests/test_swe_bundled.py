@@ -7,12 +7,13 @@ from collections import defaultdict
 
 import pytest
 
+from agentgym.envs.swe.building.build import check_patches
+from agentgym.envs.swe.building.instance import changed_lines
+from agentgym.envs.swe.building.issue_text import MIN_TELLING
+from agentgym.envs.swe.building.runner import SubprocessRunner
+from agentgym.envs.swe.building.validation import measure_baseline
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
-from agentgym.tasks.swe.build import check_patches
-from agentgym.tasks.swe.build_instance import changed_lines
-from agentgym.tasks.swe.build_runner import SubprocessRunner
-from agentgym.tasks.swe.build_source import read_package
 from agentgym.tasks.swe.bundled import (
     REPOSITORIES,
     BundledSWETasks,
@@ -22,8 +23,7 @@ from agentgym.tasks.swe.bundled import (
     repository_names,
 )
 from agentgym.tasks.swe.instance import Instance, from_task
-from agentgym.tasks.swe.issue_text import MIN_TELLING
-from agentgym.tasks.swe.validation import measure_baseline
+from agentgym.tasks.swe.package import read_package
 from agentgym.tools.patches import apply_patch, touched
 
 INSTANCES = bundled_instances()

@@ -15,6 +15,7 @@ import pytest
 from agentgym.checks.play import assistant_call
 from agentgym.envs.swe import SWEEnv
 from agentgym.messages import ToolCall, text_of
+from agentgym.script import steps
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.instance import TEST_TARGETS, from_task, write_instances
 from agentgym.tasks.swe.pytest_folder import NAMES
@@ -82,10 +83,7 @@ def env(instances: Path) -> Iterator[SWEEnv]:
 
 
 def test_the_solution_solves_it_in_the_image(env: SWEEnv):
-    actions = env.solution(env.task)
-    step = env.step(assistant_call(_tool_call(next(actions))))
-    while not step.terminated:
-        step = env.step(assistant_call(_tool_call(actions.send(step.observation))))
+    *_, step = steps(env, env.solution(env.task))
     assert step.info["is_success"], step.info
     assert step.info["sandbox"]["tier"] == "docker"
 
@@ -100,8 +98,3 @@ def test_the_policy_works_on_the_images_own_files(env: SWEEnv):
     shown = text_of(step.observation[-1])
     assert "/testbed" in shown
     assert "here" in shown
-
-
-def _tool_call(move: ToolCall | str) -> ToolCall:
-    assert isinstance(move, ToolCall)
-    return move

@@ -8,22 +8,21 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks.play import Episode, assistant_call, play, solution_player
+from agentgym.checks.play import Episode, assistant_call, play
+from agentgym.engine.steps import StepResult
 from agentgym.envs.swe import SWEEnv, Tier, g_ra
+from agentgym.envs.swe.building.sandbox_runner import SandboxRunner
 from agentgym.envs.swe.false_positives import false_accusations
 from agentgym.envs.swe.grading import Grader
 from agentgym.envs.swe.judge import Manner
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
-from agentgym.envs.swe.schemes import CHANNELS
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import ToolCall, text_of
-from agentgym.rewards import lint
-from agentgym.steps import StepResult
+from agentgym.script import solution_player
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import NAMES, pytest_folder
-from agentgym.tasks.swe.sandbox_runner import SandboxRunner
 from agentgym.tools.patches import diff_trees
 from agentgym.tools.sandbox import Sandbox
 from tests.swe_cases import CHEATS, FILES, INSTANCE, MENDED, REPOSITORY, write_tasks
@@ -71,13 +70,13 @@ def test_files_are_listed_and_read_with_line_numbers(env: SWEEnv):
     assert told(env, "view", path="textkit/words.py", start=6, end=7).startswith("6\tdef words(text):\n7\t")
     assert "has lines 1 to 1" in told(env, "view", path="README.md", start=5)
     assert told(env, "search", pattern=r"def \w+s\(").splitlines()[0] == "textkit/words.py:6: def words(text):"
-    assert "No line matches" in told(env, "search", pattern="nowhere")
+    assert "No matches" in told(env, "search", pattern="nowhere")
     assert "unterminated" in told(env, "search", pattern="(")
 
 
 def test_an_edit_that_fits_nowhere_is_told_the_nearest_lines(env: SWEEnv):
     answer = told(env, "edit", path="textkit/words.py", old="    return text.splits()", new="x")
-    assert "nearest lines" in answer
+    assert "most similar lines" in answer
     assert '8\t    return text.split(" ")' in answer
 
 
@@ -162,27 +161,6 @@ def test_the_end_tells_the_sandbox_and_what_was_left_out(env: SWEEnv):
     assert info["sandbox"]["tier"]
     assert info["dropped"] == {"conftest.py": "test settings"}
     assert info["tampered"] is False
-
-
-@pytest.mark.parametrize("opens_at", list(Tier))
-@pytest.mark.parametrize("strict", [True, False])
-def test_every_gate_of_the_tiers_is_sound(opens_at: Tier, strict: bool):
-    assert lint(g_ra(opens_at=opens_at, strict=strict), CHANNELS, max_turns=30) == []
-
-
-def test_tiers_pay_what_they_say():
-    scheme = g_ra(no_submit=-1.0, empty=-0.5, fails=0.1, passes=1.5, low={"tests_run": 0.05})
-    nothing, empty = {"unsubmitted": 1.0}, {"tier": 1.0, "empty": 1.0, "submitted": 1.0, "tests_run": 1.0}
-    elsewhere = {"tier": 2.0, "submitted": 1.0, "patched": 1.0, "tests_run": 1.0}
-    near = elsewhere | {"localised": 0.5}
-    solved = near | {"tier": 3.0, "outcome": 1.0}
-    paid = [scheme.total([turn]) for turn in (nothing, empty, elsewhere, near, solved)]
-    assert paid == pytest.approx([-1.0, -0.5, 0.0, 0.15, 1.55])
-
-
-def test_pay_for_submitting_nothing_is_refused():
-    assert "'unsubmitted' is cheap" in " ".join(lint(g_ra(no_submit=0.1), CHANNELS, max_turns=30))
-    assert "'empty' is cheap" in " ".join(lint(g_ra(empty=0.1), CHANNELS, max_turns=30))
 
 
 def test_unsound_tiers_are_refused(file: Path):

@@ -56,8 +56,8 @@ def test_signed_records_are_believed():
         (reply(("end", "0"), ("test", packed("a::b"), *PASSES)), "after the last"),
         (b"junk\n", "not signed"),
         (reply(("test", packed("a"), *PASSES), ("end", "0")).split(b"\n", 1)[1], "not signed"),
-        (reply(("test", "%%", *PASSES)), "no sense"),
-        (reply(("test", packed("a"), "0", "qqq", "passed,passed,passed", "", "")), "no sense"),
+        (reply(("test", "%%", *PASSES)), "malformed"),
+        (reply(("test", packed("a"), "0", "qqq", "passed,passed,passed", "", "")), "malformed"),
         (reply(("test", packed("a"), *PASSES), ("test", packed("a"), *PASSES)), "twice"),
         (reply(("test", packed("a"), "0", "pfp", "passed,passed,passed", "3", ""), ("end", "0")), "seen to fail"),
     ],
@@ -79,6 +79,8 @@ def test_a_run_that_breaks_off_is_unfinished_but_no_tampering():
         ("f-p", "failed,-,passed", "error"),
         ("ppf", "passed,passed,failed", "error"),
         ("psp", "passed,skipped,passed", "skipped"),
+        ("pff", "passed,failed,-", "error"),
+        ("s-p", "failed,-,passed", "error"),
         ("s-p", "skipped,-,passed", "skipped"),
         ("pxp", "passed,xskipped,passed", "xfailed"),
         ("pfp", "passed,xskipped,passed", "xfailed"),
@@ -202,6 +204,19 @@ def test(text, size):
         assert [number for number, pair in enumerate((("a", 1), ("bc", 2), ("def", 3))) if changed[number] != pair] == [
             row
         ]
+
+
+def test_right_values_in_the_wrong_order_are_of_one_type_and_different():
+    source = "def test():\n    assert f(9) == [1, 'a', 2, True, 1, 'b']\n"
+    nodes = list(ast.walk(function(source)))
+    exchanged = [edits for edits in some(source, 200) if len(edits) == 2]
+    assert {frozenset(edit.text for edit in edits) for edits in exchanged} == {
+        frozenset(("1", "2")),
+        frozenset(("'a'", "'b'")),
+    }
+    for edits in exchanged:
+        was = [ast.unparse(nodes[edit.number]) for edit in edits]
+        assert was == [edit.text for edit in edits][::-1]
 
 
 def test_docstrings_names_of_parameters_and_parts_of_f_strings_are_no_places():
@@ -362,7 +377,7 @@ def evidence(true: list[str], changed: list[tuple[str, str]]) -> Evidence:
 
 
 def test_a_changed_test_that_passes_accuses_only_where_the_true_one_passes_too():
-    assert evidence(["passed"], [("passed", "")]).signs() == ["t.py::test_a passed when right code fails it"]
+    assert evidence(["passed"], [("passed", "")]).signs() == ["t.py::test_a passed where correct code fails it"]
     assert evidence(["failed"], [("passed", "")]).signs() == []
     assert evidence(["passed"], [("failed", "3")]).signs() == []
 

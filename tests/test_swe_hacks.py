@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentgym.checks.play import assistant_call
+from agentgym.engine.steps import StepResult
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.draws import MIN_CHANGED, PROCESSES
 from agentgym.envs.swe.filtering import Filtered
@@ -18,7 +19,6 @@ from agentgym.envs.swe.grading import Grader, Verdict
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.sandboxes import Sandboxes
 from agentgym.messages import ToolCall, text_of
-from agentgym.steps import StepResult
 from agentgym.tools.sandbox import Sandbox
 from benchmarks._swe_payloads import PAYLOADS, with_payload
 from tests.swe_cases import CHEATS, FILES, MENDED, REPOSITORY, RIGHT, SIGNS, WRONG, write_tasks

@@ -21,9 +21,10 @@ from agentgym.cli import app
 from agentgym.envs.swe import SWEEnv
 from agentgym.envs.swe.source import InstanceTasks
 from agentgym.errors import BrokenTask, UsageError
-from agentgym.left_out import Why
 from agentgym.messages import ToolCall, text_of
+from agentgym.script import steps
 from agentgym.task import Task
+from agentgym.task_files.left_out import Why
 from agentgym.tasks.swe.instance import PYTHON, from_task, to_task
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import diff_trees
@@ -151,11 +152,8 @@ def environment(file: Path, **kwargs: Any) -> SWEEnv:
 
 def solved(env: SWEEnv, task: Task, *moves: ToolCall | str) -> dict[str, Any]:
     env.reset(seed=0, options={"task": task})
-    info: dict[str, Any] = {}
-    for move in moves or env.solution(task):
-        assert isinstance(move, ToolCall)
-        info = env.step(assistant_call(move)).info
-    return info
+    *_, last = steps(env, moves or env.solution(task))
+    return last.info
 
 
 SUBMIT = ToolCall("submit")
@@ -282,7 +280,7 @@ def test_without_an_environment_tests_of_pytest_are_run_by_ours_and_others_refus
     env = environment(rows(tmp_path, pytest_row(PASS_TO_PASS="[]"), sympy_row()), repositories=repositories)
     assert isinstance(env.tasks, InstanceTasks)
     (entry,) = env.tasks.left_out
-    assert "its tests are not named as pytest names them ('test_add')" in entry.reason
+    assert "its tests are not pytest ids ('test_add')" in entry.reason
     info = solved(env, env.tasks.get("test", 0))
     assert info["is_success"]
     assert info["tests_in"] != "log"
@@ -291,7 +289,8 @@ def test_without_an_environment_tests_of_pytest_are_run_by_ours_and_others_refus
 
 def test_the_archive_of_a_row_is_taken_or_refused(tmp_path: Path):
     archived(tmp_path, "kit.tar.gz", "top")
-    for wrong, said in ((3, "'archive' must be the path"), ("none.tar.gz", "its archive .*none.tar.gz' is not there")):
+    not_there = "its archive .*none.tar.gz' does not exist"
+    for wrong, said in ((3, "'archive' must be the path"), ("none.tar.gz", not_there)):
         with pytest.raises(UsageError, match=said):
             InstanceTasks(rows(tmp_path, pytest_row(archive=wrong)))
     source = InstanceTasks(rows(tmp_path, pytest_row(archive="kit.tar.gz", PASS_TO_PASS="[]")))
@@ -310,7 +309,7 @@ def test_a_row_chooses_no_file_outside_of_the_folders_that_the_user_names(tmp_pa
     data = tmp_path / "data"
     written(data / "kit", FILES)
     file = rows(data, pytest_row(archive=place))
-    with pytest.raises(UsageError, match=r"its archive .* does not lie beside its file"):
+    with pytest.raises(UsageError, match=r"its archive .* is not in the folder of its file"):
         InstanceTasks(file)
     for changes in ({"instance_id": place}, {"repo": place}, {"version": place}):
         file = rows(data, pytest_row(**changes))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from agentgym.envs.swe.building.measure_refactor import measure
+from agentgym.envs.swe.building.runner import SubprocessRunner
 from agentgym.errors import UsageError
-from agentgym.tasks.swe.build_runner import SubprocessRunner
 from agentgym.tasks.swe.bundled import repository_files
 from agentgym.tasks.swe.instance import from_task
 from agentgym.tasks.swe.refactor import RefactorTasks, evaluate, refactor_instances
-from agentgym.tasks.swe.refactor.measure import measure
 from agentgym.tasks.swe.refactor.source import Refactoring, apply_edits, refactorings
 from agentgym.tools.patches import apply_patch, touched
 

@@ -14,7 +14,6 @@ from decimal import Decimal
 from enum import IntEnum
 from fractions import Fraction
 from itertools import islice
-from pathlib import Path
 from textwrap import dedent
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,19 +22,13 @@ import pytest
 
 from agentgym.envs.swe.disguise import functions_of
 from agentgym.envs.swe.forms import Form
-from agentgym.envs.swe.grading import Evidence, Grader
+from agentgym.envs.swe.grading import Evidence
 from agentgym.envs.swe.inside import STAND_IN
 from agentgym.envs.swe.judge import Seen, TestRun
 from agentgym.envs.swe.notes import MAX_CLASSES, Note, Raised, as_expected, read_notes, value_of
-from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.perturb import Change, change, proposals
-from agentgym.envs.swe.repository import Repository
-from agentgym.envs.swe.sandboxes import Sandboxes
-from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_NOTES, stand_ins, written
+from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_DEPTH, MAX_MESSAGE, MAX_NOTES, MAX_PARTS, stand_ins, written
 from agentgym.envs.swe.withholding import decided, withheld
-from agentgym.tools.patches import diff_trees
-from agentgym.tools.sandbox import Sandbox
-from tests.swe_cases import FILES, HIDDEN_TESTS, INSTANCE, MENDED, WRONG
 
 
 def form_of(source: str) -> tuple[ast.FunctionDef, Form]:
@@ -272,7 +265,59 @@ def test_what_is_no_plain_data_equals_nothing(value: object):
     assert not any(note.says(expected) for expected in (None, value, [], 0))
 
 
-_REFUSALS = "no notes|too deep|Expecting|Invalid|unpack|Unterminated|invalid"
+def nested(depth: int, wrap: Callable[[object], object]) -> object:
+    """Something with so many levels of containers around a number."""
+    value: object = 1
+    for _ in range(depth):
+        value = wrap(value)
+    return value
+
+
+def is_noted(value: object) -> bool:
+    (note,) = read_notes(json.dumps([[3, written(value)]]))
+    return note.plain and note.says(value)
+
+
+def test_what_is_noted_is_bounded_in_depth_parts_and_characters_and_all_of_that_can_be_read():
+    for wrap in (lambda one: [one], lambda one: (one,)):
+        assert is_noted(nested(MAX_DEPTH, wrap))
+        assert not is_noted(nested(MAX_DEPTH + 1, wrap))
+    for wrap in (lambda one: {2: one}, lambda one: MappingProxyType({2: one})):  # an item is a level of its own
+        assert is_noted(nested(MAX_DEPTH // 2, wrap))
+        assert not is_noted(nested(MAX_DEPTH // 2 + 1, wrap))
+    assert is_noted([0] * (MAX_PARTS - 1))
+    assert not is_noted([0] * MAX_PARTS)
+    assert is_noted(["x" * (MAX_CHARS // 2)] * 2)
+    assert not is_noted(["x" * (MAX_CHARS // 2)] * 2 + ["x"])
+
+
+def test_of_what_an_exception_says_no_more_is_noted_than_can_be_read():
+    made, taken = stand_ins()
+    for length in (MAX_MESSAGE, MAX_MESSAGE + 1):
+        with made(1):
+            raise ValueError("x" * length)
+    for note in read_notes(taken()):
+        assert note.says(Raised("ValueError", "x" * 50))
+
+
+def test_a_stand_in_stops_exceptions_and_nothing_that_ends_a_program():
+    made, taken = stand_ins()
+    with pytest.raises(KeyboardInterrupt), made(1):
+        raise KeyboardInterrupt
+    assert taken() == ""
+    with made(1) as told:
+        raise KeyError(5)
+    assert told.value.args == told.exception.args == (5,)
+
+
+def test_a_stand_in_is_neither_unequal_nor_hashable():
+    made, _ = stand_ins()
+    assert (made(1) != 5) is False
+    with pytest.raises(TypeError):
+        hash(made(1))
+
+
+_REFUSALS = "malformed notes|too deep|Expecting|Invalid|unpack|Unterminated|invalid"
 
 
 @pytest.mark.parametrize(
@@ -284,6 +329,13 @@ _REFUSALS = "no notes|too deep|Expecting|Invalid|unpack|Unterminated|invalid"
 def test_notes_that_no_stand_in_writes_are_refused(text: str):
     with pytest.raises(ValueError, match=_REFUSALS):
         read_notes(text)
+
+
+def test_notes_are_read_as_deep_as_they_are_written_and_no_deeper():
+    deep = json.dumps([[1, written(nested(MAX_DEPTH, lambda one: [one]))]])
+    assert len(read_notes(deep)) == 1
+    with pytest.raises(ValueError, match="too deep"):
+        read_notes(deep.replace('["list"', '["list", [["list"', 1).replace("]]]", "]]]]]", 1))
 
 
 def test_no_more_is_noted_than_can_be_read():
@@ -311,83 +363,15 @@ def test_an_exception_of_every_kind_is_none_of_them():
     assert not Note(1, "KeyError").says(Raised("KeyError"))
 
 
+@pytest.mark.parametrize("noted", [["KeyError"], [["KeyError"]], [["KeyError"], "x", 1], (["KeyError"], "x"), "ab", 5])
+def test_what_is_no_note_of_an_exception_is_none_of_them(noted: object):
+    assert not Note(1, noted).says(Raised("KeyError"))
+
+
 @pytest.mark.parametrize("text", ["f()", "x", "1 +", "[x]", "{**a}", "open('x')", "__import__('os')", "f'{x}'"])
 def test_nothing_but_what_is_written_out_has_a_value(text: str):
-    with pytest.raises(ValueError, match=r"no plain value|malformed"):
+    with pytest.raises(ValueError, match=r"not a plain value|malformed"):
         value_of(text)
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
-
-
-def grader() -> Grader:
-    limits = WORK_LIMITS.but(wall_s=30.0, cpu_s=30.0)
-    return Grader(Sandboxes("auto", False, WORK_LIMITS, limits))
-
-
-def calibrated_with(test: str, wrong: str = WRONG) -> dict[str, Form]:
-    """The forms that withhold something, by name, of the instance with one more test that decides."""
-    files = {**FILES, "textkit/words.py": wrong.encode()}
-    instance = replace(
-        INSTANCE,
-        gold_patch=diff_trees(files, MENDED),
-        fail_to_pass=(*INSTANCE.fail_to_pass, "tests/test_words.py::test_more"),
-        test_files={"tests/test_words.py": f"{HIDDEN_TESTS}\n\ndef test_more():\n{test}"},
-    )
-    return {form.change.name: form for form in grader().calibrate(Repository(instance, files)).withheld}
-
-
-def test_forms_that_withhold_are_found_for_the_tests_that_decide():
-    found = grader().calibrate(Repository(INSTANCE, FILES)).withheld
-    assert {form.change.name for form in found} == {"test_words_of_many_blanks", "test_words_of_other_blanks"}
-    assert all(form.notes and form.withholds for form in found)
-
-
-def test_places_where_right_code_compares_no_plain_value_are_given_up():
-    five = "    class Five:\n        def __eq__(self, other): return str(other) == '5'\n    assert Five() == 5\n"
-    forms = calibrated_with(f"{five}    assert words('a  b') == ['a', 'b']\n")
-    assert list(forms["test_more"].expected.values()) == [["a", "b"]]
-
-
-def test_a_form_is_of_no_use_if_faulty_code_does_in_it_what_right_code_does():
-    """What tells them apart here is in no place that can be withheld."""
-    body = "    assert words('a b') == ['a', 'b']\n    if len(words('a  b')) != 2:\n        raise ValueError\n"
-    assert "test_more" not in calibrated_with(body)
-
-
-@pytest.fixture
-def limits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The wall-clock limits of all runs to come, which are short where right code has passed before."""
-    noted: list[float] = []
-    execute = Sandbox.exec
-
-    def noting(self: Sandbox, *arguments: Any, **more: Any) -> Any:
-        noted.append(more["limits"].wall_s)
-        return execute(self, *arguments, **more)
-
-    monkeypatch.setattr(Sandbox, "exec", noting)
-    monkeypatch.setattr("agentgym.envs.swe.calibration.LEAST_WALL_S", 3.0)
-    monkeypatch.setattr("agentgym.envs.swe.calibration.PATIENCE", 0.0)
-    return noted
-
-
-def test_a_fault_that_hangs_does_not_hold_up_the_calibration(limits: list[float]):
-    hangs = WRONG.replace('return text.split(" ")', 'while "  " in text: pass\n    return text.split()')
-    assert "test_more" in calibrated_with("    assert words('a  b') == ['a', 'b']\n", hangs)
-    assert set(limits[1:]) == {3.0}
-
-
-def test_changed_forms_that_hang_do_not_hold_up_the_calibration(limits: list[float]):
-    test = "    left = 3\n    while left != 0:\n        left -= 3\n    assert words('a  b') == ['a', 'b']\n"
-    files = {**FILES, "textkit/words.py": WRONG.encode()}
-    names = ("tests/test_words.py::test_more",)
-    texts = {"tests/test_words.py": f"{HIDDEN_TESTS}\n\ndef test_more():\n{test}"}
-    instance = replace(INSTANCE, fail_to_pass=(*INSTANCE.fail_to_pass, *names), test_files=texts)
-    found = grader().calibrate(Repository(instance, files))
-    assert found.unchanged(instance.fail_to_pass) == ()
-    assert set(limits[1:]) == {3.0}
 
 
 def seen(status: str, *notes: Note) -> Evidence:
@@ -407,14 +391,3 @@ def test_a_test_convinces_only_if_it_comes_to_what_was_withheld():
 
 def test_passing_without_what_is_expected_is_no_sign_of_tampering():
     assert seen("passed", Note(0, 5)).signs() == []
-
-
-def test_the_solution_passes_with_what_is_expected_withheld():
-    repository = Repository(INSTANCE, FILES)
-    calibration = grader().calibrate(repository)
-    for tree, right in ((MENDED, True), (FILES, False)):
-        run = grader().run(
-            repository, repository.to_grade(tree), repository.hidden, calibration.withheld, calibration.manner
-        )
-        decisive = [run.changed[test] for test in INSTANCE.fail_to_pass]
-        assert all(one.as_on_gold is right for one in decisive)

@@ -1,16 +1,12 @@
-"""Task sources at the ends of their splits, and procedural sources: every level and family in turn, without end."""
+"""Task sources at the ends of their splits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from agentgym.errors import TaskError, UsageError
-from agentgym.procedural import ProceduralTasks, by_level, choose_families
 from agentgym.task import GeneratedTasks, Task, TaskList, iterate, read_manifest, split_of, write_manifest
 
 
@@ -87,95 +83,3 @@ def test_a_manifest_keeps_the_order_of_its_tasks(tmp_path: Path):
     tasks = [generate("train", index) for index in (3, 1, 2)]
     write_manifest(tmp_path / "suite.jsonl", tasks)
     assert list(iterate(read_manifest(tmp_path / "suite.jsonl"), "train")) == tasks
-
-
-# Procedural sources.
-
-
-@dataclass(frozen=True)
-class Family:
-    name: str
-    level: int
-
-
-FAMILIES = {name: Family(name, level) for name, level in (("c", 2), ("a", 1), ("b", 1), ("never", 3), ("late", 3))}
-
-
-class Procedural(ProceduralTasks[Family]):
-    """Tasks that say which family drew them; `never` has nothing to ask, and `late` only at its third draw."""
-
-    prefix, draws, more = "proc", 3, "luck"
-
-    def __init__(self, names: Sequence[Sequence[str]] = (("a", "b"), ("c",)), seed: int = 0):
-        super().__init__(seed)
-        self.names, self.tried = names, list[str]()
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return ("train", "test")
-
-    def levels(self, split: str) -> Sequence[Sequence[str]]:
-        return self.names
-
-    def family(self, name: str) -> Family:
-        return FAMILIES[name]
-
-    def draw(self, family: Family, split: str, index: int, rng: Random) -> Task | None:
-        self.tried.append(family.name)
-        drawn = rng.random()
-        if family.name == "never" or (family.name == "late" and self.tried.count("late") < 3):
-            return None
-        return Task(f"proc/{split}/{index}", split, f"{family.name} {drawn}")
-
-
-def drawn(tasks: Procedural, count: int) -> list[str]:
-    return [tasks.get("train", index).prompt.split()[0] for index in range(count)]
-
-
-def test_tasks_go_round_over_levels_and_over_the_families_of_each():
-    assert drawn(Procedural(), 8) == ["a", "c", "b", "c", "a", "c", "b", "c"]
-
-
-def test_a_family_gives_way_after_its_draws():
-    tasks = Procedural([["never", "a"]])
-    assert drawn(tasks, 2) == ["a", "a"]
-    assert tasks.tried == ["never"] * 3 + ["a", "a"]
-    assert drawn(Procedural([["late", "a"]]), 1) == ["late"]
-
-
-def test_where_no_family_has_anything_the_error_says_what_to_allow():
-    with pytest.raises(TaskError, match="found nothing to ask of never for split 'train'; allow more luck"):
-        Procedural([["never"]]).get("train", 0)
-
-
-def test_a_procedural_task_depends_on_seed_split_and_number_alone():
-    first = Procedural().get("train", 4)
-    assert Procedural().get("train", 4) == first == Procedural().find("proc/train/4")
-    others = {Procedural(seed=1).get("train", 4).prompt, Procedural().get("test", 4).prompt, first.prompt}
-    assert len(others) == 3
-
-
-@pytest.mark.parametrize(
-    "task_id", ["", "proc", "proc/train", "proc/dev/0", "other/train/0", "proc/train/x", "proc/train/0/0"]
-)
-def test_ids_that_name_nothing_are_refused(task_id: str):
-    with pytest.raises(TaskError, match=r"ids look like proc/train/0"):
-        Procedural().find(task_id)
-
-
-def test_procedural_splits_begin_at_zero_and_never_end():
-    assert Procedural().size("train") is None
-    assert Procedural().get("train", 0).id == "proc/train/0"
-    with pytest.raises(TaskError, match="start at 0, not -1"):
-        Procedural().get("train", -1)
-    with pytest.raises(TaskError, match="unknown split"):
-        Procedural().size("dev")
-
-
-def test_families_are_chosen_by_level_and_by_name():
-    assert by_level(FAMILIES.values()) == [["a", "b"], ["c"], ["never", "late"]]
-    assert choose_families(FAMILIES, None, None) == [["a", "b"], ["c"], ["never", "late"]]
-    assert choose_families(FAMILIES, [1, 2], ["c", "b"]) == [["b"], ["c"]]
-    assert choose_families(FAMILIES, 2, None) == [["c"]]
-    with pytest.raises(UsageError, match=r"none of the families \['a'\] has difficulty 2"):
-        choose_families(FAMILIES, 2, ["a"])

@@ -10,10 +10,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from agentgym.cli import app
+from agentgym.commands.listing import taking_files
+from agentgym.commands.options import arguments_of
+from agentgym.engine.authoring import EnvArguments
+from agentgym.env import Env
+from agentgym.envs.code.options import CodeArguments
+from agentgym.envs.search.options import SearchArguments
+from agentgym.envs.sql.options import SQLArguments
 from agentgym.errors import UsageError
-from agentgym.listing import taking_files
 from agentgym.registry import class_of, make
-from agentgym.task_files import TaskFiles
+from agentgym.task_files.declaring import STRICT, TaskFiles
 
 TAKING = {"sql": "folder", "search": "folder", "code": "file", "web": "file", "swe": "file"}
 GENERATED = {"swe": ("kind", "bugs")}
@@ -127,3 +133,28 @@ def test_commands_take_the_split_that_there_is(tmp_path: Path):
 
 def test_the_environments_that_take_files_are_those_tested_here():
     assert {env_id.removeprefix("agentgym/").removesuffix("-v0") for env_id in taking_files()} == set(TAKING)
+
+
+@pytest.mark.parametrize(
+    ("env", "arguments"), [("sql", SQLArguments), ("search", SearchArguments), ("code", CodeArguments)]
+)
+def test_the_types_of_the_choices_of_tasks_are_those_that_its_files_know(env: str, arguments: type):
+    assert set(arguments.__annotations__) == files_of(env).arguments | set(EnvArguments.__annotations__)
+
+
+def test_the_arguments_of_every_environment_are_those_that_env_takes():
+    assert arguments_of(Env) - {"tasks"} == set(EnvArguments.__annotations__)
+
+
+@pytest.mark.parametrize("env", TAKING)
+def test_a_choice_of_tasks_that_is_none_counts_as_not_given(env: str):
+    kind = class_of(env)
+    nothing: dict[str, Any] = dict.fromkeys(files_of(env).arguments - {STRICT})
+    assert type(kind(**nothing).tasks) is type(kind.default_tasks())
+
+
+@pytest.mark.parametrize("env", ["sql", "search", "code"])
+def test_a_misspelt_choice_of_tasks_is_told_apart_and_the_right_one_named(env: str):
+    told = run("tasks", env, "--set", "task_sed=3")
+    assert told.exit_code == 2
+    assert "takes no argument 'task_sed'; did you mean 'task_seed'?" in told.stderr

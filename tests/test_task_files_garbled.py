@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from agentgym.envs.swe.source import InstanceTasks
 from agentgym.errors import UsageError
 from agentgym.task import TaskList
-from agentgym.tasks.code_files import CodeFileTasks
-from agentgym.tasks.search_files import SearchFileTasks
-from agentgym.tasks.sql_files import SpiderTasks
-from agentgym.tasks.web_files import WebFileTasks
+from agentgym.tasks.code.files import CodeFileTasks
+from agentgym.tasks.search.files import SearchFileTasks
+from agentgym.tasks.sql.files import SpiderTasks
+from agentgym.tasks.web.files import WebFileTasks
 from tests.test_code_files import GSM8K, HUMAN_EVAL, MBPP, QUIXBUGS, SANITIZED
 from tests.test_search_files import ASKED, HOTPOT, MUSIQUE
 from tests.test_swe_local import pytest_row

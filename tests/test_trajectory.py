@@ -228,7 +228,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path):
 
 
 def test_a_line_that_is_too_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agentgym.json_lines.MAX_LINE", 2**20)
+    monkeypatch.setattr("agentgym.records.json_lines.MAX_LINE", 2**20)
     path = tmp_path / "t.jsonl"
     path.write_text(json.dumps(line_of()) + "\n" + "x" * (2**20 + 1) + "\n")
     with pytest.raises(UsageError, match=r"t\.jsonl:2: the line is longer than 1 MiB"):
@@ -301,6 +301,17 @@ def test_a_failed_episode_is_never_a_success():
     failed = record(turns=solved, reason=Reason.INFRASTRUCTURE)
     assert failed.ending is Ending.FAILED
     assert not failed.success
+
+
+@pytest.mark.parametrize("reason", [*Reason, None])
+def test_only_what_broke_around_the_model_is_a_failed_episode(reason: Reason | None):
+    failures = (Reason.INFRASTRUCTURE, Reason.BROKEN_TASK, Reason.CANCELLED)
+    assert record(reason=reason).failed is (reason in failures)
+
+
+def test_the_grading_of_an_interrupted_episode_is_no_turn_of_the_model():
+    first, second = Turn("", [], {}, 0.0), Turn("x", [], {}, 0.0)
+    assert record(turns=[first, second, Turn(None, [], {}, 0.0)]).model_turns == [first, second]
 
 
 @given(trajectories)

@@ -159,7 +159,7 @@ def test_same_seed_gives_the_same_observations_in_another_instance(site: str):
     ("name", "arguments", "words"),
     [
         ("click", {"ref": "e9999"}, "no element"),
-        ("type", {"ref": "e1", "text": "x"}, "no text field"),
+        ("type", {"ref": "e1", "text": "x"}, "not a text field"),
         ("goto", {"address": "http://elsewhere.test/"}, "cannot be opened"),
         ("back", {}, "no page to go back to"),
         ("tab", {"number": 7}, "no tab"),

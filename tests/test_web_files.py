@@ -12,7 +12,7 @@ import pytest
 from agentgym.envs.web import WebEnv
 from agentgym.envs.web.by_page import answer_holds, bought, text_holds, url_holds
 from agentgym.errors import UsageError
-from agentgym.tasks.web_files import WebFileTasks
+from agentgym.tasks.web.files import WebFileTasks
 from tests.browsers import Site, need_browser
 from tests.web_play import call, said
 
@@ -62,7 +62,7 @@ def test_a_task_becomes_an_address_and_what_is_asked_of_it(tmp_path: Path):
     [
         ({"require_login": True}, "login"),
         ({"start_url": "__GITLAB__/x"}, "no address for the site 'gitlab'"),
-        ({"start_url": "file:///etc/passwd"}, "no web address"),
+        ({"start_url": "file:///etc/passwd"}, "not a web address"),
         ({"eval": {"eval_types": ["llm_judge"]}}, "llm_judge"),
         ({"eval": {"eval_types": ["string_match"], "reference_answers": {"judge": "x"}}}, "'judge'"),
         (
@@ -71,7 +71,7 @@ def test_a_task_becomes_an_address_and_what_is_asked_of_it(tmp_path: Path):
         ),
         (
             {"eval": html_rule(url="last", locator="fetch('/x')", required_contents={"must_include": ["x"]})},
-            "read by a program",
+            "a program reads",
         ),
         ({"eval": {"eval_types": ["url_match"], "reference_url": ""}}, "no reference_url"),
     ],
@@ -99,7 +99,7 @@ def test_a_goal_of_webshop_asks_for_its_product_with_its_options(tmp_path: Path)
 def test_files_that_are_something_else_are_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="no file"):
         WebFileTasks(tmp_path / "none.json", URLS)
-    with pytest.raises(UsageError, match="item 0: it is neither"):
+    with pytest.raises(UsageError, match="item 0: it has neither"):
         WebFileTasks(write(tmp_path, {"question": "x"}), URLS)
     with pytest.raises(UsageError, match=r"no entry of 1 can be used; .* needs a login"):
         WebFileTasks(write(tmp_path, arena(require_login=True)), URLS)

@@ -55,7 +55,7 @@ def test_a_step_becomes_a_call_on_what_is_seen(step, call):
 def test_a_step_that_the_page_does_not_allow_says_what_is_there():
     with pytest.raises(TaskError, match="Garden hose"):
         call_for({"do": "click", "role": "link", "name": "Checkout"}, VIEW)
-    with pytest.raises(TaskError, match="not known"):
+    with pytest.raises(TaskError, match="of an unknown kind"):
         call_for({"do": "fly"}, VIEW)
 
 

@@ -12,10 +12,11 @@ pytest.importorskip("uvicorn", reason="needs the [web] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 from agentgym.errors import TaskError, UsageError
+from agentgym.procedural import NoFit
 from agentgym.task import Task
-from agentgym.tasks.web.family import IMPOSSIBLE, NoFit
+from agentgym.tasks.web.family import IMPOSSIBLE
+from agentgym.tasks.web.sites import SiteServer, SiteState, digest_after, find_site
 from agentgym.tasks.web.source import WebTasks, draw_task, load_families
-from agentgym.tools.sites import SiteServer, SiteState, digest_after, find_site
 from tests.sites_driver import Driver
 
 SITES = ("shop", "forum", "tracker")

@@ -11,10 +11,11 @@ pytest.importorskip("starlette", reason="needs the [web] extra")
 pytest.importorskip("uvicorn", reason="needs the [web] extra")
 pytest.importorskip("jinja2", reason="needs the [web] extra")
 
+from agentgym.procedural import NoFit
 from agentgym.task import Task
-from agentgym.tasks.web.family import FAMILIES, IMPOSSIBLE, NoFit
+from agentgym.tasks.web.family import FAMILIES, IMPOSSIBLE
+from agentgym.tasks.web.sites import SiteEpisode, SiteServer, digest_after, find_site
 from agentgym.tasks.web.source import WebTasks, draw_task, load_families
-from agentgym.tools.sites import SiteEpisode, SiteServer, digest_after, find_site
 from tests.sites_driver import Driver
 
 OFFICE = ("mail", "admin", "calendar")

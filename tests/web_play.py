@@ -8,9 +8,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from agentgym.engine.steps import StepResult
 from agentgym.env import Env
 from agentgym.messages import text_of
-from agentgym.steps import StepResult
+from agentgym.script import steps
 
 
 def call(env: Env, name: str, **arguments: Any) -> StepResult:
@@ -25,14 +26,8 @@ def said(step: StepResult) -> str:
 
 def play_solution(env: Env) -> StepResult:
     """Play the reference solution to its end; return the last step."""
-    solution = env.solution(env.task)
-    action, step = next(solution), None
-    while True:
-        assert not isinstance(action, str)
-        step = call(env, action.name, **action.arguments)
-        if step.terminated or step.truncated:
-            return step
-        action = solution.send(step.observation)
+    *_, last = steps(env, env.solution(env.task))
+    return last
 
 
 def play_randomly(env: Any, seed: int, steps: int) -> list[str]:

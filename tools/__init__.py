@@ -1,1 +1,1 @@
-"""What tools are made of: databases now; sandboxes, indexes and browsers later. No rewards, no tasks, no models."""
+"""Building blocks for tools: databases, sandboxes, indexes and browsers. No rewards, tasks or models."""

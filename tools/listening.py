@@ -1,4 +1,4 @@
-"""What all our HTTP servers have in common: a socket to listen on, and serving until a signal comes."""
+"""The parts that all our HTTP servers share: a listening socket, and serving until a signal."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ import uvicorn
 
 from agentgym.errors import UsageError
 from agentgym.tools.serving.connection import GuardedConnection, guarded
-from agentgym.tools.serving.patience import Patience
+from agentgym.tools.serving.limits import ConnectionLimits
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 _GRACE_S = 0.7
-"""Seconds that requests under way have to end, after a signal."""
+"""Seconds after a signal for requests in progress to finish."""
 _END_S = 1.6
-"""Seconds after a signal when the process ends, even if a thread of it is still at work."""
+"""Seconds after a signal until the process exits, even if a thread is still working."""
 _KILL_S = 1.9
-"""Seconds after a signal when the system kills the process, if it could not even end itself."""
+"""Seconds after a signal until the system kills the process, if it has not exited."""
 _OTHER_FILES = 256
-"""Files that a server has open besides connections, with room to spare."""
+"""Files that a server opens besides connections, with a margin."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes one that is free."""
+    """Return a listening socket; port 0 picks a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's algorithm off only where the protocol is named; with it on, an answer in parts takes 40 ms.
+    # asyncio disables Nagle's algorithm only if the protocol is given; otherwise an answer in parts takes 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -52,52 +52,52 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return the address of a listening socket."""
+    """Return the URL of a listening socket."""
     name, number = listening.getsockname()[:2]
     return f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
 
-def run_server(app: Starlette, listening: socket.socket, patience: Patience | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; then end what the application holds.
+def run_server(app: Starlette, listening: socket.socket, limits: ConnectionLimits | None = None) -> None:
+    """Serve until SIGINT or SIGTERM, then shut the application down.
 
-    Requests under way get a moment to end. Two seconds after the signal the process is gone, whatever its threads do.
-    The application's `state.stop`, if it has one, is called first of all, in the event loop's thread.
+    Requests in progress get a moment to finish. The process exits within two seconds, whatever its threads do.
+    The application's `state.stop`, if any, is called first, in the event loop's thread.
     """
-    patience = _affordable(patience or Patience())
-    # Threads that compute give way to the event loop, and so to all other clients, ten times as often as by default.
+    limits = _affordable(limits or ConnectionLimits())
+    # Computing threads yield to the event loop, and so to all other clients, ten times as often as by default.
     sys.setswitchinterval(0.0005)
     config = uvicorn.Config(
         app,
-        http=guarded(patience),
+        http=guarded(limits),
         ws="none",
         loop="asyncio",
         log_level="error",  # malformed requests are their clients' problem, and could fill a disk with warnings
         access_log=False,
         timeout_graceful_shutdown=2,
-        timeout_keep_alive=patience.idle_s,
+        timeout_keep_alive=limits.idle_s,
         server_header=False,
     )
     _Server(config, getattr(app.state, "stop", None)).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """Ends by itself on a signal. The one it comes from lets the signal kill the process once the server has ended."""
+    """Exits normally on a signal; uvicorn's server re-raises the signal, which kills the process."""
 
     def __init__(self, config: uvicorn.Config, stop: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._stop = stop
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End; a further signal changes nothing, as the end comes in any case."""
+        """Shut down; further signals have no effect."""
         if not self.should_exit:
             threading.Thread(target=_end_soon, name="agentgym-end", daemon=True).start()
-            # That thread may not get to run where many others compete for the processor. The system needs no turn.
+            # That thread may not get to run while many others compete for the CPU; the alarm needs no thread.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, _KILL_S)
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let requests end, then drop what is left."""
+        """Let requests finish, then drop the remaining ones."""
         if self._stop is not None:
             self._stop()
         asyncio.get_running_loop().call_later(_GRACE_S, self._drop_all)
@@ -122,9 +122,9 @@ class _Server(uvicorn.Server):
 
 
 def end_process() -> NoReturn:
-    """End a process that has served: what is registered for its exit is done, but nothing else is waited for.
+    """Exit a server process: run its exit handlers, but wait for nothing else.
 
-    The interpreter's own way would take threads apart that libraries have, some of which sleep for long.
+    A normal interpreter exit would join library threads, some of which sleep for a long time.
     """
     atexit._run_exitfuncs()
     sys.stdout.flush()
@@ -137,13 +137,13 @@ def _end_soon() -> None:
     os._exit(0)
 
 
-def _affordable(patience: Patience) -> Patience:
-    """Have no more connections than there can be files, of which everything else needs some too."""
+def _affordable(limits: ConnectionLimits) -> ConnectionLimits:
+    """Lower the number of connections to the limit on open files, minus those needed elsewhere."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = patience.connections + _OTHER_FILES
+    wanted = limits.connections + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return patience
-    return replace(patience, connections=max(1, soft - _OTHER_FILES))
+        return limits
+    return replace(limits, connections=max(1, soft - _OTHER_FILES))

@@ -1,4 +1,4 @@
-"""How long a server asks its clients to wait before they try again."""
+"""Reads the delay that a server requests before a retry."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import httpx
 
 
-def asked_pause_s(answer: httpx.Response) -> float:
-    """Return the seconds that `Retry-After` names, as a number or as a date; 0 if it names none that make sense."""
+def retry_after_s(answer: httpx.Response) -> float:
+    """Return the seconds in `Retry-After`, given as a number or a date; 0 if it is missing or invalid."""
     said = answer.headers.get("retry-after", "")
     try:
         seconds = float(said)

@@ -2,8 +2,8 @@
 
 import os
 
-# Sampling alternates between the model and many short environment steps. Compute threads that spin while they wait take
-# the cores from the environments: on two busy cores a training step takes six times as long.
+# Sampling alternates between the model and many short environment steps. Compute threads that spin while they wait
+# starve the environments: on two busy cores, a training step then takes six times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Nothing is sent anywhere unless asked for.
+# Send nothing anywhere unless the user asks for it.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")

@@ -1,4 +1,4 @@
-"""From dataset rows to trajectories: which tasks a training step sees, and how their rollouts are run."""
+"""Turns dataset rows into trajectories: chooses the tasks of a training step and runs their rollouts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from datasets import Dataset
 
-from agentgym.endings import Ending
 from agentgym.errors import InfrastructureError
 from agentgym.policy import TokenPolicy
 from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
@@ -23,14 +22,14 @@ class LearningPolicy(TokenPolicy, Protocol):
     """A policy whose weights change."""
 
     def updated(self, version: int) -> None:
-        """Say that the weights have changed: nothing computed before may be used again."""
+        """Report that the weights have changed: the policy must discard everything it computed before."""
         ...
 
 
 def task_rows(source: TaskSource, count: int, seed: int, split: str = "train") -> Dataset:
-    """Return a dataset of `count` tasks, each named by its index in `split` and the seed its episodes start from.
+    """Return a dataset of `count` tasks, each given by its index in `split` and the seed of its episodes.
 
-    The order is fixed by `seed` alone. TRL repeats each row once per member of its group.
+    `seed` alone determines the order. TRL repeats each row once per member of its group.
     """
     draw = random.Random(f"tasks/{seed}")
     size = source.size(split)
@@ -53,7 +52,7 @@ def _without_end(count: int, draw: random.Random) -> list[int]:
 
 
 def _repeated(size: int, count: int, draw: random.Random) -> list[int]:
-    """Return `count` indices below `size`: every task once, in random order, before any comes again."""
+    """Return `count` indices below `size`: every task once, in random order, before any task repeats."""
     indices: list[int] = []
     while len(indices) < count:
         epoch = list(range(size))
@@ -66,15 +65,15 @@ class BatchRollouts:
     """Runs the trajectories of a training step.
 
     Args:
-        policy: Samples the turns; shares its weights with the model being trained.
+        policy: Samples the turns; shares its weights with the model that is being trained.
         factory: Makes the environments.
-        source: Where the tasks come from.
-        credit: Says whether a group's rewards differ (for refilling).
+        source: Provides the tasks.
+        credit: Decides whether the rewards of a group differ (for refilling).
         limits: Bounds on the rollouts.
-        refill_rounds: How often groups without any difference in reward are replaced by groups of fresh tasks
+        refill_rounds: How many times to replace groups whose rewards are all equal with groups of fresh tasks
             (dynamic sampling, DAPO, arXiv 2503.14476).
         seed: Seeds the choice of fresh tasks.
-        updates_per_step: Weight updates that a training step makes, to count steps by.
+        updates_per_step: Weight updates per training step; converts updates into steps.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class BatchRollouts:
         self._refill_rounds, self._seed, self._updates_per_step = refill_rounds, seed, updates_per_step
         self._pool = EnvPool(factory)
         self.first_round: list[Trajectory] = []
-        """The trajectories of the last step as sampled, before any group was replaced: what metrics are made of."""
+        """The trajectories of the last step before any group was replaced; metrics are computed from them."""
 
     def __call__(
         self, rows: Sequence[dict[str, Any]], version: int, *, training: bool, first: int = 0
@@ -104,12 +103,12 @@ class BatchRollouts:
         Args:
             rows: The rows of this process.
             version: Number of weight updates so far.
-            training: Whether these are episodes to learn from: groups that teach nothing may be replaced, and
-                environments are given the training step.
-            first: Number of the first row in the batch of all processes: no two trajectories are drawn alike.
+            training: Whether the model learns from these episodes. If so, groups that teach nothing may be replaced,
+                and environments receive the training step.
+            first: Number of the first row in the batch of all processes, so that no two rows share random numbers.
 
         Raises:
-            InfrastructureError: Every single trajectory failed; training on would only look as if it worked.
+            InfrastructureError: Every trajectory failed; if training continued, it would only seem to work.
         """
         self._policy.updated(version)
         step = version // self._updates_per_step if training else None
@@ -118,7 +117,7 @@ class BatchRollouts:
             for attempt, row in enumerate(rows, start=first)
         ]
         trajectories = self._run(jobs)
-        if trajectories and all(t.ending is Ending.FAILED for t in trajectories):
+        if trajectories and all(t.failed for t in trajectories):
             raise InfrastructureError(f"all {len(trajectories)} episodes of a step failed; {trajectories[0].error}")
         self.first_round = list(trajectories)
         if training:
@@ -133,7 +132,7 @@ class BatchRollouts:
         return asyncio.run(collect(jobs, self._policy, self._factory, self._limits, self._pool))
 
     def _refill(self, trajectories: list[Trajectory], jobs: list[Job], draw: random.Random, first: int) -> None:
-        """Replace, in place, groups that teach nothing."""
+        """Replace groups that teach nothing, in place."""
         for _ in range(self._refill_rounds):
             flat = [rows for rows in _groups(jobs) if self._is_flat([trajectories[row] for row in rows])]
             if not flat:

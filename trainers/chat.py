@@ -1,7 +1,7 @@
-"""Between chat messages and token ids, with any tokenizer that has a chat template. History is never rendered again.
+"""Converts between chat messages and token ids, for any tokenizer with a chat template. Never renders history again.
 
-What follows a model turn is found once per observation by rendering a short stand-in conversation and keeping what
-the template adds after the assistant's turn.
+To find the tokens that follow a model turn, the codec renders a short stand-in conversation for each observation and
+keeps what the template adds after the assistant's turn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agentgym.messages import Message, pictures_in
 
 _ASKED = {"role": "user", "content": "?"}
 _SAID = "\u2042"
-"""The stand-in for what the model said: a character that no template writes by itself."""
+"""Stands for the text of the model: a character that no template writes by itself."""
 
 
 class ChatCodec:
@@ -22,8 +22,8 @@ class ChatCodec:
 
     Args:
         tokenizer: A transformers tokenizer with a chat template and an end-of-turn token (`eos_token`).
-        with_tools: Give the tool schemas to the template. Only for dialects that leave the instructions to it.
-        template_kwargs: Passed to the template, e.g. `{"enable_thinking": False}`.
+        with_tools: Pass the tool schemas to the template. Only for dialects that leave the instructions to it.
+        template_kwargs: Arguments of the template, e.g. `{"enable_thinking": False}`.
     """
 
     def __init__(self, tokenizer: Any, *, with_tools: bool = False, template_kwargs: Mapping[str, Any] | None = None):
@@ -44,21 +44,21 @@ class ChatCodec:
         """Return the ids between a model turn whose last token was `last_id` and its next turn."""
         end = self.tokenizer.eos_token
         said = [_ASKED, {"role": "assistant", "content": _SAID}]
-        # What stands before the stand-in may differ (some templates drop the thoughts of earlier turns): the history
-        # stays as it was sampled in any case.
+        # The text before the stand-in may differ (some templates drop the thoughts of earlier turns). It does not
+        # matter: the history keeps the tokens that were sampled.
         alone = self._render(said, generate=False).partition(_SAID)[2]
         followed = self._render([*said, *_answering(observation)], generate=True).partition(_SAID)[2]
         closing = alone[: alone.find(end) + len(end)]
         if end not in alone or not followed.startswith(closing):
             raise UsageError(
                 f"the chat template of {self.tokenizer.name_or_path!r} drops or changes earlier turns, or does not end "
-                f"them with {end!r}; a conversation cannot be extended with it"
+                f"them with {end!r}; a conversation cannot be extended with it. Use another model or tokenizer"
             )
         glue = self._encode(followed[len(closing) :])
         return glue if last_id == self.end_id else [self.end_id, *glue]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of sampled ids, without the token that ends a turn."""
+        """Return the text of sampled ids without the token that ends a turn."""
         said = ids[:-1] if ids and ids[-1] == self.end_id else ids
         return self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
@@ -72,8 +72,8 @@ class ChatCodec:
 
 
 def _answering(observation: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return an observation as templates take it: a tool message needs no more than its role and content."""
+    """Return an observation in the form that templates accept: a tool message needs only its role and content."""
     if any(pictures_in(message) for message in observation):
-        raise UsageError("this model reads text only, and the environment shows pictures; turn its screenshots off")
+        raise UsageError("this model reads only text, but the environment shows pictures; turn off its screenshots")
     taken = ("role", "name", "content")
     return [{key: value for key, value in message.items() if key in taken} for message in observation]

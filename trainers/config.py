@@ -1,14 +1,13 @@
-"""The whole configuration of a training run, in one dataclass. Recipes (YAML) and flags override it.
+"""The configuration of a training run, in one dataclass. Recipes (YAML) and flags override its defaults.
 
-`agentgym train --show-config` prints it with its documentation.
+`agentgym train --show-config` prints it with explanations.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,90 +16,91 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
+from agentgym import yaml12
 from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.registry import class_of
-from agentgym.task_files import with_defaults
+from agentgym.task_files.declaring import with_defaults
 from agentgym.trainers.credit import CreditMode
 
 RECIPES = Path(__file__).parent / "recipes"
 
 LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
-"""TRL's loss types that take an advantage per token."""
+"""TRL's loss types that accept one advantage per token."""
 
 
-@validated(config=ConfigDict(extra="forbid"))
+@validated(config=ConfigDict(extra="forbid", use_attribute_docstrings=True))
 @dataclass(kw_only=True)
 class TrainConfig:
     """A training run."""
 
-    # What is trained, and on what
+    # Model and environment
     env: str = "sql"
     """Environment id, its short form, or module:Class."""
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the environment."""
     strict: bool = False
-    """Stop at a broken task or entry of a file, instead of leaving it out."""
+    """Stop at a broken task or file entry instead of leaving it out."""
     model: str = "tiny"
     """`tiny`, a folder with a transformers checkpoint, or a model name that transformers can find."""
     dialect: str | None = None
-    """How the model writes tool calls; by default `compact` for tiny and `hermes` for all others."""
+    """How the model writes tool calls; by default `compact` for the tiny model and `hermes` for others."""
     template_kwargs: dict[str, Any] = field(default_factory=dict)
-    """Passed to the model's chat template, e.g. {enable_thinking: false}."""
+    """Arguments of the model's chat template, e.g. {enable_thinking: false}."""
     output_dir: str = "runs/{env}-{credit}-{seed}"
-    """Where everything is written; {env}, {credit} and {seed} are filled in."""
+    """Folder for all output; {env}, {credit} and {seed} are replaced by their values."""
     seed: int = 0
-    """Seeds tasks, sampling, warm start and optimisation."""
+    """Seed of tasks, sampling, warm start and optimisation."""
     resume: bool = False
-    """Go on from the last complete checkpoint in `output_dir`."""
+    """Continue from the last complete checkpoint in `output_dir`."""
 
     # Credit
     credit: CreditMode = CreditMode.GATED
-    """How reward becomes advantage: outcome, gated or turn."""
+    """How rewards become advantages: outcome, gated or turn."""
     turn_weight: float = 0.5
     """Weight of the turn stream (credit: turn)."""
     scale_by_std: bool = True
     """Divide advantages by the group's standard deviation."""
     negative_weight: float = 1.0
-    """Factor on negative advantages; below 1, good turns count for more than bad ones."""
+    """Factor on negative advantages; below 1, good turns count more than bad ones."""
     train_on_truncated: bool = True
-    """Whether truncated episodes get a gradient; their reward counts in the group either way."""
+    """Whether truncated episodes contribute gradients; their rewards always count in the group."""
 
     # Rollouts
     steps: int = 60
-    """Rounds of: sample a batch of trajectories, then learn from it."""
+    """Training steps; each samples a batch of trajectories and learns from it."""
     groups: int = 32
     """Tasks per step."""
     group_size: int = 8
     """Trajectories per task."""
     refill_rounds: int = 0
-    """How often groups in which all rewards are equal are replaced by fresh ones within a step (DAPO)."""
+    """How many times a step replaces groups whose rewards are all equal with fresh ones (DAPO)."""
     temperature: float = 1.0
-    """Of sampling; logits are divided by it in the loss as well."""
+    """Sampling temperature; the loss divides logits by it too."""
     max_new_tokens: int = 64
     """Sampled tokens per turn."""
     max_tokens: int | None = None
     """Sampled tokens per episode."""
     max_in_flight: int = 256
-    """Episodes that run at the same time."""
+    """Largest number of episodes that run at the same time."""
     turn_timeout_s: float = 120.0
-    """Bound on each wait for the model or the environment."""
+    """Longest wait for the model or the environment, in seconds."""
 
     # Optimisation
     learning_rate: float = 5e-4
     """Peak learning rate of AdamW."""
     warmup_steps: int = 5
-    """Steps over which the learning rate rises; then it falls along a cosine to a tenth."""
+    """Steps over which the learning rate rises; after them it falls along a cosine to a tenth."""
     updates_per_step: int = 4
-    """Clipped optimizer updates per batch of trajectories, each on its own share."""
+    """Clipped optimizer updates per batch of trajectories, each on its own share of the batch."""
     epochs_per_step: int = 1
     """Passes over each batch of trajectories."""
     micro_batch: int | None = None
-    """Trajectories per forward pass and device; by default an update's whole share."""
+    """Trajectories per forward pass and device; by default the whole share of an update."""
     clip_low: float = 0.2
-    """How far the ratio of new to old probability may fall before a token's gradient is cut off."""
+    """How far the ratio of new to old probability may fall below 1 before a token's gradient is cut off."""
     clip_high: float = 0.28
-    """How far it may rise (DAPO's higher bound, arXiv 2503.14476)."""
+    """How far that ratio may rise above 1 (DAPO's higher bound, arXiv 2503.14476)."""
     kl_weight: float = 0.0
     """Weight of the KL penalty towards the starting policy."""
     entropy_weight: float = 0.0
@@ -108,31 +108,31 @@ class TrainConfig:
     loss: str = "dapo"
     """TRL's loss type: dapo, grpo, bnpo, dr_grpo, cispo, sapo, luspo, vespo."""
     max_grad_norm: float = 1.0
-    """Gradients are scaled down to this norm."""
+    """Largest norm of the gradient; larger gradients are scaled down."""
     weight_decay: float = 0.0
     """Weight decay of AdamW."""
     bf16: bool = False
-    """Calculate in bfloat16; with LoRA the frozen weights are kept in it too."""
+    """Compute in bfloat16; with LoRA, store the frozen weights in it too."""
     gradient_checkpointing: bool = False
-    """Recompute activations in the backward pass: less memory, about a fifth more time."""
+    """Recompute activations in the backward pass: takes less memory and about a fifth more time."""
     lora_rank: int = 0
     """Rank of LoRA adapters; 0 trains all weights."""
     lora_alpha: int = 32
-    """Scale of the LoRA adapters; their effect is multiplied by lora_alpha / lora_rank."""
+    """Scale of the LoRA adapters: their output is multiplied by lora_alpha / lora_rank."""
     use_vllm: bool = False
-    """Sample with vLLM in the training process (needs the `vllm` extra)."""
+    """Sample with vLLM in the training process; needs the `vllm` extra."""
     vllm_memory: float = 0.3
-    """Share of GPU memory that vLLM may take."""
+    """Share of GPU memory that vLLM may use."""
     track_kl: bool = True
-    """Measure the KL divergence to the starting policy; keeps a copy of the weights unless LoRA is used."""
+    """Measure the KL divergence from the starting policy; without LoRA, this keeps a copy of the weights."""
 
     # Warm start (tiny model)
     warm_start_steps: int = 300
-    """Supervised steps on solution trajectories before reinforcement learning; 0 for none."""
+    """Supervised steps on solution trajectories before reinforcement learning; 0 skips them."""
     warm_start_until: float = 1.0
-    """Ends the warm start early, at this share of solved tasks, so that all seeds begin alike; 1 takes all steps."""
+    """Share of solved tasks at which the warm start ends early, so that all seeds start alike; 1 runs all steps."""
     warm_start_tasks: int = 4000
-    """Tasks whose solutions are learned from."""
+    """Tasks whose solutions the model learns from."""
     warm_start_batch: int = 32
     """Trajectories per supervised step."""
     warm_start_learning_rate: float = 3e-3
@@ -146,25 +146,25 @@ class TrainConfig:
     tiny_heads: int = 4
     """Attention heads of the tiny model."""
     context: int = 1024
-    """Greatest length of a conversation in tokens."""
+    """Longest conversation, in tokens."""
 
     # Evaluation
     eval_split: str | None = None
-    """Split whose tasks are solved before and after training; by default `test`, or `validation` if there is none."""
+    """Split to evaluate on before and after training; by default `test`, or `validation` if there is no `test`."""
     eval_tasks: int = 200
-    """Held-out tasks that are solved before and after training."""
+    """Number of held-out tasks to evaluate on before and after training."""
     eval_attempts: int = 2
-    """Sampled trajectories per task."""
+    """Trajectories per held-out task."""
 
     # Records
     save_every: int = 10
     """Steps between checkpoints."""
     keep_checkpoints: int = 2
-    """Newest checkpoints that are kept; at least 2, since the last may be cut off by a crash."""
+    """Number of newest checkpoints to keep; at least 2, since a crash may cut off the last one."""
     report_to: list[str] = field(default_factory=lambda: ["tensorboard"])
-    """Where TRL also logs: tensorboard, wandb, trackio, ..."""
+    """Other places that TRL logs to: tensorboard, wandb, trackio, ..."""
     plateau_warning: int = 5
-    """Warn after this many steps in which every group's rewards were equal."""
+    """Warn after this many steps in a row in which the rewards of every group are equal."""
 
     @property
     def batch(self) -> int:
@@ -173,26 +173,26 @@ class TrainConfig:
 
     @property
     def folder(self) -> Path:
-        """`output_dir`, filled in."""
+        """`output_dir` with its placeholders replaced."""
         short = re.sub(r"[^\w.-]+", "-", self.env.removeprefix("agentgym/"))
         try:
             return Path(self.output_dir.format(env=short, credit=self.credit.value, seed=self.seed))
         except (KeyError, IndexError, ValueError) as error:
             raise UsageError(
-                f"output_dir {self.output_dir!r}: only {{env}}, {{credit}} and {{seed}} are filled in"
+                f"output_dir {self.output_dir!r}: only {{env}}, {{credit}} and {{seed}} are placeholders"
             ) from error
 
     def check(self) -> TrainConfig:
-        """Return this configuration if its numbers go together. Raises `UsageError` saying which do not."""
+        """Return this configuration if its values are consistent. Raises `UsageError` that names those that are not."""
         if self.group_size < 2:
-            raise UsageError("group_size must be at least 2: an advantage is a comparison within a group")
+            raise UsageError("group_size must be at least 2: an advantage compares trajectories within a group")
         if self.batch % self.updates_per_step:
             raise UsageError(
                 f"groups × group_size ({self.batch}) must be a multiple of updates_per_step ({self.updates_per_step})"
             )
         if self.micro_batch is not None and (self.batch // self.updates_per_step) % self.micro_batch:
             raise UsageError(
-                f"an update's share ({self.batch // self.updates_per_step}) must be a multiple of micro_batch "
+                f"the share of an update ({self.batch // self.updates_per_step}) must be a multiple of micro_batch "
                 f"({self.micro_batch})"
             )
         for name in ("steps", "groups", "max_new_tokens", "updates_per_step", "epochs_per_step", "save_every"):
@@ -201,29 +201,30 @@ class TrainConfig:
         if not 0 < self.warm_start_until <= 1:
             raise UsageError(f"warm_start_until must be above 0 and at most 1, not {self.warm_start_until}")
         if self.temperature <= 0:
-            raise UsageError("temperature must be above 0: without differences in a group there is nothing to learn")
+            raise UsageError("temperature must be above 0: a group without differences teaches nothing")
         if self.keep_checkpoints < 2:
-            raise UsageError("keep_checkpoints must be at least 2: the last one may be cut off by a crash")
+            raise UsageError("keep_checkpoints must be at least 2: a crash may cut off the last one")
         if self.loss not in LOSSES:
             raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
         if self.use_vllm and self.model == "tiny":
-            raise UsageError("use_vllm: the tiny model is sampled in process; leave it out, or name another model")
+            raise UsageError("use_vllm does not work with the tiny model; choose another model")
         return self
 
 
 FIELDS = {f.name: f for f in dataclasses.fields(TrainConfig)}
+_DESCRIBED = TrainConfig.__pydantic_fields__  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
     """Return the defaults, changed by a recipe and then by `overrides`.
 
     Args:
-        recipe: Path of a YAML file, or the name of a bundled recipe. By default the recipe named like the
-            environment is used where there is one.
-        overrides: Field to value.
+        recipe: Path of a YAML file, or the name of a bundled recipe. By default, the recipe with the name of the
+            environment, if there is one.
+        overrides: Maps fields to values.
 
     Raises:
-        UsageError: Unknown field (with a suggestion), value of the wrong type, or numbers that do not go together.
+        UsageError: A field is unknown (the message suggests one), or a value has the wrong type or contradicts another.
     """
     overrides = dict(overrides or {})
     env = short_name(str(overrides.get("env", "sql")))
@@ -239,7 +240,7 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
 
 
 def short_name(env_id: str) -> str:
-    """Return an environment's id without our namespace and its version: what recipes and folders are named by."""
+    """Return an environment's id without our namespace and its version, as recipes and folders are named."""
     return re.sub(r"-v\d+$", "", env_id.removeprefix("agentgym/"))
 
 
@@ -259,7 +260,7 @@ def build(values: Mapping[str, Any]) -> TrainConfig:
 
 
 def bundled_recipes() -> list[str]:
-    """Return the names of the recipes that come with the package (beside them lie settings for `accelerate`)."""
+    """Return the names of the bundled recipes, without the settings for `accelerate` in the same folder."""
     return sorted(path.stem for path in RECIPES.glob("*.yaml") if not path.stem.startswith("accelerate-"))
 
 
@@ -267,26 +268,23 @@ def read_recipe(name: str) -> dict[str, Any]:
     """Return the settings in a recipe, given its path or the name of a bundled one."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else RECIPES / f"{name}.yaml"
     if not path.is_file():
-        raise UsageError(f"no recipe {name!r}; give a YAML file or one of: {', '.join(bundled_recipes())}")
+        raise UsageError(f"there is no recipe {name!r}; give a YAML file or one of: {', '.join(bundled_recipes())}")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        values = yaml12.load(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not valid YAML: {error}") from error
     if not isinstance(values, dict):
-        raise UsageError(f"{path}: a recipe is a mapping of settings to values")
+        raise UsageError(f"{path}: a recipe must be a map of settings to values")
     return values
 
 
 def describe(config: TrainConfig) -> str:
-    """Return the configuration as YAML, with each field's documentation as a comment."""
-    documented = _field_docs()
+    """Return the configuration as YAML, with the documentation of each field as a comment."""
     lines = []
     for name in FIELDS:
         value = getattr(config, name)
-        written = yaml.safe_dump({name: getattr(value, "value", value)}, sort_keys=False, allow_unicode=True).strip()
-        if doc := documented.get(name):
-            lines.append(f"# {doc}")
-        lines.append(written)
+        written = yaml12.dump({name: getattr(value, "value", value)}).strip()
+        lines += [f"# {_documentation(name)}", written]
     return "\n".join(lines) + "\n"
 
 
@@ -295,8 +293,6 @@ def to_dict(config: TrainConfig) -> dict[str, Any]:
     return {name: getattr(getattr(config, name), "value", getattr(config, name)) for name in FIELDS}
 
 
-def _field_docs() -> dict[str, str]:
-    """Return the string under each field of `TrainConfig`: the one place where it is documented."""
-    source = inspect.getsource(TrainConfig)
-    found: Sequence[tuple[str, str]] = re.findall(r'^    (\w+): [^\n]+\n    """(.+?)"""', source, re.M | re.S)
-    return {name: " ".join(doc.split()) for name, doc in found}
+def _documentation(name: str) -> str:
+    """Return the string under a field of `TrainConfig`, on one line."""
+    return " ".join((_DESCRIBED[name].description or "").split())

@@ -1,11 +1,11 @@
-"""Credit assignment: from the trajectories of a batch to one advantage per turn. Pure functions, no torch.
+"""Credit assignment: turns the trajectories of a batch into one advantage per turn. Pure functions, no torch.
 
-Three modes now; all of them gate before they normalise, so that a shut gate means "no reward", not "average reward".
+There are three modes. All gate before they normalise, so that a shut gate means "no reward", not "average reward".
 
 - `outcome`: GRPO (arXiv 2402.03300) on the outcome channel; every turn of a trajectory gets the same advantage.
 - `gated`: GRPO on the environment's gated scheme (Gated Reward Accumulation, arXiv 2508.10548), trajectory level.
-- `turn`: the outcome's advantage plus `turn_weight` times that of the gated reward still to come at each turn, which
-  is compared over all turns of the group (MT-GRPO's two streams, arXiv 2505.11821, for any number of turns).
+- `turn`: the advantage of the outcome plus `turn_weight` times the advantage of the gated reward still to come at each
+  turn, compared over all turns of the group (MT-GRPO's two streams, arXiv 2505.11821, for any number of turns).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agentgym.trajectory import Trajectory
 
 
 class CreditMode(StrEnum):
-    """How reward becomes advantage."""
+    """How rewards become advantages."""
 
     OUTCOME = "outcome"
     GATED = "gated"
@@ -32,7 +32,7 @@ class CreditMode(StrEnum):
 
 @dataclass(frozen=True)
 class Credit:
-    """A credit assignment method and its numbers."""
+    """A credit assignment method and its parameters."""
 
     mode: CreditMode = CreditMode.GATED
     scheme: Scheme = field(default_factory=Scheme)
@@ -42,23 +42,23 @@ class Credit:
     turn_weight: float = 0.5
     """Weight of the turn stream in `turn` mode."""
     negative_weight: float = 1.0
-    """Factor on negative advantages. Below 1, good turns count for more than bad ones: pushing down what is sampled
-    rarely spreads probability over everything else, which a small model pays for in entropy."""
+    """Factor on negative advantages. Below 1, good turns count more than bad ones: lowering the probability of rare
+    samples spreads it over everything else, which raises the entropy of a small model."""
     gamma: float = 1.0
-    """Discount of the reward still to come, per turn."""
+    """Discount per turn of the reward still to come."""
     train_on_truncated: bool = True
-    """Whether truncated episodes get a gradient. Their reward counts in the group either way."""
+    """Whether truncated episodes contribute gradients. Their rewards always count in the group."""
 
     def advantages(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
         """Return one advantage per model turn of each trajectory.
 
         Args:
-            trajectories: A whole batch; those that failed get 0 everywhere and do not count in their group.
-            groups: Which trajectories are attempts at the same task.
+            trajectories: A whole batch; failed trajectories get 0 everywhere and do not count in their group.
+            groups: The group of each trajectory; attempts at the same task share one.
         """
         rewards = [episode_reward(t, self.mode, self.scheme) for t in trajectories]
         whole = normalise(rewards, groups, scale_by_std=self.scale_by_std)
-        turns = [_model_turns(t) for t in trajectories]
+        turns = [len(t.model_turns) for t in trajectories]
         result = [[advantage] * count for advantage, count in zip(whole, turns, strict=True)]
         if self.mode is CreditMode.TURN:
             for row, extra in zip(result, self._turn_stream(trajectories, groups), strict=True):
@@ -72,16 +72,16 @@ class Credit:
         return advantage if advantage > 0 else advantage * self.negative_weight
 
     def logged_rewards(self, trajectories: Sequence[Trajectory]) -> list[float | None]:
-        """Return what trajectories are compared by, `None` for those that failed."""
+        """Return the reward by which each trajectory is compared; `None` for a failed one."""
         rewards = [episode_reward(t, self.mode, self.scheme) for t in trajectories]
         return [None if math.isnan(reward) else reward for reward in rewards]
 
     def _turn_stream(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> list[list[float]]:
-        """Normalise the reward to go of every turn over all turns of its group."""
+        """Normalise the reward still to come at every turn over all turns of its group."""
         to_go = [
             reward_to_go(shaping_rewards(t, self.scheme), self.gamma)
-            if t.ending is not Ending.FAILED
-            else [math.nan] * _model_turns(t)
+            if not t.failed
+            else [math.nan] * len(t.model_turns)
             for t in trajectories
         ]
         flat = [value for row in to_go for value in row]
@@ -94,26 +94,26 @@ class Credit:
 
 
 def episode_reward(trajectory: Trajectory, mode: CreditMode, scheme: Scheme) -> float:
-    """Return what a trajectory is compared by in its group; NaN for a failed one."""
-    if trajectory.ending is Ending.FAILED:
+    """Return the reward by which a trajectory is compared within its group; NaN for a failed one."""
+    if trajectory.failed:
         return math.nan
     return scheme.total(trajectory.channels) if mode is CreditMode.GATED else trajectory.outcome
 
 
 def shaping_rewards(trajectory: Trajectory, scheme: Scheme) -> list[float]:
-    """Return what each model turn earned beside the outcome, behind the scheme's gates.
+    """Return what each model turn earned besides the outcome, after the scheme's gates.
 
-    What the grading of an interrupted episode paid belongs to the model's last turn.
+    Rewards from the grading of an interrupted episode count for the model's last turn.
     """
     earned = scheme.without(OUTCOME).turn_rewards(trajectory.channels)
-    count = _model_turns(trajectory)
+    count = len(trajectory.model_turns)
     if count and len(earned) > count:
         earned[count - 1] += sum(earned[count:])
     return earned[:count]
 
 
 def reward_to_go(rewards: Sequence[float], gamma: float) -> list[float]:
-    """Return the discounted sum of this and all later rewards, for each turn."""
+    """Return, for each turn, the discounted sum of its reward and all later ones."""
     result: list[float] = []
     later = 0.0
     for reward in reversed(rewards):
@@ -125,9 +125,9 @@ def reward_to_go(rewards: Sequence[float], gamma: float) -> list[float]:
 def normalise(
     values: Sequence[float], groups: Sequence[int], *, scale_by_std: bool = True, epsilon: float = 1e-4
 ) -> list[float]:
-    """Centre values in their groups and, if asked, divide by the group's standard deviation (ddof 1).
+    """Centre values in their groups; with `scale_by_std`, also divide by the group's standard deviation (ddof 1).
 
-    NaN values do not count and come back as 0; so does the only value of a group.
+    NaN values do not count and become 0, as does the only value of a group.
     """
     result = np.zeros(len(values))
     array, owners = np.asarray(values, dtype=float), np.asarray(groups)
@@ -138,8 +138,3 @@ def normalise(
         centred = array[members] - array[members].mean()
         result[members] = centred / (array[members].std(ddof=1) + epsilon) if scale_by_std else centred
     return result.tolist()
-
-
-def _model_turns(trajectory: Trajectory) -> int:
-    """Number of turns in which the model spoke; the grading of an interruption is not one."""
-    return sum(turn.action is not None for turn in trajectory.turns)

@@ -1,7 +1,7 @@
 """Trajectory-level GRPO: a thin subclass of TRL's `GRPOTrainer`.
 
-`rollout_func` runs the rollout engine; one overridden method turns TRL's scalar advantages into per-token ones. This is
-the only file that touches TRL's private names; `tests/test_trl_seam.py` fails loudly if a new TRL breaks them.
+`rollout_func` runs the rollout engine, and one overridden method turns TRL's scalar advantages into per-token ones.
+Only this file uses TRL's private names; `tests/trainers/test_trl_seam.py` fails if a new TRL changes them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Rollouts(Protocol):
         Args:
             rows: This process's rows.
             version: Number of weight updates so far.
-            training: Whether what is rolled out will be learned from.
-            first: Number of the first of these rows in the batch of all processes.
+            training: Whether the model will learn from these trajectories.
+            first: Position of the first of these rows in the batch of all processes.
         """
         ...
 
@@ -44,7 +44,7 @@ class AgentGRPOTrainer(GRPOTrainer):
     Args:
         rollouts: Runs the trajectories of a batch.
         credit: Turns their rewards into advantages.
-        on_batch: Told of every batch of trajectories, on every rank, e.g. to log it.
+        on_batch: Called with every batch of trajectories on every rank, e.g. to log it.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
 
@@ -62,10 +62,12 @@ class AgentGRPOTrainer(GRPOTrainer):
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._rows = inputs  # rollout_func is given nothing but the prompts
+        self._rows = inputs  # rollout_func receives only the prompts
         output = super()._generate_and_score_completions(inputs)
         if output["advantages"].dim() != 1:
-            raise RuntimeError("this TRL makes advantages of another shape; agentgym needs trl>=1.16,<1.17")
+            raise RuntimeError(
+                "this version of TRL returns advantages of another shape; agentgym needs trl>=1.16,<1.17"
+            )
         trajectories: list[Trajectory] = [row["trajectory"] for row in inputs]
         output["advantages"] = self._token_advantages(trajectories, output["completion_ids"])
         check_batch(trajectories, output)
@@ -74,12 +76,12 @@ class AgentGRPOTrainer(GRPOTrainer):
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
         """Return advantages, `(rows, completion tokens)`: each turn's on its sampled tokens, 0 elsewhere."""
         size = (self.num_generations if self._is_training else self.num_generations_eval) or 1
-        everyone: list[Trajectory] = gather_object(trajectories)  # groups may straddle ranks
+        everyone: list[Trajectory] = gather_object(trajectories)  # a group may span several ranks
         per_turn = self._credit.advantages(everyone, [row // size for row in range(len(everyone))])
         first = self.accelerator.process_index * len(trajectories)
         advantages = torch.zeros_like(completion_ids, dtype=torch.float32)
         for row, trajectory in enumerate(trajectories):
-            spans = [turn.span for turn in trajectory.turns if turn.action is not None]
+            spans = [turn.span for turn in trajectory.model_turns]
             for span, advantage in zip(spans, per_turn[first + row], strict=True):
                 if span is not None:
                     advantages[row, span[0] : span[1]] = advantage
@@ -87,12 +89,12 @@ class AgentGRPOTrainer(GRPOTrainer):
 
     def run_rollouts(self) -> list[Trajectory]:
         """Run the trajectories of the current batch."""
-        # In vLLM server mode rank 0 pushes the weights; the others must not sample before it has.
+        # In vLLM server mode, rank 0 pushes the weights; the other ranks must not sample before it is done.
         self.accelerator.wait_for_everyone()
         first = self.accelerator.process_index * len(self._rows)
         trajectories = self._rollouts(self._rows, self.state.global_step, training=self._is_training, first=first)
         if len(trajectories) != len(self._rows):
-            raise RuntimeError(f"{len(self._rows)} trajectories were asked for, {len(trajectories)} came back")
+            raise RuntimeError(f"expected {len(self._rows)} trajectories, got {len(trajectories)}")
         if self._on_batch is not None:
             self._on_batch(gather_object(trajectories), self.state.global_step)
         return trajectories
@@ -102,12 +104,12 @@ class AgentGRPOTrainer(GRPOTrainer):
         return self.model is not None and self.model.training
 
     def episode_rewards(self, trajectories: list[Trajectory]) -> list[float | None]:
-        """Return the reward of each trajectory that TRL logs; `None` for one that failed."""
+        """Return the reward that TRL logs for each trajectory; `None` for a failed one."""
         return self._credit.logged_rewards(trajectories)
 
 
 def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
-    """Raise `UsageError` for settings under which turn credit is silently lost."""
+    """Raise `UsageError` for settings that would silently discard turn credit."""
     if args.importance_sampling_level != "token":
         raise UsageError("importance_sampling_level must be 'token': 'sequence' averages turn credit away")
     if args.use_vllm and args.vllm_importance_sampling_mode != "token_truncate":
@@ -115,20 +117,20 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
             "vllm_importance_sampling_mode must be 'token_truncate': the product over a trajectory explodes"
         )
     if args.use_vllm and args.vllm_mode != "colocate":
-        raise UsageError("vllm_mode must be 'colocate': turns are sampled by the engine in the training process")
+        raise UsageError("vllm_mode must be 'colocate': the engine in the training process samples the turns")
     for name in ("tools", "environment_factory", "rollout_func", "reward_funcs"):
         if kwargs.get(name):
-            raise UsageError(f"{name}= is not for this trainer: TRL would run its own tool loop on top of ours")
+            raise UsageError(f"this trainer does not accept {name}=: TRL would run its own tool loop on top of ours")
 
 
 def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> None:
-    """Assert that what is trained on is what was sampled, and that no observation token carries loss."""
+    """Check that the trainer learns from exactly the sampled tokens, and that no observation token carries loss."""
     mask = batch["completion_mask"] * batch["tool_mask"]
     for row, trajectory in enumerate(trajectories):
         ids, sampled = completion_of(trajectory)
         length = len(ids)
         if batch["completion_ids"][row, :length].tolist() != ids:
-            raise RuntimeError(f"{trajectory.id}: the tokens to train on are not those that were sampled")
+            raise RuntimeError(f"{trajectory.id}: the tokens to train on differ from the sampled tokens")
         if mask[row, :length].tolist() != sampled or bool(mask[row, length:].any()):
             raise RuntimeError(f"{trajectory.id}: a token that was not sampled would carry loss")
     if bool((batch["advantages"][mask == 0] != 0).any()):
@@ -136,11 +138,11 @@ def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> No
 
 
 def completion_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
-    """Return a trajectory's completion ids and loss mask; one masked token where there is nothing to train on."""
+    """Return a trajectory's completion ids and loss mask; one masked token if there is nothing to train on."""
     tokens = trajectory.tokens
     if tokens is None or not tokens.completion_ids:
         return [0], [0]
-    if trajectory.error is not None:
+    if trajectory.failed:
         return tokens.completion_ids, [0] * len(tokens.completion_ids)
     return tokens.completion_ids, tokens.loss_mask
 
@@ -163,5 +165,5 @@ def _roll_out(prompts: list[Any], trainer: Any) -> dict[str, Any]:
 
 
 def _paid(paid: list[float | None], **_: Any) -> list[float | None]:
-    """TRL's reward function: what the credit compares trajectories by."""
+    """TRL's reward function: the rewards by which the credit compares trajectories."""
     return paid

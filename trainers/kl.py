@@ -1,4 +1,4 @@
-"""How far the policy has moved from where it started: the KL divergence on what it has just sampled."""
+"""Measures how far the policy has moved from its start: the KL divergence on the tokens it has just sampled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from agentgym.trajectory import Trajectory
 
 _SAMPLE = 16
-"""Trajectories that the divergence is measured on."""
+"""Number of trajectories to measure the divergence on."""
 
 
 class StartingPolicy:
@@ -20,8 +20,8 @@ class StartingPolicy:
 
     Args:
         model: The model at its start.
-        use_copy: Keep a copy of the weights. With LoRA none is needed: the adapters are switched off instead.
-        temperature: What the sampler divides logits by.
+        use_copy: Keep a copy of the weights. LoRA needs none: the adapters can be switched off.
+        temperature: The sampling temperature.
     """
 
     def __init__(self, model: Any, *, use_copy: bool, temperature: float = 1.0):
@@ -30,9 +30,9 @@ class StartingPolicy:
 
     @torch.inference_mode()
     def divergence(self, model: Any, trajectories: Sequence[Trajectory]) -> float | None:
-        """Return the mean of `log p - log p_start` over sampled tokens, or `None` where there is no start to compare.
+        """Return the mean of `log p - log p_start` over sampled tokens, or `None` without a start to compare with.
 
-        The sampling log-probabilities are the policy's; their mean over its own samples estimates KL(p || p_start).
+        The policy drew these samples itself, so the mean estimates KL(p || p_start).
         """
         start, context = self._at_start(model)
         if start is None:

@@ -1,4 +1,4 @@
-"""Policies with weights, by name: `tiny`, or any transformers checkpoint."""
+"""Loads policies with weights by name: `tiny`, or any transformers checkpoint."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agentgym.dialects import dialect_names
+from agentgym.engine.sharing import state_of
 from agentgym.errors import UsageError
-from agentgym.foreign import describe
+from agentgym.foreign.errors import describe
 from agentgym.registry import class_of
-from agentgym.sharing import state_of
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig, load_config, short_name
-from agentgym.trainers.engine import Sampling, TransformersPolicy
+from agentgym.trainers.hub import options_for
 from agentgym.trainers.tiny import TinyShape
-from agentgym.trainers.vllm_engine import VLLMPolicy
+from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
+from agentgym.trainers.vllm_policy import VLLMPolicy
 from agentgym.trainers.warm_start import Goal, WarmStart, warm_started
 
 TINY = "tiny"
 
 
 TRAINED = "agentgym.json"
-"""A file beside the weights of a model trained here: what it was trained on, and the dialect it speaks."""
+"""Name of a file beside the weights of a model trained here, with its environment, arguments and dialect."""
 
 
 def default_dialect(model: str) -> str:
-    """Return the dialect a model speaks unless told otherwise: what it was trained in here, terse for a tiny one."""
+    """Return the default dialect of a model: the one it was trained in here, `compact` for tiny, else `hermes`."""
     if (trained := _training_of(model)) is not None:
         dialect = trained["env_kwargs"]["dialect"]
         if dialect not in dialect_names():
             raise UsageError(
-                f"model {model!r} was trained in dialect {dialect!r}; if you trust it, say --dialect {dialect}"
+                f"model {model!r} was trained in dialect {dialect!r}; if you trust it, pass --dialect {dialect}"
             )
         return dialect
     return "compact" if model == TINY else "hermes"
 
 
 def training_arguments(model: str, env_id: str) -> dict[str, Any]:
-    """Return the arguments of `env_id` under which a model was trained here, its dialect among them.
+    """Return the arguments of `env_id` with which a model was trained here, including its dialect.
 
-    For `tiny` they are those of the environment's recipe; for a model from elsewhere there is only the dialect. Those
-    of a folder are what a file says (`agentgym.from_files`).
+    For `tiny` they come from the environment's recipe; for a model trained elsewhere, only the dialect is known. For a
+    folder they come from a file, which is not to be trusted (`agentgym.task_files.arguments`).
     """
     if (trained := _training_of(model)) is not None:
         same = short_name(trained["env"]) == short_name(env_id)
@@ -55,7 +56,7 @@ def training_arguments(model: str, env_id: str) -> dict[str, Any]:
 
 
 def _training_of(model: str) -> dict[str, Any] | None:
-    """Return what lies beside a model's weights, if anything. Raises `UsageError` for what was not written here."""
+    """Return the content of the file `TRAINED`, if any. Raises `UsageError` if training did not write it."""
     path = Path(model) / TRAINED
     if not path.is_file():
         return None
@@ -63,14 +64,14 @@ def _training_of(model: str) -> dict[str, Any] | None:
         found = json.loads(path.read_text(encoding="utf-8"))
         usable = isinstance(found["env"], str) and isinstance(found["env_kwargs"]["dialect"], str)
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise UsageError(f"{path}: not what training writes: {describe(error)}") from error
+        raise UsageError(f"{path}: training did not write this file: {describe(error)}") from error
     if not usable:
-        raise UsageError(f"{path}: not what training writes: the environment and the dialect must be text")
+        raise UsageError(f"{path}: training did not write this file: the environment and the dialect must be text")
     return found
 
 
 def describe_training(folder: Path, env: str, env_kwargs: dict[str, Any]) -> None:
-    """Write beside a model's weights what it was trained on."""
+    """Write the file `TRAINED` beside a model's weights."""
     (folder / TRAINED).write_text(json.dumps({"env": env, "env_kwargs": env_kwargs}, indent=1), encoding="utf-8")
 
 
@@ -91,14 +92,14 @@ def load(
     Args:
         name: `tiny` (warm-started on the environment, from the cache or made now), a checkpoint folder, or a model
             name that transformers can find.
-        env_id: Where the tiny model is warm-started.
+        env_id: The environment on which the tiny model is warm-started.
         env_kwargs: Arguments of that environment.
         dialect: How the tiny model writes tool calls; `compact` by default.
-        temperature: 0 takes the likeliest tokens.
-        seed: Seeds sampling.
-        concurrency: Conversations sampled at the same time.
-        context: Greatest length of a conversation in tokens; what the model allows by default (at most 8,192).
-        progress: Told `(what, done, of)` while something long runs.
+        temperature: The sampling temperature; 0 takes the likeliest tokens.
+        seed: Seed of sampling.
+        concurrency: Conversations to sample at the same time.
+        context: Longest conversation, in tokens; by default as long as the model allows, at most 8,192.
+        progress: Called with `(what, done, of)` while something takes long.
     """
     overrides = {"env": env_id, "env_kwargs": env_kwargs, "model": name, "dialect": dialect}
     config = load_config(None, overrides)
@@ -110,7 +111,7 @@ def load(
 
 
 def policy_of(config: TrainConfig, model: Any, tokenizer: Any, slots: int) -> TransformersPolicy | VLLMPolicy:
-    """Return the policy of a run: in process, or with vLLM (whose engine it is given later)."""
+    """Return the policy of a run, which samples in process or with vLLM (whose engine it receives later)."""
     sampling = Sampling(config.temperature, seed=config.seed)
     if not config.use_vllm:
         return make_policy(
@@ -141,7 +142,7 @@ def make_policy(
     sampling: Sampling | None = None,
     template_kwargs: Mapping[str, Any] | None = None,
 ) -> TransformersPolicy:
-    """Return a policy that samples from `model` in process."""
+    """Return a policy that samples from `model` in this process."""
     allowed = getattr(model.config, "max_position_embeddings", None) or 8_192
     return TransformersPolicy(
         model,
@@ -155,7 +156,7 @@ def make_policy(
 
 
 def end_tokens(model: Any, tokenizer: Any) -> list[int]:
-    """Return the tokens that end a turn: the tokenizer's, and those of the model's generation settings."""
+    """Return the tokens that end a turn: those of the tokenizer and of the model's generation settings."""
     settings = getattr(model, "generation_config", None)
     ends = getattr(settings, "eos_token_id", None)
     ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
@@ -166,12 +167,13 @@ def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -
     """Return `(model, tokenizer)` for a run. Raises `UsageError` if there is no such model."""
     if config.model == TINY:
         return warm_started(warm_start_of(config), progress, lambda model, tokens: policy_of(config, model, tokens, 64))
-    # Where all weights are trained they stay in full precision (bf16 is for the arithmetic then): at a learning rate of
-    # 1e-6 an update of a bfloat16 weight would be rounded away.
+    # If all weights are trained, they stay in full precision, and only the arithmetic is bf16: at a learning rate of
+    # 1e-6, rounding would discard the update of a bfloat16 weight.
     dtype = torch.bfloat16 if config.bf16 and config.lora_rank else torch.float32
+    options = options_for(config.model)
     try:
-        model = AutoModelForCausalLM.from_pretrained(config.model, dtype=dtype)
-        return model, AutoTokenizer.from_pretrained(config.model)
+        model = AutoModelForCausalLM.from_pretrained(config.model, dtype=dtype, **options)
+        return model, AutoTokenizer.from_pretrained(config.model, **options)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UsageError(
@@ -181,13 +183,13 @@ def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -
 
 
 def warm_start_of(config: TrainConfig) -> WarmStart:
-    """Return the settings of the tiny model that a run starts from."""
+    """Return the settings of the tiny model from which a run starts."""
     dialect = config.dialect or default_dialect(TINY)
     until = config.warm_start_until
     goal = Goal(until, config.max_new_tokens, config.temperature) if until < 1 else None
     return WarmStart(
         env=short_name(config.env),
-        # Solutions are imitated whatever they are paid: runs that differ in their scheme alone start from one model.
+        # The warm start imitates solutions whatever they earn, so runs that differ only in their scheme share a model.
         env_kwargs={name: value for name, value in config.env_kwargs.items() if name != "scheme"}
         | {"dialect": dialect},
         shape=TinyShape(
@@ -208,7 +210,7 @@ def warm_start_of(config: TrainConfig) -> WarmStart:
 
 
 def _files_of(config: TrainConfig) -> str | None:
-    """Return the state of the files that a run's tasks come from, or `None` if they do not come from files."""
+    """Return the state of the files that provide a run's tasks, or `None` if the tasks are not from files."""
     files = class_of(config.env).files
     path = config.env_kwargs.get(files.argument) if files is not None else None
     return None if path is None else repr([*state_of(Path(path))])

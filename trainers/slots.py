@@ -1,7 +1,7 @@
 """A key/value cache of independent rows ("slots"), each filled to its own length.
 
-Rows join and leave a batch at any step: this is what lets finished rows make room for waiting ones. Works with every
-transformers decoder that takes a cache, position ids and a four-dimensional attention mask.
+Rows join and leave a batch at any step, so finished rows make room for waiting ones. Works with every transformers
+decoder that accepts a cache, position ids and a four-dimensional attention mask.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Layer(CacheLayerMixin):
         self.is_leading = False
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Allocate the whole cache, in the shape and type of the first keys and values."""
+        """Allocate the whole cache with the shape and type of the first keys and values."""
         heads, size = key_states.shape[1], self._length + 1
         self.keys = key_states.new_zeros(self._slots, heads, size, key_states.shape[-1])
         self.values = value_states.new_zeros(self._slots, heads, size, value_states.shape[-1])
@@ -35,7 +35,7 @@ class _Layer(CacheLayerMixin):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write `(rows, heads, chunk, head_dim)` at the set positions; return all that the rows may see."""
+        """Write `(rows, heads, chunk, head_dim)` at the positions set by `aim`; return all that the rows may see."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
@@ -47,15 +47,15 @@ class _Layer(CacheLayerMixin):
         return self.keys[seen, :, : self.visible], self.values[seen, :, : self.visible]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return the length and the offset of what is visible."""
+        """Return the length and the offset of the visible part."""
         return self.visible, 0
 
     def get_seq_length(self) -> int:
-        """Return 0: rows have lengths of their own, and positions are always given."""
+        """Return 0: every row has its own length, and callers always pass positions."""
         return 0
 
     def get_max_length(self) -> int:
-        """Return how long a row may become."""
+        """Return the largest length of a row."""
         return self._length
 
 
@@ -72,9 +72,9 @@ class SlotCache(Cache):
         Args:
             rows: Slot of each row of the batch, `(rows,)`.
             positions: Position of each token of the chunk, `(rows, chunk)`; `length` for padding.
-            visible: Number of positions that the pass may look at.
+            visible: Number of positions that the pass may attend to.
         """
-        # Slots 0 to n-1 in order are a view of the cache; any other choice of rows has to be copied.
+        # Slots 0 to n-1 in order are a view of the cache; any other choice of rows needs a copy.
         is_leading = bool((rows == torch.arange(len(rows), device=rows.device)).all())
         for layer in self.layers:
             assert isinstance(layer, _Layer)

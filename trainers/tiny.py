@@ -1,6 +1,6 @@
-"""The `tiny` model: a small Qwen-family causal LM made on the spot, with its own tokenizer and chat template.
+"""The `tiny` model: a small Qwen-family causal LM, made when needed, with its own tokenizer and chat template.
 
-It goes through the same code as a model of any size, so the whole of training runs on a laptop.
+It runs through the same code as a model of any size, so all of training works on a laptop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHAT_TEMPLATE = (
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
 )
-"""One token per role and one at the end of a message. `generation` marks what a model is trained to say."""
+"""One token per role and one at the end of a message. `generation` marks the text that a model learns to write."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class TinyShape:
 
 
 def tiny_tokenizer(texts: Iterable[str], vocabulary: int, *, constants: Iterable[str] = ()) -> PreTrainedTokenizerFast:
-    """Return a byte-level BPE tokenizer learned from `texts`; any text can be written in it.
+    """Return a byte-level BPE tokenizer learned from `texts`; it can encode any text.
 
-    Words take the space before them along, keywords in capitals also the one behind, and calls their `@`; digits stand
-    alone, so that a number has the same tokens wherever it stands.
+    A word includes the space before it, a keyword in capitals also the one after it, and a call its `@`. Every digit is
+    separate, so that a number has the same tokens wherever it occurs.
 
     Args:
-        texts: What the model will read and write.
+        texts: Examples of what the model will read and write.
         vocabulary: Number of tokens.
-        constants: Long texts that stand in every conversation; each becomes one token.
+        constants: Long texts that occur in every conversation; each becomes one token.
     """
     tokenizer = Tokenizer(models.BPE())
     words = Regex(r"@[\p{L}_]+| ?\p{Lu}{2,}[ \n]?| ?[\p{L}_]+|\p{N}|\s|[^\p{L}\p{N}\s_]")
@@ -78,7 +78,7 @@ def tiny_tokenizer(texts: Iterable[str], vocabulary: int, *, constants: Iterable
 
 
 def tiny_model(tokenizer: Any, shape: TinyShape, seed: int) -> Qwen3ForCausalLM:
-    """Return a freshly initialised model for `tokenizer`; the global random state is left as it was."""
+    """Return a freshly initialised model for `tokenizer`; the global random state does not change."""
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=shape.hidden,

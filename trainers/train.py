@@ -1,4 +1,4 @@
-"""`train`: one run from configuration to report. Warm start, evaluation, GRPO with checkpoints, evaluation, curve."""
+"""Runs training from configuration to report: warm start, evaluation, GRPO with checkpoints, evaluation, curve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from accelerate import PartialState
 from accelerate.utils import gather_object
 from datasets.utils import logging as datasets_logging
@@ -19,30 +18,30 @@ from rich.console import Console
 from transformers import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
-from agentgym.endings import Ending
+from agentgym import yaml12
+from agentgym.commands.outputs import check_folder, held
+from agentgym.commands.show import print_trajectory
 from agentgym.errors import UsageError, require
 from agentgym.evaluation import Summary, evaluate
-from agentgym.foreign import describe
-from agentgym.outputs import check_folder, held
+from agentgym.foreign.errors import describe
 from agentgym.policy import Policy
 from agentgym.rewards import Scheme
 from agentgym.rollout import EnvFactory
-from agentgym.show import print_trajectory
 from agentgym.summary import print_errors
 from agentgym.task import TaskSource, iterate
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
 from agentgym.trainers.config import TrainConfig, to_dict
-from agentgym.trainers.engine import TransformersPolicy
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
-from agentgym.trainers.metrics import batch_metrics
+from agentgym.trainers.logbook.metrics import batch_metrics
+from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
+from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint, read_metrics
+from agentgym.trainers.logbook.report import draw_curve
+from agentgym.trainers.logbook.run_log import RunLog
 from agentgym.trainers.policies import describe_training, load_model, policy_of
-from agentgym.trainers.progress import RunProgress, Stopwatch
-from agentgym.trainers.records import MarkComplete, last_checkpoint, read_metrics
-from agentgym.trainers.report import draw_curve
-from agentgym.trainers.run_log import RunLog
-from agentgym.trainers.setup import (
+from agentgym.trainers.transformers_policy import TransformersPolicy
+from agentgym.trainers.trl_config import (
     credit_of,
     env_factory,
     eval_split_of,
@@ -53,13 +52,13 @@ from agentgym.trainers.setup import (
     probe,
     refuse_sharded,
 )
-from agentgym.trainers.vllm_engine import VLLMPolicy
+from agentgym.trainers.vllm_policy import VLLMPolicy
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run achieved on held-out tasks."""
+    """The results of a run on held-out tasks."""
 
     before: Summary
     after: Summary
@@ -68,7 +67,7 @@ class TrainResult:
 
 
 def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
-    """Run a training run and return its results; everything is written to `config.folder`.
+    """Train and return the results; all output goes to `config.folder`.
 
     Raises:
         UsageError: The configuration, the model or the environment cannot be used.
@@ -81,8 +80,8 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
         require("vllm", "vllm")
     factory = env_factory(config)
     source, scheme = probe(factory)
-    eval_split_of(config, source)  # nothing is made where there is nothing to train or evaluate on
-    _checkpoint(config)  # nothing is made where there is nothing to resume
+    eval_split_of(config, source)  # raises before anything is written
+    _checkpoint(config)  # so does this
     if place.is_main_process:
         check_folder(config.folder)
     with held(config.folder) if place.is_main_process else nullcontext():
@@ -92,12 +91,12 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
 def _train(
     config: TrainConfig, console: Console, factory: EnvFactory, source: TaskSource, scheme: Scheme, watch: Stopwatch
 ) -> TrainResult:
-    """Run a training run in a folder that this run alone writes to."""
+    """Train in a folder that no other run writes to."""
     place, folder = PartialState(), config.folder
     checkpoint = _checkpoint(config)
     place.wait_for_everyone()
     if place.is_main_process:
-        (folder / "config.yaml").write_text(yaml.safe_dump(to_dict(config), sort_keys=False), encoding="utf-8")
+        (folder / "config.yaml").write_text(yaml12.dump(to_dict(config)), encoding="utf-8")
     with RunProgress(console) as progress:
         spread = f" in {place.num_processes} processes" if place.num_processes > 1 else ""
         progress.say(f"[bold]{config.env}[/] with {config.model}, credit {config.credit.value}{spread} → {folder}")
@@ -114,16 +113,16 @@ def _train(
 
 
 class _HeldOut:
-    """Solves held-out tasks before and after training, sampled as in training."""
+    """Evaluates on held-out tasks before and after training, with the sampling of training."""
 
     def __init__(self, config: TrainConfig, factory: EnvFactory, source: TaskSource, progress: RunProgress):
         self._config, self._factory, self._progress = config, factory, progress
         self._tasks = list(iterate(source, eval_split_of(config, source), limit=config.eval_tasks))
 
     def run(self, policy: Policy, when: str, *, resume: bool = False) -> Summary:
-        """Evaluate on the main process; the others wait for what it finds.
+        """Evaluate on the main process, while the others wait for its summary.
 
-        The trajectories are kept in `eval-<when>.jsonl`, where a resumed run finds them again.
+        `eval-<when>.jsonl` keeps the trajectories for a resumed run.
         """
         if not PartialState().is_main_process:
             return ranks.from_main(None)
@@ -165,7 +164,7 @@ class _Run:
         )
         self._tokenizer = tokenizer
         arguments = grpo_config(config, world_size=ranks.world_size(), use_cpu=not torch.cuda.is_available())
-        # The policy samples from the very weights that are being trained; the trainer fills this in once it has
+        # The policy samples from the weights that are being trained; `_adopt` passes them on once the trainer has
         # wrapped them.
         self._policy = policy_of(config, model, tokenizer, slots=min(config.max_in_flight, config.batch))
         self._rollouts = BatchRollouts(
@@ -190,14 +189,14 @@ class _Run:
             on_batch=self._on_batch,
             callbacks=[MarkComplete()],
         )
-        # Before those that report elsewhere: what it adds to the log is for them too.
+        # Runs before the callbacks that log elsewhere, so that they see what it adds.
         self._trainer.callback_handler.callbacks.insert(0, self._log)
-        self._trainer.remove_callback(PrinterCallback)  # progress is shown by ours
+        self._trainer.remove_callback(PrinterCallback)  # RunProgress shows the progress
         refuse_sharded(config, self._trainer.accelerator)
         _adopt(self._policy, self._trainer)
 
     def evaluation_policy(self) -> Policy:
-        """Return a policy with the weights as they are now. To be called by all processes."""
+        """Return a policy with the current weights. All processes must call this."""
         if isinstance(self._policy, VLLMPolicy):
             self._trainer.vllm_generation.sync_weights()
             return self._policy
@@ -205,7 +204,7 @@ class _Run:
         return policy_of(self._config, model, self._tokenizer, slots=min(self._config.max_in_flight, 128))
 
     def go(self, checkpoint: Path | None) -> None:
-        """Train, from a checkpoint if there is one, and save the trained model."""
+        """Train, starting from the checkpoint if there is one, and save the trained model."""
         done = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]) // optimizer_steps(self._config)
         if PartialState().is_main_process:
             self._log.open(resume_at=done if checkpoint else None)
@@ -225,7 +224,7 @@ class _Run:
             describe_training(final, self._factory.env_id, self._factory.kwargs)
 
     def _on_batch(self, trajectories: list[Trajectory], updates: int) -> None:
-        """Measure a batch as it was sampled, before groups were replaced."""
+        """Log the metrics of a batch as it was sampled, before any group was replaced."""
         sampled: list[Trajectory] = gather_object(self._rollouts.first_round) or trajectories
         metrics = batch_metrics(sampled, self._credit, self._config.group_size)
         if (kl := self._start.divergence(self._trainer.model, sampled)) is not None:
@@ -234,7 +233,7 @@ class _Run:
 
 
 def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> None:
-    """Make the policy sample from the model as the trainer has prepared it."""
+    """Make the policy sample from the model that the trainer has prepared."""
     if isinstance(policy, VLLMPolicy):
         policy.use(trainer.vllm_generation.llm.llm_engine)
     else:
@@ -242,7 +241,7 @@ def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -
 
 
 def _checkpoint(config: TrainConfig) -> Path | None:
-    """Return the checkpoint to go on from. Raises `UsageError` where a run would be overwritten or is not there."""
+    """Return the checkpoint to continue from. Raises `UsageError` if it is missing or a run would be overwritten."""
     found = last_checkpoint(config.folder)
     if config.resume:
         if found is None and (config.folder / "config.yaml").is_file():
@@ -252,18 +251,18 @@ def _checkpoint(config: TrainConfig) -> Path | None:
         return found
     if found is not None:
         raise UsageError(
-            f"{str(config.folder)!r} holds a run already; continue it with --resume, or choose another --output-dir"
+            f"{str(config.folder)!r} already holds a run; continue it with --resume, or choose another --output-dir"
         )
     return None
 
 
 def _report(config: TrainConfig, result: TrainResult, console: Console) -> None:
-    """Write the report and say how it went."""
+    """Write the report and print a summary."""
     folder, before, after = result.folder, result.before, result.after
     summary = {"before": before.to_dict(), "after": after.to_dict(), "minutes": result.minutes}
     (folder / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     samples = list(read_jsonl(folder / "eval-after.jsonl"))
-    known = [t for t in samples if t.ending is not Ending.FAILED]
+    known = [t for t in samples if not t.failed]
     chosen = [*[t for t in known if t.success][:2], *[t for t in known if not t.success][:1]]
     write_jsonl(folder / "samples.jsonl", chosen)
     for trajectory in chosen:
@@ -271,33 +270,33 @@ def _report(config: TrainConfig, result: TrainResult, console: Console) -> None:
     console.print(f"held-out success before {_rate(before)}, after {_rate(after)}; {result.minutes:.1f} minutes")
     for when, found in (("before", before), ("after", after)):
         if found.failed:
-            console.print(f"[bold yellow]{found.failed} episode(s) {when} training failed[/] and are not counted:")
+            console.print(f"[bold yellow]{found.failed} episode(s) {when} training failed[/] and do not count:")
             print_errors(found, console)
     curve = _draw(config, result, console)
     console.print(f"{curve}metrics: {folder / 'metrics.jsonl'}   model: {folder / 'model'}")
 
 
 def _draw(config: TrainConfig, result: TrainResult, console: Console) -> str:
-    """Draw the learning curve and return where it is. A plot that fails takes nothing from a run that has ended."""
+    """Draw the learning curve and return where it is. If the plot fails, the run keeps its results."""
     path, held_out = result.folder / "curve.png", (result.before.overall, result.after.overall)
     title = f"{config.env}, {config.model}, credit: {config.credit.value}"
     try:
         lines = list(read_metrics(result.folder / "metrics.jsonl"))
         draw_curve(path, {title: lines}, {title: held_out}, title)
     except Exception as error:
-        console.print(f"[yellow]The curve could not be drawn[/] ({describe(error)}); all results are written.")
+        console.print(f"[yellow]Could not draw the curve[/] ({describe(error)}); all other results are written.")
         return ""
     return f"curve: {path}   "
 
 
 def _rate(summary: Summary) -> str:
     if summary.success is None or summary.interval is None:
-        return "unknown (no episode was played to its end)"
+        return "unknown (no episode reached its end)"
     return f"{summary.success:.1%} ({summary.interval.low:.1%} to {summary.interval.high:.1%})"
 
 
 def _quiet() -> None:
-    """Keep what libraries say about themselves off the terminal; their errors still come through."""
+    """Silence progress bars, log messages and warnings of libraries; their errors still appear."""
     datasets_logging.disable_progress_bar()
     transformers_logging.disable_progress_bar()
     for name in ("transformers", "trl", "accelerate", "datasets"):

@@ -1,4 +1,4 @@
-"""Differences between the releases of transformers that are supported."""
+"""Hides differences between the supported releases of transformers."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _NAMES = {field.name for field in fields(TrainingArguments)}
 
 
 def checkpointing(enabled: bool) -> dict[str, Any]:
-    """Return the argument that switches gradient checkpointing on or off; later releases call it by another name."""
+    """Return the argument that switches gradient checkpointing on or off; its name depends on the release."""
     return {"activation_checkpointing" if "activation_checkpointing" in _NAMES else "gradient_checkpointing": enabled}

@@ -1,8 +1,8 @@
-"""Warm start: supervised learning on solution trajectories with TRL's `SFTTrainer`, assistant tokens only, cached.
+"""Warm start: supervised learning on the assistant tokens of solution trajectories with TRL's `SFTTrainer`, cached.
 
-Copying, which most tool calls need, is learned within a few dozen steps, and sooner with one seed than with another:
-the same number of steps leaves one policy with nothing to be rewarded for and another with nothing left to learn. A
-warm start can therefore also end by what the policy achieves (`WarmStart.goal`).
+Models learn to copy, which most tool calls need, within a few dozen steps, and sooner with some seeds than with others.
+After the same number of steps, one policy may still earn nothing and another may have nothing left to learn. A warm
+start can therefore also end when the policy solves a share of tasks (`WarmStart.goal`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, T
 from trl import SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.caches import cache_folder
-from agentgym.endings import Ending, Reason
+from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import text_of
 from agentgym.policy import Policy, ScriptedPolicy
@@ -38,34 +38,34 @@ from agentgym.trainers.versions import checkpointing
 from agentgym.trajectory import Trajectory
 
 Progress = Callable[[str, int, int], None]
-"""Told `(what, done, of)` while something long runs."""
+"""Called with `(what, done, of)` while something takes long."""
 
 MakePolicy = Callable[[Any, Any], Policy]
-"""Makes a policy of `(model, tokenizer)`."""
+"""Makes a policy from `(model, tokenizer)`."""
 
 _log = logging.getLogger(__name__)
 
 _TRIES = 30
 _TRIED = 64
-"""Where a warm start has a goal: how often it is tried on the way, on how many tasks."""
+"""If a warm start has a goal: how many times to test the model on the way, and on how many tasks."""
 
 _RECIPE_VERSION = 3
-"""Part of the cache key: raise it when the same settings would give another model."""
+"""Part of the cache key. Raise it when the same settings would make a different model."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Ends a warm start early, by what the model achieves."""
+    """Ends a warm start early, once the model solves enough tasks."""
 
     share: float
-    """Of training tasks it has not been shown, sampled; above 0 and below 1."""
+    """Share of solved tasks among sampled training tasks that the model has not seen; above 0 and below 1."""
     max_new_tokens: int
     temperature: float
 
 
 @dataclass(frozen=True)
 class WarmStart:
-    """What a warm-started tiny model depends on; equal settings share one cached model."""
+    """The settings of a warm-started tiny model; equal settings share one cached model."""
 
     env: str
     env_kwargs: dict[str, Any]
@@ -76,38 +76,40 @@ class WarmStart:
     learning_rate: float
     seed: int
     goal: Goal | None = None
-    """None takes all steps."""
+    """`None` runs all steps."""
     files: str | None = None
-    """State of the files that tasks come from, if they do."""
+    """State of the files that provide the tasks, if any."""
 
     @property
     def key(self) -> str:
-        """Names the cached model."""
+        """Name of the cached model."""
         settings = {name: value for name, value in asdict(self).items() if name != "files" or value is not None}
         content = json.dumps([_RECIPE_VERSION, CHAT_TEMPLATE, settings], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def warm_started(settings: WarmStart, progress: Progress, make_policy: MakePolicy) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` of the tiny model, from the cache or made now.
+    """Return `(model, tokenizer)` of the tiny model; make it if the cache does not have it.
 
-    `make_policy` makes the policy that tries tasks where the warm start has a goal.
+    If the warm start has a goal, `make_policy` makes the policy that attempts tasks.
     """
     folder = cache_folder() / "tiny" / settings.key
     if not (folder / "config.json").is_file():
         if ranks.world_size() > 1:
-            raise UsageError("the tiny model is made by one process; start the same run once without a launcher first")
+            raise UsageError(
+                "only one process can make the tiny model; first start the same run once without a launcher"
+            )
         _make(settings, folder, progress, make_policy)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     return model, AutoTokenizer.from_pretrained(folder)
 
 
 def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progress: Progress) -> list[Trajectory]:
-    """Return solution trajectories of `tasks` training tasks, without those of tasks that are broken.
+    """Return solution trajectories of `tasks` training tasks, except of broken tasks.
 
     Raises:
-        UsageError: One does not solve its task. Of tasks from files, where limits such as `max_turns` may be too narrow
-            for some, only where none does.
+        UsageError: A solution does not solve its task. For tasks from files, some of which may need more than limits
+            such as `max_turns` allow: no solution solves its task.
     """
     factory = EnvFactory(env, env_kwargs)
     jobs = _training_jobs(factory, tasks, seed)
@@ -121,10 +123,12 @@ def solutions(env: str, env_kwargs: dict[str, Any], tasks: int, seed: int, progr
         return solved
     first = unsolved[0] if unsolved else found[0]
     why = f" ({first.reason})" if first.error is None else f" ({first.error})"
-    told = f"{env}: solution() does not solve {first.task_id!r}{why}, {len(found) - len(solved)} of {len(found)} tasks"
+    problem = (
+        f"{env}: solution() does not solve {first.task_id!r}{why}, {len(found) - len(solved)} of {len(found)} tasks"
+    )
     if not solved or not _from_files(env, env_kwargs):
-        raise UsageError(told)
-    _log.warning("%s; it is learned from the others", told)
+        raise UsageError(problem)
+    _log.warning("%s; the warm start uses the others", problem)
     return solved
 
 
@@ -134,13 +138,13 @@ def _from_files(env: str, env_kwargs: Mapping[str, Any]) -> bool:
 
 
 def _training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) -> Iterator[Job]:
-    """Yield episodes of training tasks, other ones for each seed where the split has an end."""
+    """Yield episodes of training tasks; in a finite split, the tasks depend on the seed."""
     probe = factory()
     source = probe.tasks
     probe.close()
     draw = random.Random(f"warm-start/{seed}/{skip}" if skip else f"warm-start/{seed}")
     size = source.size("train")
-    # Endless sources: far from the tasks that reinforcement learning takes from the start of the split.
+    # In an endless split, stay far from its start, where reinforcement learning takes its tasks.
     first = 2**30 + skip
     indices = range(first, first + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
     for number, index in enumerate(indices):
@@ -148,7 +152,7 @@ def _training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0)
 
 
 def _make(settings: WarmStart, folder: Path, progress: Progress, make_policy: MakePolicy) -> None:
-    """Train the model and move it into the cache in one go, so that a killed run leaves nothing half done."""
+    """Train the model and move it into the cache in one step, so that a killed run leaves nothing incomplete."""
     trajectories = solutions(settings.env, settings.env_kwargs, settings.tasks, settings.seed, progress)
     progress("learning a tokenizer", 0, 1)
     texts = (text_of(message) for trajectory in trajectories for message in trajectory.messages)
@@ -174,15 +178,15 @@ def _fine_tune(
     settings: WarmStart,
     callbacks: list[TrainerCallback],
 ) -> None:
-    # Only what a template needs: SFT renders the very conversation that a rollout renders piece by piece.
+    # Only what a template needs: SFT renders the same conversation that a rollout renders piece by piece.
     rows = [{"messages": [{"role": m.get("role"), "content": text_of(m)} for m in t.messages]} for t in trajectories]
     arguments = SFTConfig(
         output_dir=str(cache_folder() / "sft"),
         max_steps=settings.steps,
         per_device_train_batch_size=settings.batch,
         learning_rate=settings.learning_rate,
-        # Not down to zero: what follows goes on at a rate of this size, and a policy that has settled into a sharp
-        # minimum loses a third of its success at the first such step.
+        # Not down to zero: reinforcement learning continues at a rate of this size, and a policy in a sharp minimum
+        # loses a third of its success at the first such step.
         lr_scheduler_type="cosine_with_min_lr",
         lr_scheduler_kwargs={"min_lr_rate": 0.3},
         warmup_steps=min(20, settings.steps // 5),
@@ -206,12 +210,12 @@ def _fine_tune(
         processing_class=tokenizer,
         callbacks=callbacks,
     )
-    trainer.remove_callback(PrinterCallback)  # progress is shown by ours
+    trainer.remove_callback(PrinterCallback)  # _Steps reports the progress
     trainer.train()
 
 
 class _Steps(TrainerCallback):
-    """Reports the steps of a trainer."""
+    """Reports the steps of the trainer."""
 
     def __init__(self, progress: Progress):
         self._progress = progress
@@ -239,12 +243,12 @@ class _Until(TrainerCallback):
         control.should_training_stop |= solved >= self._share * played
 
     def _solved(self, model: Any, tokenizer: Any) -> tuple[int, int]:
-        """Return how many episodes solved their task, of how many that did not fail."""
+        """Return how many episodes solved their task, and how many did not fail."""
         model.eval()
         with torch.inference_mode():
             tried = asyncio.run(collect(self._jobs, self._make_policy(model, tokenizer), self._factory, self._limits))
         model.train()
-        played = [t for t in tried if t.ending is not Ending.FAILED]
+        played = [t for t in tried if not t.failed]
         if not played:
-            raise InfrastructureError(f"all {len(tried)} episodes that try the warm start failed; {tried[0].error}")
+            raise InfrastructureError(f"all {len(tried)} episodes that test the warm start failed; {tried[0].error}")
         return sum(t.success for t in played), len(played)

@@ -1,6 +1,6 @@
-"""The conformance suite: named guarantees that hold for any environment, ours or a stranger's.
+"""The conformance suite: named guarantees that any environment must keep, built-in or third-party.
 
-`agentgym check <id or module:Class>` runs it and prints a table; `run_checks` gives the same as data.
+`agentgym check <id or module:Class>` runs it and prints a table; `run_checks` returns the same results as data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from agentgym.checks import (
     tools,
     work,
 )
-from agentgym.checks.catalog import Check, CheckFailed, CheckSkipped
+from agentgym.checks.catalog import Check
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped
 from agentgym.checks.report import print_report, report_json
 from agentgym.checks.runner import CHECK_TIMEOUT_S, Report, Row, Status, run, select
 
@@ -43,7 +44,7 @@ CHECKS: tuple[Check, ...] = (
     *lifecycle.CHECKS,
     *speed.CHECKS,
 )
-"""All checks, in the order in which they run: causes before what they cause."""
+"""All checks in the order they run: root causes before the failures they cause."""
 
 __all__ = [
     "CHECKS",
@@ -61,7 +62,7 @@ __all__ = [
 
 
 def check_names() -> tuple[str, ...]:
-    """Names of all checks, in order."""
+    """Return the names of all checks, in order."""
     return tuple(check.name for check in CHECKS)
 
 
@@ -76,15 +77,15 @@ def run_checks(
     """Run the conformance suite against an environment.
 
     Args:
-        target: An environment's id, its short form, or `"module:Class"`.
-        kwargs: Arguments to make it with.
-        only: Names of the checks to run; all if not given.
-        seed: Where every random choice of the checks comes from.
-        timeout_s: Time limit of each check, on top of what its resets and steps take by themselves; one that does not
-            come back is an error, and the others go on.
-        on_row: Called with each result as soon as it is there.
+        target: An environment id, its short form, or `"module:Class"`.
+        kwargs: Arguments passed to its constructor.
+        only: Names of the checks to run; all checks by default.
+        seed: Seeds every random choice that the checks make.
+        timeout_s: Time limit of each check in seconds, on top of the time its resets and steps take. A check that
+            exceeds it is reported as an error, and the remaining checks still run.
+        on_row: Called with each result as soon as it is available.
 
     Raises:
-        UsageError: A name in `only` is no check.
+        UsageError: A name in `only` matches no check.
     """
     return run(target, select(CHECKS, only), kwargs, seed, timeout_s, on_row)

@@ -1,7 +1,7 @@
-"""Players without useful work that fit any environment: those that stall, and those that hand in junk.
+"""Players that do no useful work and fit any environment: some stall, others submit junk.
 
-They know the tools and one legal call, the solution's first. What they are paid is compared with an honest attempt
-(`honest`). Knows no check.
+They know the tools and one legal call, the first of the solution. Other modules compare their pay with that of an
+honest attempt (`honest`). Depends on no check.
 """
 
 from __future__ import annotations
@@ -10,29 +10,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from agentgym.checks.play import Episode, Player, assistant_call, helpless_player, idle_player, short
+from agentgym.checks.play import Episode, assistant_call, helpless_player, idle_player, short
+from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.env import Env
 from agentgym.messages import ToolCall, calls_of, text_of
-from agentgym.spaces import Action, ActionSpace
+from agentgym.script import ScriptedPlayer
 from agentgym.task import Task
 from agentgym.toolset import Tool
 
 KINDS = ("empty", "zero", "word", "prompt", "pasted")
-"""What junk consists of: nothing, zeros, a word, the task's prompt, or what was observed last."""
+"""Kinds of junk: nothing, zeros, a word, the task's prompt, or the last observation."""
 
 _WORD = "something"
 
 
-def adversaries(env: Env, task: Task, first: Action, endings: Sequence[str]) -> dict[str, Player]:
+def adversaries(env: Env, task: Task, first: Action, endings: Sequence[str]) -> dict[str, ScriptedPlayer]:
     """Return the adversaries of a task by name.
 
     Args:
-        env: Whose tools there are.
-        task: Chooses the kind of junk where playing all kinds would take long.
-        first: A legal action, the one that the solution begins with.
-        endings: Names of the tools that end an episode; an environment without tools has none.
+        env: Provides the tools.
+        task: Selects the kind of junk where playing every kind would take too long.
+        first: A legal action: the first one of the solution.
+        endings: Names of the tools that end an episode; empty for an environment without tools.
     """
-    found: dict[str, Player] = {
+    found: dict[str, ScriptedPlayer] = {
         "idle": idle_player,
         "helpless": helpless_player,
         "one call, repeated": _repeating(first),
@@ -49,19 +50,19 @@ def adversaries(env: Env, task: Task, first: Action, endings: Sequence[str]) -> 
 
 
 def ending_tools(env: Env, episodes: Iterable[Episode]) -> tuple[str, ...]:
-    """Return the names of the tools whose call ended one of the episodes, in the order of the toolset."""
+    """Return the names of the tools whose calls ended any of the episodes, in toolset order."""
     last = [episode.actions[-1] for episode in episodes if episode.results and episode.results[-1].terminated]
     names = {call.name for action in last for call in calls_in(env, action)}
     return tuple(name for name in env.tools.names if name in names)
 
 
 def calls_in(env: Env, action: Action) -> Sequence[ToolCall]:
-    """Return the calls of an action, however it is written."""
+    """Return the calls in an action, given as text or as a message."""
     return env.dialect.parse(action, env.tools).calls if isinstance(action, str) else calls_of(action)
 
 
 def shown_action(env: Env, action: Action) -> str:
-    """Return an action for a message: its calls, or its text."""
+    """Format an action for a message: its calls, or its text if it has none."""
     calls = calls_in(env, action)
     if not calls:
         return short(text_of(action) if not isinstance(action, str) else action)
@@ -74,7 +75,7 @@ def _shown_arguments(call: ToolCall) -> str:
 
 
 def junk_arguments(tool: Tool, kind: str, prompt: str, seen: str) -> dict[str, Any]:
-    """Return arguments of the right types that say nothing of use."""
+    """Return arguments that have the right types but no useful content."""
     text = {"empty": "", "zero": "0", "word": _WORD, "prompt": prompt, "pasted": seen}[kind]
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     needed = tool.parameters.get("required", ())
@@ -102,7 +103,7 @@ def _junk_value(schema: Mapping[str, Any], kind: str, text: str) -> Any:
             return text
 
 
-def _repeating(action: Action) -> Player:
+def _repeating(action: Action) -> ScriptedPlayer:
     def player(env: Env, task: Task) -> Iterable[Action]:
         while True:
             yield action
@@ -110,8 +111,8 @@ def _repeating(action: Action) -> Player:
     return player
 
 
-def _stalling(first: Action, endings: Sequence[str]) -> Player:
-    """Take turns between a legal call and sampled calls of all tools that do not end the episode."""
+def _stalling(first: Action, endings: Sequence[str]) -> ScriptedPlayer:
+    """Alternate between a legal call and sampled calls of all tools that do not end the episode."""
 
     def player(env: Env, task: Task) -> Iterable[Action]:
         tools = [tool for tool in env.tools if tool.name not in endings]
@@ -126,8 +127,8 @@ def _stalling(first: Action, endings: Sequence[str]) -> Player:
     return player
 
 
-def _junk(tool: str, kind: str, first: Action | None) -> Player:
-    """Hand in junk, after a legal action if there is one, again and again until the episode ends."""
+def _junk(tool: str, kind: str, first: Action | None) -> ScriptedPlayer:
+    """Submit junk until the episode ends, after one legal action if `first` is given."""
 
     def player(env: Env, task: Task) -> Iterable[Action]:
         observation = [] if first is None else (yield first)

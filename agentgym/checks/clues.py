@@ -1,6 +1,6 @@
-"""Where an environment's code reads clocks and chance, and which shared state it has: for messages that name a cause.
+"""Find where an environment's code reads clocks or randomness and which state it shares, so that messages name causes.
 
-Sought only after something was found to vary; knows no check.
+Used only after an episode was found to vary. Depends on no check.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from agentgym.env import Env
+from agentgym.rooms import ROOMS
 
 _CLOCK = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "strftime", "ctime", "asctime"})
 _TIMERS = frozenset({"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time"})
@@ -22,21 +23,20 @@ _CLOCK_OWNERS = frozenset({"time", "time_machine", "datetime", "date"})
 _SHOWN_CHARS = 20_000
 
 _LIBRARY = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
 
 
 @dataclass
 class Clues:
-    """Lines of an environment's code, as `file.py:12 calls time.time()`."""
+    """Lines of an environment's code, in the form `file.py:12 calls time.time()`."""
 
     clock: list[str] = field(default_factory=list)
-    """Those that read the date or the time of day."""
+    """Lines that read the date or the time of day."""
     chance: list[str] = field(default_factory=list)
-    """Those that draw from the system's randomness, or read a timer."""
+    """Lines that draw from the system's randomness or read a timer."""
 
 
 def clues_while(work: Callable[[], object]) -> Clues:
-    """Return what is read while `work` runs in this thread."""
+    """Return the reads of clocks and randomness while `work` runs in this thread."""
     found = Clues()
 
     def listen(frame: FrameType, event: str, argument: Any) -> None:
@@ -54,7 +54,7 @@ def clues_while(work: Callable[[], object]) -> Clues:
 
 
 def _owner(function: Any) -> str:
-    """Return the name of the module or the type that a built-in function belongs to."""
+    """Return the name of the module or type that owns a built-in function."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, type | ModuleType):
         return owner.__name__.rpartition(".")[2]
@@ -74,13 +74,13 @@ def _note(found: Clues, frame: FrameType, name: str, owner: str) -> None:
 
 
 def _own_line(frame: FrameType | None) -> str | None:
-    """Return the innermost line of the environment's own code, looking through libraries; `None` if there is none."""
+    """Return the innermost line of the environment's own code, skipping library frames; `None` if there is none."""
     while frame is not None:
         path, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
-        of_core = module.startswith("agentgym") and not module.startswith(_ROOMS)
+        of_core = module.startswith("agentgym") and not module.startswith(ROOMS)
         if of_core or module == "__main__":
             return None
-        is_library = path.startswith(_LIBRARY) and not module.startswith(_ROOMS)
+        is_library = path.startswith(_LIBRARY) and not module.startswith(ROOMS)
         if not is_library and not path.startswith("<"):
             return f"{Path(path).name}:{frame.f_lineno}"
         frame = frame.f_back
@@ -88,7 +88,7 @@ def _own_line(frame: FrameType | None) -> str | None:
 
 
 def class_state(kind: type[Env]) -> dict[str, str]:
-    """Return what the classes of an environment and their modules hold, as text by name."""
+    """Return the state held by an environment's classes and their modules: each value's repr by name."""
     found: dict[str, str] = {}
     own = kind.__mro__[: kind.__mro__.index(Env)]
     for one in own:

@@ -1,4 +1,4 @@
-"""One task played by adversaries and by honest attempts that fail, to compare what they are paid. Knows no check."""
+"""Play one task with adversaries and with honest attempts that fail, to compare their pay. Depends on no check."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from agentgym.checks.adversaries import adversaries, ending_tools
 from agentgym.checks.honest import failing_attempts
-from agentgym.checks.play import Episode, Player, play
+from agentgym.checks.play import Episode, play
 from agentgym.env import Env
 from agentgym.rewards import SOLVED_AT, Scheme
+from agentgym.script import ScriptedPlayer
 from agentgym.task import Task
 
 
@@ -22,29 +23,30 @@ class Contest:
     adversaries: Mapping[str, Episode]
 
     def honest_pay(self, scheme: Scheme) -> float:
-        """Return what the best-paid honest failure earns."""
+        """Return the pay of the best-paid honest failure."""
         return max(scheme.total(episode.turns) for episode in self.honest)
 
     def pay(self, scheme: Scheme) -> dict[str, float]:
-        """Return what the adversaries that did not solve the task earn."""
+        """Return the pay of each adversary that did not solve the task, by name."""
         return {name: scheme.total(played.turns) for name, played in self.adversaries.items() if not is_solved(played)}
 
 
 def is_solved(episode: Episode) -> bool:
-    """Whether an episode was a success."""
+    """Return whether an episode solved its task."""
     return episode.outcome >= SOLVED_AT
 
 
 def contest(
-    env: Env, solved: Episode, others: Sequence[Episode], more: Mapping[str, Player] | None = None
+    env: Env, solved: Episode, others: Sequence[Episode], more: Mapping[str, ScriptedPlayer] | None = None
 ) -> Contest | None:
-    """Play a task with all adversaries; `None` if no honest attempt at it fails.
+    """Play a task with all adversaries and with honest failures; return `None` if no honest attempt fails.
 
     Args:
-        env: Where it is played.
+        env: The environment to play in.
         solved: The solution's episode.
-        others: Other episodes of the environment, which show the tools that end one.
-        more: Adversaries of this environment alone, by name.
+        others: Other episodes of the environment. They show which tools end an episode, and their solved ones help to
+            construct failing attempts.
+        more: Additional adversaries specific to this environment, by name.
     """
     honest = failing_attempts(env, solved, [other for other in others if is_solved(other)])
     if not honest:

@@ -1,4 +1,4 @@
-"""Checks of the Gymnasium contract, and of what episodes look like from outside."""
+"""Checks of the Gymnasium contract and of the observable form of episodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 from agentgym import registry
-from agentgym.checks.catalog import Blocked, CheckFailed, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import Blocked, CheckFailed, Finding
 from agentgym.checks.play import Broken, Episode, canonical, helpless_player, is_over, must_equal, play, short
 from agentgym.checks.seeding import ELSEWHERE, SAME_EPISODE
 from agentgym.checks.subject import PLAYERS, Subject
@@ -23,17 +24,17 @@ from agentgym.messages import Message, text_of
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 MAX_MESSAGE_CHARS = 65_536
-"""Greatest size of a message that an environment may show a policy."""
+"""Maximum size of a message that an environment may show a policy."""
 
 
 @check("makes", "it can be made")
 def makes(subject: Subject) -> Finding:
-    """The environment can be made with the given arguments, and says something about itself."""
+    """The environment can be constructed with the given arguments, and its class has a docstring."""
     env = registry.make(subject.target, **subject.kwargs)
     try:
         kind = type(env)
         if not (kind.__doc__ or "").strip():
-            raise CheckFailed(f"{kind.__name__} has no docstring; say there what the task, tools and rewards are")
+            raise CheckFailed(f"{kind.__name__} has no docstring; describe the task, tools and rewards in one")
         tools = f"tools: {', '.join(env.tools.names)}" if len(env.tools) else "no tools"
         return f"{kind.__module__}:{kind.__qualname__}, {tools}"
     finally:
@@ -57,7 +58,7 @@ def gymnasium_contract(subject: Subject) -> Finding:
 
 @check("wrappers", "TimeLimit and RecordEpisodeStatistics work around it")
 def wrappers(subject: Subject) -> Finding:
-    """Gymnasium's wrappers truncate it and add up its rewards."""
+    """Gymnasium's wrappers can truncate its episodes and sum their rewards."""
     with subject.env() as env:
         wrapped: Any = RecordEpisodeStatistics(TimeLimit(env, max_episode_steps=2))
         wrapped.reset(seed=subject.seed)
@@ -73,7 +74,7 @@ def wrappers(subject: Subject) -> Finding:
 
 @check("vector-sync", "works in SyncVectorEnv, each copy as it would alone", causes=SAME_EPISODE)
 def vector_sync(subject: Subject) -> Finding:
-    """Copies in a vector start as single environments with the same seeds do."""
+    """Copies in a vector start exactly like single environments with the same seeds."""
     vector: Any = SyncVectorEnv([subject.make, subject.make])
     try:
         observations, _ = vector.reset(seed=subject.seed)
@@ -91,14 +92,14 @@ def vector_sync(subject: Subject) -> Finding:
 
 @check("vector-async", "works in AsyncVectorEnv(shared_memory=False)", causes=ELSEWHERE)
 def vector_async(subject: Subject) -> Finding:
-    """Copies in worker processes start as single environments with the same seeds do."""
+    """Copies in worker processes start exactly like single environments with the same seeds."""
     subject.probes.values("vector_async")
     return None
 
 
 @check("plays", "every episode of every player runs to its end without breaking")
 def plays(subject: Subject) -> Finding:
-    """Solution, random, silent and helpless players get to the end of episodes of every split and difficulty."""
+    """Every player completes episodes of every split and difficulty without an error."""
     for player in (*PLAYERS, "stumbling"):
         try:
             subject.stumbled if player == "stumbling" else subject.episodes(player)
@@ -112,7 +113,7 @@ def plays(subject: Subject) -> Finding:
 
 @check("observations", "observations are chat messages of bounded size that every tokenizer takes")
 def observations(subject: Subject) -> Finding:
-    """Messages have a role and content, lie in the observation space, are bounded and can be encoded."""
+    """Messages have a role and content, lie in the observation space, are bounded in size and encode as UTF-8."""
     largest = 0
     with subject.env() as env:
         for episode in subject.all_episodes():
@@ -125,7 +126,7 @@ def observations(subject: Subject) -> Finding:
 
 
 def observation_problem(space: gymnasium.Space[Any], observed: list[Message]) -> str | None:
-    """Return what is wrong with an observation, or `None`."""
+    """Return a description of what is wrong with an observation, or `None`."""
     if not space.contains(observed):
         return f"{short(observed)} is not in the observation space; return a list of messages with role and content"
     for message in observed:
@@ -135,13 +136,13 @@ def observation_problem(space: gymnasium.Space[Any], observed: list[Message]) ->
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            return f"a message with text that is no Unicode ({error.reason}); replace lone surrogates before showing it"
+            return f"a message with invalid Unicode ({error.reason}); replace lone surrogates before showing it"
     return None
 
 
 @check("endings", "an episode ends once, terminated or truncated, with a named reason")
 def endings(subject: Subject) -> Finding:
-    """The flags, `info["ending"]` and `env.reason` agree, and are only there at the end."""
+    """The flags, `info["ending"]` and `env.reason` agree, and are set only at the end."""
     seen: set[str] = set()
     for episode in subject.all_episodes():
         for turn, result in enumerate(episode.results, start=1):
@@ -174,7 +175,7 @@ def _ending_problem(episode: Episode, turn: int) -> str | None:
 
 @check("max-turns", "no episode is longer than max_turns")
 def max_turns(subject: Subject) -> Finding:
-    """Episodes end at the default limit, and at a smaller one."""
+    """Episodes end at the default limit, and at a lower one passed to the constructor."""
     with subject.env() as env:
         limit = env.max_turns
     for episode in subject.all_episodes():
@@ -189,7 +190,7 @@ def max_turns(subject: Subject) -> Finding:
 
 @check("reset-needed", "a step without a running episode raises ResetNeeded")
 def reset_needed(subject: Subject) -> Finding:
-    """Neither a fresh environment nor one whose episode has ended takes a step."""
+    """A fresh environment refuses to step, and so does one whose episode has ended."""
     with subject.env() as env:
         _must_need_reset(env, "before the first reset")
         play(env, subject.tasks[0], subject.seed, helpless_player)
@@ -208,7 +209,7 @@ def _must_need_reset(env: Any, when: str) -> None:
 
 
 FIRST = (makes, plays)
-"""Checks that all others stand on."""
+"""Checks that all others depend on."""
 
 CHECKS = (
     gymnasium_contract,

@@ -1,4 +1,4 @@
-"""Do something in a forked copy of this process, and get back what came of it as JSON data."""
+"""Run a function in a forked copy of this process and return its result as JSON data."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from agentgym.foreign import describe
+from agentgym.foreign.errors import describe
 
 ENDING_S = 8.0
-"""How long a copy may take to end once it has answered."""
+"""Seconds that a copy may take to exit after it has answered."""
 
 
 class ForkFailed(Exception):
-    """The copy broke, or did not answer in time."""
+    """The copy failed or did not answer in time."""
 
 
 def can_fork() -> bool:
-    """Whether this system has `os.fork`."""
+    """Return whether this system has `os.fork`."""
     return hasattr(os, "fork")
 
 
 def in_fork(work: Callable[[], Any], patience_s: float) -> Any:
-    """Return what `work` returns in a copy of this process; what it does to the process stays there.
+    """Run `work` in a copy of this process and return its result; its side effects stay in the copy.
 
-    Call this while there is one thread only. In the end, the exit handlers are run that `work` has registered.
+    Call this only while the process has a single thread. The copy runs the exit handlers that `work` registered.
 
     Raises:
-        ForkFailed: `work` raised something, or took more than `patience_s` seconds.
+        ForkFailed: `work` raised an exception, or took more than `patience_s` seconds.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    gc.freeze()  # else a copy copies all memory by collecting garbage
+    gc.freeze()  # otherwise garbage collection in a copy copies all memory
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python warns of threads of native libraries too
+        warnings.simplefilter("ignore")  # Python also warns about threads of native libraries
         pid = os.fork()
     if pid == 0:
         os.close(reader)
@@ -64,7 +64,7 @@ def in_fork(work: Callable[[], Any], patience_s: float) -> Any:
 
 
 def _answer_and_exit(writer: int, work: Callable[[], Any]) -> NoReturn:
-    """Answer, run the exit handlers, and end without the rest of an interpreter's end, which takes long in a copy."""
+    """Answer, run the exit handlers, and skip the rest of the interpreter's shutdown, which is slow in a copy."""
     _forget_exit_handlers()
     try:
         text = json.dumps({"value": work()})
@@ -78,7 +78,7 @@ def _answer_and_exit(writer: int, work: Callable[[], Any]) -> NoReturn:
 
 
 def _forget_exit_handlers() -> None:
-    """Leave what was there before the fork to the original: its temporary folders, its children."""
+    """Leave to the original process what it owned before the fork: temporary folders and child processes."""
     atexit._clear()
     finalizers: Any = weakref.finalize
     for finalizer in tuple(finalizers._registry):
@@ -90,7 +90,7 @@ def _forget_exit_handlers() -> None:
 
 
 def _read(reader: int, patience_s: float) -> str:
-    """Read a line, or to the end of the pipe. Raises `ForkFailed` if that does not come in time."""
+    """Read a line, or to the end of the pipe. Raises `ForkFailed` on timeout."""
     until = time.monotonic() + patience_s
     chunks: list[bytes] = []
     while True:
@@ -104,7 +104,7 @@ def _read(reader: int, patience_s: float) -> str:
 
 
 def _reap(pid: int) -> None:
-    """Wait for the end of a copy, and end it if it does not come."""
+    """Wait for a copy to exit, and kill it if it does not."""
     until = time.monotonic() + ENDING_S
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if time.monotonic() > until:

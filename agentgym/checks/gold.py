@@ -1,10 +1,10 @@
-"""Checks that what the grader needs never reaches the policy.
+"""Checks that the grader's private data never reaches the policy.
 
-Two ways of looking. *Canaries*: every text and number in the task's gold that its data does not have is replaced by one
-that exists nowhere else, and must not turn up. *Literally*: longer text of the real gold must not turn up, unless the
-policy said it first, the task's data has it, other tasks show it too (common words), or the world shows it although the
-gold was replaced (an answer that can be found). What is shown after the end of an episode is no leak: nothing can be
-done with it.
+Two methods are used. *Canaries*: every text and number in the task's gold that is not in its data is replaced by a
+unique value, which must never appear. *Literal search*: longer texts of the real gold must not appear, unless the
+policy said them first, the task's data contains them, other tasks show them too (common words), or the world shows them
+even after the gold was replaced (an answer that can be found). Anything shown after the end of an episode is no leak,
+since the policy can no longer use it.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.patience import Patience
 from agentgym.checks.play import Broken, Episode, is_over, play, short
 from agentgym.checks.subject import Subject
+from agentgym.engine.spaces import Action
 from agentgym.env import Env
-from agentgym.spaces import Action
 from agentgym.task import Task
 
 TELLING_CHARS = 8
-"""Shorter pieces of gold turn up by chance; a canary stands in for them."""
+"""Shorter pieces of gold appear by chance; only canaries detect them."""
 
 _PLAY_SECONDS = 2.0
-"""Time after which enough marked episodes have been played again."""
+"""Seconds after which no further stumbling episodes are replayed; those of the other players always are."""
 
 _PLAIN_WORD = re.compile(r"[^\W\d]{1,15}")
-"""Single words may well be in a prompt: names of tables, of tools, of things."""
+"""Single words may legitimately occur in a prompt: names of tables, tools or objects."""
 
 _POINT = re.compile(r"(?<=\d)[.,_'](?=\d)")
-"""What numbers may be written with: 1,234,567 or 12345.67."""
+"""Separators inside a written number: 1,234,567 or 12345.67."""
 
 _NOTHING = "the gold has no text or number that the task's data does not have"
 
@@ -43,7 +44,7 @@ _ADVICE = "keep gold for grade() and solution(); what the policy may see belongs
 
 @check("gold-hidden-at-start", "the opening and its info show nothing of the gold")
 def gold_hidden_at_start(subject: Subject) -> Finding:
-    """No telling piece of a task's gold stands in its prompt, opening or info."""
+    """No telling piece of a task's gold appears in its prompt, opening or info."""
     episodes = subject.episodes("idle")
     shown = {episode.task.id: _texts([episode.task.prompt, episode.opening, episode.info]) for episode in episodes}
     pieces = canaries = 0
@@ -69,13 +70,13 @@ def gold_hidden_at_start(subject: Subject) -> Finding:
 
 
 def _world_shows(env: Env, episode: Episode, piece: str) -> bool:
-    """Whether the opening shows it although the gold has something else in its place: an answer that can be found."""
+    """Return whether the opening shows `piece` even with the gold replaced: an answer that can be found."""
     opened = _play_marked(env, _with_canaries(episode.task)[0], replace(episode, actions=[]))
     return shows(_texts([opened.opening, opened.info]), piece)
 
 
 def _must_not_show(words: Sequence[str], text: str, where: str) -> None:
-    """Raise `CheckFailed` if one of the canaries stands in `text`."""
+    """Raise `CheckFailed` if `text` contains one of the canaries."""
     text = _POINT.sub("", text)
     if found := [word for word in words if word in text]:
         around = short(text[max(0, text.index(found[0]) - 60) :])
@@ -87,7 +88,7 @@ def _must_not_show(words: Sequence[str], text: str, where: str) -> None:
 
 @check("gold-hidden-in-play", "no tool result or info before the end shows anything of the gold")
 def gold_hidden_in_play(subject: Subject) -> Finding:
-    """Neither canaries put into the gold nor the gold itself come out before the policy has said them."""
+    """Neither canaries in the gold nor the gold itself appear in play before the policy has said them."""
     players = ("random", "solution", "helpless", "stubborn")
     recorded = [subject.episodes(player)[index] for player in players for index in subject.spread()]
     patience = Patience(_PLAY_SECONDS)
@@ -108,13 +109,13 @@ def gold_hidden_in_play(subject: Subject) -> Finding:
 
 
 def secrets_of(task: Task) -> list[str]:
-    """Return the telling pieces of a task's gold that its data does not have."""
+    """Return the telling pieces of a task's gold that its data does not contain."""
     public = _texts(task.data)
     return sorted({piece for piece in _leaves(task.gold) if len(piece) >= TELLING_CHARS and piece not in public})
 
 
 def _must_not_show_gold(env: Env, episode: Episode, marked: Episode) -> None:
-    """Look for the gold itself in what came before the policy said it, turn by turn."""
+    """Search each turn for pieces of the real gold that the policy has not said before."""
     secrets = secrets_of(episode.task)
     elsewhere = dict(_before_the_end(marked))
     said = _texts([episode.opening, episode.info])
@@ -123,7 +124,7 @@ def _must_not_show_gold(env: Env, episode: Episode, marked: Episode) -> None:
         said += _said(env, action)
         shown = results.get(turn, "")
         for piece in secrets:
-            # Where the marked episode did not get, the world cannot be asked whether it shows this by itself.
+            # A turn that the marked episode did not reach cannot show whether the world reveals the piece by itself.
             if shows(shown, piece) and not shows(said, piece) and not shows(elsewhere.get(turn, piece), piece):
                 raise CheckFailed(
                     f"task {episode.task.id!r}, turn {turn} of the {episode.player} player: a tool result or info "
@@ -132,9 +133,9 @@ def _must_not_show_gold(env: Env, episode: Episode, marked: Episode) -> None:
 
 
 def _with_canaries(task: Task) -> tuple[Task, list[str]]:
-    """Return the task with the texts and numbers of its gold replaced by others, and those as they would be shown.
+    """Return the task with the texts and numbers of its gold replaced by canaries, and the canaries as displayed text.
 
-    What the task's data has as well stays: it is no secret, and may have to agree.
+    Values that the task's data also contains are kept: they are not secret, and the two may have to agree.
     """
     words: list[str] = []
     public = {piece.casefold() for piece in _pieces(task.data)}
@@ -152,7 +153,7 @@ def _with_canaries(task: Task) -> tuple[Task, list[str]]:
         if isinstance(value, bool) or not isinstance(value, str | int | float) or not is_secret(value):
             return value
         digest = sha256(f"{task.id}{len(words)}".encode()).hexdigest()
-        # Of a size that a grader can count to, should it have to.
+        # Small enough for a grader that counts up to it.
         number = int(digest[:12], 16) % 10**6 + 10**6
         words.append("canary" + digest[:12] if isinstance(value, str) else str(number))
         return words[-1] if isinstance(value, str) else type(value)(number)
@@ -161,7 +162,7 @@ def _with_canaries(task: Task) -> tuple[Task, list[str]]:
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """Yield all texts and numbers in a value as text, keys included."""
+    """Yield every text and number in a value as text, including keys."""
     if isinstance(value, Mapping):
         yield from map(str, value)
         value = list(value.values())
@@ -173,7 +174,7 @@ def _pieces(value: Any) -> Iterator[str]:
 
 
 def _play_marked(env: Env, marked: Task, episode: Episode) -> Episode:
-    """Play the recorded actions on the marked task as far as it goes; its gold need make no sense to a grader."""
+    """Replay the recorded actions on the marked task as far as possible; its gold may make no sense to the grader."""
     try:
         return play(env, marked, episode.seed, lambda *_: iter(episode.actions))
     except Broken as error:
@@ -181,7 +182,7 @@ def _play_marked(env: Env, marked: Task, episode: Episode) -> Episode:
 
 
 def _before_the_end(episode: Episode) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of every turn that did not end the episode; the opening is turn 0."""
+    """Yield the number and text of every turn that did not end the episode; the opening is turn 0."""
     yield 0, _texts([episode.opening, episode.info])
     for turn, result in enumerate(episode.results, start=1):
         if not is_over(result):
@@ -189,12 +190,12 @@ def _before_the_end(episode: Episode) -> Iterator[tuple[int, str]]:
 
 
 def shows(text: str, piece: str) -> bool:
-    """Whether `piece` stands in `text`, as it is or inside JSON."""
+    """Return whether `text` contains `piece`, verbatim or escaped as JSON."""
     return piece in text or json.dumps(piece)[1:-1] in text or json.dumps(piece, ensure_ascii=False)[1:-1] in text
 
 
 def _said(env: Env, action: Action) -> str:
-    """Return what the policy said in an action, with the arguments of its calls as the tools get them."""
+    """Return the text of an action, with the arguments of its calls as the tools receive them."""
     if not isinstance(action, str):
         return _texts(action)
     parsed = env.dialect.parse(action, env.tools)
@@ -214,7 +215,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _texts(value: Any) -> str:
-    """Return all text in a value, as a policy would read it, keys included."""
+    """Return all text in a value as a policy would read it, including keys."""
     if isinstance(value, Mapping):
         value = [*value.keys(), *value.values()]
     if isinstance(value, list | tuple):

@@ -1,12 +1,13 @@
-"""Checks of the grader: what is right scores, what is wrong does not, and the numbers are those that were declared."""
+"""Checks of the grader: correct work scores, wrong work does not, and rewards match their declarations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from agentgym.checks.catalog import CheckFailed, Finding, check
+from agentgym.checks.catalog import check
 from agentgym.checks.luck import ENOUGH, is_no_luck
+from agentgym.checks.outcomes import CheckFailed, Finding
 from agentgym.checks.play import Episode, replayed
 from agentgym.checks.seeding import SEEDED
 from agentgym.checks.subject import Subject
@@ -14,15 +15,15 @@ from agentgym.env import Env
 from agentgym.rewards import OUTCOME, SOLVED_AT, lint
 
 IDLE_LIMIT = 0.1
-"""Greatest share of tasks that may be solved by doing nothing."""
+"""Maximum share of tasks that may be solved by doing nothing."""
 
 RANDOM_LIMIT = 0.5
-"""Greatest share of tasks that may be solved by random actions."""
+"""Maximum share of tasks that may be solved by random actions."""
 
 
 @check("solution-solves", "the solution scores full marks on every split and difficulty")
 def solution_solves(subject: Subject) -> Finding:
-    """The reference policy ends with a success, so every task can be solved."""
+    """The reference policy ends every played task with a success, so the tasks are solvable."""
     episodes = subject.episodes("solution")
     for episode in episodes:
         if not episode.ended or episode.outcome < SOLVED_AT or not episode.results[-1].info.get("is_success"):
@@ -35,13 +36,13 @@ def solution_solves(subject: Subject) -> Finding:
 
 @check("idle-scores-low", "doing nothing scores low")
 def idle_scores_low(subject: Subject) -> Finding:
-    """Neither silence nor helpless talk solves tasks."""
+    """Neither silent nor helpless players solve tasks."""
     return "; ".join(_must_score_low(subject.episodes(player), player, IDLE_LIMIT) for player in ("idle", "helpless"))
 
 
 @check("random-scores-low", "random actions score low", causes=("ending-alone-fails", "other-solution-fails"))
 def random_scores_low(subject: Subject) -> Finding:
-    """Samples of the action space do not solve more than half of the tasks, but for luck."""
+    """Random samples of the action space do not solve more than half of the tasks, beyond what luck explains."""
     episodes = subject.episodes("random")
     if len(_solved(episodes)) > RANDOM_LIMIT * len(episodes):
         episodes = subject.more_episodes("random", ENOUGH)
@@ -71,7 +72,7 @@ def _solved(episodes: Sequence[Episode]) -> list[Episode]:
 
 @check("grader-stable", "the same episode is graded the same every time", causes=SEEDED)
 def grader_stable(subject: Subject) -> Finding:
-    """Rewards, success and ending do not change when recorded actions are graded again."""
+    """Reward channels, total reward and success stay the same when recorded actions are graded again."""
     players = ("solution", "random", "helpless")
     episodes = [subject.episodes(player)[index] for player in players for index in subject.spread()]
     for again in (2, 3):
@@ -92,7 +93,7 @@ def _grades(episode: Episode) -> tuple[list[dict[str, float]], float, bool | Non
 
 @check("reward-channels", "every turn shows all declared channels, each in its range")
 def reward_channels(subject: Subject) -> Finding:
-    """`info["rewards"]` has the declared names, and finite values in the declared ranges."""
+    """`info["rewards"]` contains exactly the declared channels, with finite values in the declared ranges."""
     with subject.env() as env:
         for episode in subject.all_episodes():
             for turn, values in enumerate(episode.turns, start=1):
@@ -122,7 +123,7 @@ def _channel_problem(env: Env, values: dict[str, float]) -> str | None:
 
 @check("rewards-add-up", "what the steps pay adds up to what the scheme says")
 def rewards_add_up(subject: Subject) -> Finding:
-    """The sum of an episode's rewards is the scheme's total over its channels."""
+    """The sum of an episode's rewards equals the scheme's total over its channels."""
     with subject.env() as env:
         for episode in subject.all_episodes():
             total = env.scheme.total(episode.turns)
@@ -136,7 +137,7 @@ def rewards_add_up(subject: Subject) -> Finding:
 
 @check("scheme-sound", "no failed episode can earn as much as a solved one")
 def scheme_sound(subject: Subject) -> Finding:
-    """The lint finds nothing in any scheme, and no recorded failure earned as much as a recorded success."""
+    """The lint finds no problem in any scheme, and no recorded failure earned as much as a recorded success."""
     with subject.env() as env:
         if problems := lint(env.scheme, env.channels, env.max_turns):
             raise CheckFailed("; ".join(problems))

@@ -1,4 +1,4 @@
-"""What a process holds: threads, temporary files, open files, child processes. Knows no check."""
+"""Count the resources a process holds: threads, temporary files, open files, child processes. Depends on no check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def held() -> dict[str, int]:
-    """Return how many of each this process holds, as far as the system lets one see."""
+    """Return how many resources of each kind this process holds, where the system exposes the number."""
     counts = {"threads": threading.active_count(), "temporary files": len(list(Path(tempfile.gettempdir()).iterdir()))}
     own = Path("/proc/self")
     if (own / "fd").is_dir():
@@ -22,7 +22,7 @@ def held() -> dict[str, int]:
 
 
 def grown(before: Mapping[str, int], after: Mapping[str, int], least: int) -> dict[str, int]:
-    """Return by how much each has grown, of those that have grown by `least` or more."""
+    """Return the growth of each resource whose count grew by `least` or more."""
     growth = {name: after[name] - count for name, count in before.items()}
     return {name: more for name, more in growth.items() if more >= least}
 

@@ -1,4 +1,4 @@
-"""Honest attempts that fail: the work of a solution with a wrong end. What junk must not be paid more than."""
+"""Honest attempts that fail: a solution's work with one mistake. Junk must never be paid more than these attempts."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from itertools import islice
 from typing import Any
 
 from agentgym.checks.adversaries import calls_in
-from agentgym.checks.catalog import CheckFailed
+from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.play import Episode, assistant_call, play
+from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.messages import ToolCall
 from agentgym.rewards import SOLVED_AT
-from agentgym.spaces import Action
-from agentgym.steps import Solution
+from agentgym.script import ScriptedPlayer
 from agentgym.task import Task
 
 ENOUGH = 2
-"""Failing attempts looked for in each task; the best-paid one counts."""
+"""Failing attempts to find per task; the best-paid one counts."""
 
 _TRIES = 24
-"""Ways of spoiling a solution that are tried in each task."""
+"""Maximum number of spoiled solutions tried per task."""
 
 _PER_STEP = 5
-"""Of them, those that change the same step."""
+"""Maximum number of variations tried for the same step."""
 
 _NUMBER = re.compile(r"\d+")
 
 
 def failing_attempts(env: Env, solved: Episode, others: Sequence[Episode]) -> list[Episode]:
-    """Return honest attempts at a solved task that fail; none where the solution cannot be spoiled.
+    """Return honest attempts at a solved task that fail, or an empty list if the solution cannot be spoiled.
 
-    The environment's own `failing` is played if it has one. Otherwise the solution is played again with its last
-    arguments changed, with the end of another task's solution, without the step before its end, or with an earlier step
-    changed, until some of them fail.
+    If the environment defines `failing`, that is played. Otherwise the solution is replayed with its last arguments
+    changed, with the end of another task's solution, without the step before its end, or with an earlier step changed,
+    until enough attempts fail.
 
     Args:
-        env: Where they are played.
+        env: The environment to play in.
         solved: The solution's episode.
         others: Solutions of other tasks.
 
     Raises:
-        CheckFailed: What the environment's own `failing` does solves the task.
+        CheckFailed: The environment's own `failing` solves the task.
     """
     own = env.failing(solved.task)
     if own is not None:
-        attempt = play(env, solved.task, solved.seed, lambda env, task: _written(own))
+        attempt = play(env, solved.task, solved.seed, lambda *_: own)
         if attempt.outcome >= SOLVED_AT:
             raise CheckFailed(f"task {solved.task.id!r}: failing() solved it; give its end something wrong")
         return [attempt]
@@ -61,18 +61,7 @@ def failing_attempts(env: Env, solved: Episode, others: Sequence[Episode]) -> li
     return ended or unended[:ENOUGH]
 
 
-def _written(moves: Solution) -> Iterator[Action]:
-    """Turn a reference policy's calls into messages."""
-    observation: Any = None
-    while True:
-        try:
-            move = next(moves) if observation is None else moves.send(observation)
-        except StopIteration:
-            return
-        observation = yield assistant_call(move) if isinstance(move, ToolCall) else move
-
-
-def to_the_end(actions: Sequence[Action]) -> Any:
+def to_the_end(actions: Sequence[Action]) -> ScriptedPlayer:
     """Return a player of `actions` that repeats the last one until the episode ends."""
 
     def player(env: Env, task: Task) -> Iterable[Action]:
@@ -84,7 +73,7 @@ def to_the_end(actions: Sequence[Action]) -> Any:
 
 
 def _spoiled(env: Env, solved: Episode, others: Sequence[Episode]) -> Iterator[list[Action]]:
-    """Yield variations of a solution, the nearest first: its end comes from elsewhere only where it says something."""
+    """Yield variations of a solution, starting with those that change only its end."""
     actions = solved.actions
     yield from ([*actions[:-1], action] for action in islice(spoiled_action(env, actions[-1]), _PER_STEP))
     for other in others[:_PER_STEP]:
@@ -98,7 +87,7 @@ def _spoiled(env: Env, solved: Episode, others: Sequence[Episode]) -> Iterator[l
 
 
 def spoiled_action(env: Env, action: Action) -> Iterator[Action]:
-    """Yield an action with one argument of its last call changed; text without a call with the text changed."""
+    """Yield variants of an action with one argument of its last call changed, or its text if it has no call."""
     calls = calls_in(env, action)
     if not calls:
         yield from spoiled_values(action) if isinstance(action, str) else ()
@@ -110,7 +99,7 @@ def spoiled_action(env: Env, action: Action) -> Iterator[Action]:
 
 
 def spoiled_values(value: Any) -> Iterator[Any]:
-    """Yield values of the same type that are near `value`, but not equal to it."""
+    """Yield values of the same type that are close to `value` but not equal to it."""
     found: list[Any] = []
     if isinstance(value, bool):
         found = [not value]
@@ -126,7 +115,7 @@ def spoiled_values(value: Any) -> Iterator[Any]:
 
 
 def _spoiled_texts(text: str) -> Iterator[str]:
-    """Yield texts with another number, the last word reversed, or the last word or line left out."""
+    """Yield variants of a text: another number, the last word reversed, or the last word or line removed."""
     numbers = list(_NUMBER.finditer(text))
     for number in (*numbers[-1:], *numbers[:1]):
         yield f"{text[: number.start()]}{int(number[0]) + 1}{text[number.end() :]}"

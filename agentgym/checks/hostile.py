@@ -1,4 +1,4 @@
-"""Checks that nothing a model can produce breaks an environment: garbage, half calls, absurd arguments."""
+"""Checks that no model output breaks an environment: garbage, incomplete calls, absurd arguments."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
 from typing import Any
 
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import check
 from agentgym.checks.contract import observation_problem
 from agentgym.checks.hostile_inputs import ARGUMENT_TEXTS, MESSAGES, TEXTS, VALUES
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.patience import Patience
 from agentgym.checks.play import assistant_call, is_over, short
 from agentgym.checks.subject import Subject
 from agentgym.dialects import dialect_names
+from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.env import Env
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, calls_of
-from agentgym.spaces import Action, ActionSpace
 from agentgym.toolset import Tool
 
 _SECONDS = 12.0
-"""Time after which an environment has been given enough of one kind."""
+"""Time budget in seconds for hostile actions of one kind."""
 
 _STRIDE = 7
 
 
 @check("hostile-text", "no text breaks it, in any dialect")
 def hostile_text(subject: Subject) -> Finding:
-    """Garbage, megabytes, half calls and injections are answered, and the answer is bounded."""
+    """Garbage, megabytes of text, incomplete calls and injections are answered with bounded observations."""
     count = 0
     for dialect in dialect_names():
         try:
@@ -41,14 +42,14 @@ def hostile_text(subject: Subject) -> Finding:
 
 @check("hostile-messages", "no malformed message or tool call breaks it")
 def hostile_messages(subject: Subject) -> Finding:
-    """Messages that are not what they should be are answered."""
+    """Malformed messages are answered."""
     with subject.env() as env:
         return f"{_survive(env, subject, [*MESSAGES, *_malformed_calls(env)], 'as a message')} actions"
 
 
 @check("hostile-arguments", "no argument value breaks a tool, in any dialect")
 def hostile_arguments(subject: Subject) -> Finding:
-    """Every argument of every tool takes absurd values: as messages, and in every dialect that can write them."""
+    """Every argument of every tool is given absurd values, in messages and in every dialect that can write them."""
     with subject.env() as env:
         if not len(env.tools):
             raise CheckSkipped("it has no tools")
@@ -65,7 +66,7 @@ def hostile_arguments(subject: Subject) -> Finding:
 
 
 def some_hostile_actions(env: Env, count: int) -> list[Action]:
-    """Return up to `count` actions of all the kinds above."""
+    """Return up to `count` hostile actions of all kinds: texts, messages and calls."""
     calls = map(assistant_call, _absurd_calls(env))
     return [*islice(_spread([*TEXTS, *MESSAGES, *_malformed_calls(env), *calls]), count)]
 
@@ -90,7 +91,7 @@ def _malformed_calls(env: Env) -> Iterator[dict[str, Any]]:
 
 
 def _written(env: Env, calls: Iterable[ToolCall]) -> Iterator[str]:
-    """Yield the calls as text, where the dialect can say them, and with some of the end missing."""
+    """Yield each call that the dialect can write: as text, with its end cut off, and twice in a row."""
     for call in calls:
         try:
             text = env.dialect.render("", [call], env.tools)
@@ -102,9 +103,9 @@ def _written(env: Env, calls: Iterable[ToolCall]) -> Iterator[str]:
 
 
 def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) -> int:
-    """Take actions, starting anew whenever an episode ends; return how many there were.
+    """Step through the actions, resetting whenever an episode ends, and return the number of actions taken.
 
-    An environment for which they are too many is given some of all kinds.
+    A slow environment gets only a sample of them. Raises `CheckFailed` if an action breaks the environment.
     """
     count = 0
     env.reset(seed=subject.seed)
@@ -128,7 +129,7 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
 
 
 def _while_there_is_time(actions: Sequence[Action]) -> Iterator[Action]:
-    """Yield all actions in order; once that takes long, some from everywhere."""
+    """Yield the actions in order; once time runs short, yield a spread of the remaining ones until it is over."""
     soon, late = Patience(_SECONDS / 3), Patience(_SECONDS)
     for index, action in enumerate(actions):
         if soon.is_over:
@@ -139,7 +140,7 @@ def _while_there_is_time(actions: Sequence[Action]) -> Iterator[Action]:
 
 
 def _spread(actions: Sequence[Action]) -> Iterator[Action]:
-    """Yield all actions, so that those who stop early have seen some from everywhere."""
+    """Yield all actions in strides, so that a caller that stops early has seen some from the whole range."""
     for start in range(_STRIDE):
         yield from actions[start::_STRIDE]
 

@@ -1,4 +1,4 @@
-"""What no environment should trip over: texts, messages, argument values. Data for the checks in `hostile`."""
+"""Inputs that every environment must survive: texts, messages, argument values. Data for the checks in `hostile`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TEXTS: tuple[str, ...] = (
     "{0} {name} {0.__class__} %s %(x)s %n",
     "../../../../etc/passwd; rm -rf / $(reboot) `reboot`",
 )
-"""Texts that no environment should trip over."""
+"""Texts that every environment must survive."""
 
 MESSAGES: tuple[dict[str, Any], ...] = (
     {"role": "assistant"},
@@ -61,7 +61,7 @@ MESSAGES: tuple[dict[str, Any], ...] = (
     {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "\ud800" * 9_999}}]},
     {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "x"}}] * 1_000},
 )
-"""Assistant messages that are not what they should be."""
+"""Malformed assistant messages."""
 
 VALUES: tuple[Any, ...] = (
     None,
@@ -90,7 +90,7 @@ VALUES: tuple[Any, ...] = (
     {},
     {"a": {"b": [None]}},
 )
-"""Values that a model may give for any argument."""
+"""Values that a model may pass for any argument."""
 
 ARGUMENT_TEXTS: tuple[Any, ...] = ("", "{", "[1]", "null", '"text"', "[" * 100_000, "9" * 10_000, [1], 5, None, "NaN")
-"""What may stand where a call's arguments should."""
+"""Malformed values in place of a call's arguments."""

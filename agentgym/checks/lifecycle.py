@@ -1,4 +1,4 @@
-"""Checks of an environment's life: resets, snapshots, replay, async use, other processes, closing, and speed."""
+"""Checks of an environment's life cycle: snapshots, replay, async use, other processes, and closing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import json
 import pickle
 
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.play import Episode, canonical, difference, must_equal, play, replayed
 from agentgym.checks.seeding import ELSEWHERE, SAME_EPISODE
 from agentgym.checks.subject import Subject
+from agentgym.engine.steps import StepResult
 from agentgym.env import Env
-from agentgym.foreign import describe, ends_work
-from agentgym.replay import replay
-from agentgym.steps import StepResult
+from agentgym.foreign.errors import describe, ends_work
+from agentgym.records.replay import replay
 from agentgym.trajectory import Trajectory, Turn
 
 
@@ -21,7 +22,7 @@ from agentgym.trajectory import Trajectory, Turn
     "snapshot", "restore(snapshot()) goes on as if nothing had happened, in another instance too", causes=SAME_EPISODE
 )
 def snapshot(subject: Subject) -> Finding:
-    """From the middle of an episode, the rest comes out the same."""
+    """An episode restored from its middle continues exactly as recorded."""
     advice = "Override snapshot and restore together, or keep the episode deterministic so that the default works."
     with subject.env() as first, subject.env() as second:
         for episode in [subject.episodes("solution")[index] for index in subject.spread()]:
@@ -41,7 +42,7 @@ def snapshot(subject: Subject) -> Finding:
 
 @check("replay", "a recorded trajectory plays again exactly", causes=SAME_EPISODE)
 def replay_equal(subject: Subject) -> Finding:
-    """`agentgym.replay` finds no difference in solution and random episodes, also from JSON."""
+    """`agentgym.records.replay` finds no difference in solution and random episodes read back from JSON."""
     episodes = subject.probed
     with subject.env() as env:
         for episode in episodes:
@@ -75,7 +76,7 @@ def _trajectory(subject: Subject, episode: Episode) -> Trajectory:
 
 @check("async-twin", "areset and astep do what reset and step do", causes=SAME_EPISODE)
 def async_twin(subject: Subject) -> Finding:
-    """Episodes played on an event loop, several at once, come out as those played without one."""
+    """Episodes played concurrently on an event loop match those played without one."""
     episodes = subject.probed
     traces = asyncio.run(_play_together(subject, episodes))
     for episode, trace in zip(episodes, traces, strict=True):
@@ -103,7 +104,7 @@ async def _play_async(env: Env, episode: Episode) -> list[str]:
 
 @check("pickles", "a fresh environment can be pickled, and the copy plays the same", causes=SAME_EPISODE)
 def pickles(subject: Subject) -> Finding:
-    """What `pickle` makes of an environment plays recorded episodes exactly."""
+    """A pickled and unpickled environment plays recorded episodes exactly."""
     with subject.env() as env:
         try:
             data = pickle.dumps(env)
@@ -132,7 +133,7 @@ def spawns(subject: Subject) -> Finding:
 
 @check("close-twice", "it can be closed at any time, and twice")
 def close_twice(subject: Subject) -> Finding:
-    """Closing fresh, in the middle and after the end works, and so does closing again."""
+    """Closing works before the first reset, in the middle of an episode and after its end; so does closing again."""
     episode = subject.episodes("solution")[0]
     for when, actions in (
         ("before the first reset", None),
@@ -154,7 +155,7 @@ def close_twice(subject: Subject) -> Finding:
 
 @check("nothing-left", "closing leaves no process, thread, file or temporary folder behind")
 def nothing_left(subject: Subject) -> Finding:
-    """Making and closing environments does not add up, and nothing outlives the process that did it."""
+    """Resources do not accumulate over environments, and nothing outlives the process that made them."""
     subject.probes.values("leftovers")
     subject.probes.values("traces")
     if subject.probes.left:

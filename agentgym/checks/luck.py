@@ -1,4 +1,4 @@
-"""Whether something happens too often to be luck."""
+"""Decide whether something happens too often to be luck."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ SURE = 0.01
 """Probability below which luck is ruled out."""
 
 ENOUGH = 24
-"""Tasks played before something that happened often is blamed on more than luck."""
+"""Number of tasks to play before a frequent event is attributed to more than luck."""
 
 
 def is_no_luck(count: int, of: int, limit: float) -> bool:
-    """Whether what may happen with probability `limit` happened in `count` of `of` cases by more than luck."""
+    """Return whether `count` of `of` cases are too many for an event of probability `limit` to be luck."""
     tail = sum(comb(of, k) * limit**k * (1 - limit) ** (of - k) for k in range(count, of + 1))
     return tail < SURE

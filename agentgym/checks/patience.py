@@ -1,17 +1,17 @@
-"""How long a check goes on with work of which there is always more."""
+"""A time budget for checks whose work is open-ended."""
 
 from __future__ import annotations
 
 import time
 
 _WAITING = 2.5
-"""How many times longer it may take on the clock: the machine may be busy, or the environment wait."""
+"""Wall-clock time allowed per second of CPU time: the machine may be busy, or the environment may wait."""
 
 
 class Patience:
-    """Runs out after some seconds of computing, or after several times as many on the clock.
+    """A budget of CPU seconds, with a wall-clock limit several times as long.
 
-    So a busy machine does not make checks look at less.
+    Counting CPU time keeps a busy machine from reducing what the checks examine.
     """
 
     def __init__(self, seconds: float):
@@ -20,5 +20,5 @@ class Patience:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has run out."""
+        """Whether the budget is used up."""
         return time.process_time() > self._computed_until or time.monotonic() > self._until

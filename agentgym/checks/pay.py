@@ -1,4 +1,4 @@
-"""Checks that useful work pays: adversaries that do none earn no more than an honest attempt that fails."""
+"""Checks that useful work pays: adversaries that do no work earn no more than an honest attempt that fails."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from agentgym.checks.adversaries import adversaries, ending_tools
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import check
 from agentgym.checks.contest import Contest, is_solved
 from agentgym.checks.grading import RANDOM_LIMIT
 from agentgym.checks.luck import ENOUGH, is_no_luck
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.play import Episode, play
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
@@ -18,11 +19,11 @@ from agentgym.rewards import Scheme
 _ROUNDING = 1e-9
 
 _FEWEST_TASKS = 4
-"""Fewer say nothing about how often junk solves one: the right answer may happen to be 0."""
+"""Minimum sample: with fewer tasks, junk may succeed by coincidence, for example where the right answer is 0."""
 
 
 def paid_schemes(env: Env) -> dict[str, Scheme]:
-    """Return the schemes that must keep the guarantee: the one in use and the named ones, without the controls."""
+    """Return the schemes that must keep the guarantee: the one in use and the named ones, except the controls."""
     named = {name: scheme for name, scheme in env.schemes.items() if not scheme.allow_unsound}
     known = env.scheme.allow_unsound or env.scheme in named.values()
     return named if known else {"in use": env.scheme, **named}
@@ -41,8 +42,8 @@ def useful_work_pays(subject: Subject) -> Finding:
                 if paid > honest + _ROUNDING:
                     raise CheckFailed(
                         f"scheme {scheme_name!r}, task {one.task.id!r}: the adversary {name!r} is paid {paid:g}, an "
-                        f"honest attempt that fails {honest:g}; say Channel(cheap=True) of what any legal action earns "
-                        "and put it behind a gate on real work"
+                        f"honest attempt that fails {honest:g}; declare what any legal action earns with "
+                        "Channel(cheap=True) and put it behind a gate on real work"
                     )
     honest_mean = fmean(one.honest_pay(scheme) for one in contests for scheme in schemes.values())
     best_mean = fmean(max(one.pay(scheme).values(), default=0.0) for one in contests for scheme in schemes.values())
@@ -54,7 +55,7 @@ def useful_work_pays(subject: Subject) -> Finding:
 
 @check("junk-scores-low", "junk handed in at once rarely solves a task", causes=("ending-alone-fails",))
 def junk_scores_low(subject: Subject) -> Finding:
-    """No kind of junk solves more than half of the tasks, but for luck."""
+    """No kind of junk solves more than half of the tasks, beyond what luck explains."""
     contests = _contests(subject)
     if len(contests) < _FEWEST_TASKS:
         raise CheckSkipped(f"{len(contests)} tasks were played in the time there is, too few to tell luck from a hole")
@@ -72,7 +73,7 @@ def junk_scores_low(subject: Subject) -> Finding:
 
 
 def _tried_on_more_tasks(subject: Subject, name: str) -> list[bool]:
-    """Return whether an adversary solves tasks, for as many as rule out luck."""
+    """Play an adversary on enough tasks to rule out luck; return for each whether it was solved."""
     solutions = subject.more_episodes("solution", ENOUGH)
     with subject.env() as env:
         endings = ending_tools(env, solutions)

@@ -1,32 +1,33 @@
-"""Episodes as the checks play and compare them. Knows no check."""
+"""Play, record and compare episodes for the checks. Depends on no check."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentgym.checks.catalog import CheckFailed
+from agentgym.checks.outcomes import CheckFailed
 from agentgym.endings import AnyReason
+from agentgym.engine.spaces import Action
+from agentgym.engine.steps import StepResult
 from agentgym.env import Env
-from agentgym.foreign import describe, ends_work
+from agentgym.foreign.errors import describe, ends_work
 from agentgym.messages import Message, ToolCall, assistant
-from agentgym.spaces import Action
-from agentgym.steps import StepResult
+from agentgym.script import Move, Script, ScriptedPlayer, written
 from agentgym.task import Task
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SPARE_TURNS = 3
-"""How long after `max_turns` a player keeps waiting for the end."""
+"""Turns that a player goes on after `max_turns`, waiting for the end."""
 
 
 @dataclass
 class Episode:
-    """What was done and what came of it."""
+    """A recorded episode: the actions taken and their results."""
 
     task: Task
     seed: int
@@ -36,45 +37,45 @@ class Episode:
     results: list[StepResult] = field(default_factory=list)
     reason: AnyReason | None = None
     player: str = ""
-    """Who played it, for messages."""
+    """Name of the player, for messages."""
     task_change: str | None = None
-    """When the environment or its solution changed the task, and how."""
+    """When and how the environment or its solution changed the task; `None` if it did not."""
     reset_s: float = 0.0
     step_s: list[float] = field(default_factory=list)
 
     @property
     def turns(self) -> list[dict[str, float]]:
-        """Raw reward channels, turn by turn."""
+        """Raw reward channels of each turn."""
         return [result.info.get("rewards", {}) for result in self.results]
 
     @property
     def outcome(self) -> float:
-        """The episode's outcome channel."""
+        """Sum of the outcome channel over the episode."""
         return sum(turn.get("outcome", 0.0) for turn in self.turns)
 
     @property
     def reward(self) -> float:
-        """What the environment paid over the whole episode."""
+        """Total reward of the episode."""
         return sum(result.reward for result in self.results)
 
     @property
     def ended(self) -> bool:
-        """Whether the last step said that the episode has ended."""
+        """Whether the last step ended the episode."""
         return bool(self.results) and is_over(self.results[-1])
 
     @property
     def seconds(self) -> float:
-        """What the environment took for it."""
+        """Time that the environment spent in the reset and all steps."""
         return self.reset_s + sum(self.step_s)
 
     def trace(self) -> list[str]:
-        """Return everything that came out of the environment as canonical text: the opening, then each turn."""
+        """Return all output of the environment as canonical text: the opening, then each turn."""
         opening = {"observation": self.opening, "info": self.info}
         return [canonical(opening), *(canonical(result._asdict()) for result in self.results)]
 
 
 class Broken(Exception):
-    """An episode could not be played on; the cause is what was raised, `episode` what had been played."""
+    """An exception, the cause of this one, aborted an episode; `episode` holds the part played before."""
 
     def __init__(self, episode: Episode, error: BaseException):
         turn = f"turn {len(episode.results) + 1}" if episode.opening else "reset"
@@ -82,12 +83,8 @@ class Broken(Exception):
         self.episode = episode
 
 
-Player = Callable[[Env, Task], Iterable[Action]]
-"""Yields actions until it has no more; a generator is sent each observation."""
-
-
 def is_over(result: StepResult) -> bool:
-    """Whether a step ended its episode."""
+    """Return whether a step ended its episode."""
     return bool(result.terminated or result.truncated)
 
 
@@ -98,16 +95,19 @@ def canonical(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Give sets a text form that keeps their order of iteration, which is what an observer would see."""
+    """Convert to plain data; sets are left to `repr`, which keeps the iteration order that an observer would see."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def play(env: Env, task: Task, seed: int, player: Player, name: str = "") -> Episode:
-    """Play `task` until it ends, the player stops, or it is clear that the episode never ends.
+def play(env: Env, task: Task, seed: int, player: ScriptedPlayer, name: str = "") -> Episode:
+    """Play `task` until the episode ends, the player stops, or the episode outlasts `max_turns`.
 
-    The environment gets a copy of the task, so that one that changes it spoils no other episode.
+    The environment gets a copy of the task, so that changes to it cannot affect other episodes.
+
+    Raises:
+        Broken: The environment or the player raised an exception.
     """
     episode = Episode(task, seed, [], {}, player=name)
     own = deepcopy(task)
@@ -125,28 +125,26 @@ def play(env: Env, task: Task, seed: int, player: Player, name: str = "") -> Epi
     return episode
 
 
-def _play_on(env: Env, episode: Episode, task: Task, player: Player) -> None:
-    moves = iter(player(env, task))
-    send = getattr(moves, "send", None)
-    observation: list[Message] | None = None
-    try:
-        for turn in range(1, env.max_turns + _SPARE_TURNS + 1):
-            action = next(moves) if send is None or observation is None else send(observation)
-            started = time.perf_counter()
-            result = env.step(action)
-            episode.step_s.append(time.perf_counter() - started)
-            episode.actions.append(action)
-            episode.results.append(StepResult(*result))
-            _note_change(episode, task, f"turn {turn}")
-            observation = result[0]
-            if is_over(episode.results[-1]):
-                break
-    except StopIteration:
-        return
+def _play_on(env: Env, episode: Episode, task: Task, player: ScriptedPlayer) -> None:
+    script = Script(player(env, task))
+    observation = episode.opening
+    for turn in range(1, env.max_turns + _SPARE_TURNS + 1):
+        if (move := script.next_move(observation)) is None:
+            return
+        action = written(env, move)
+        started = time.perf_counter()
+        result = env.step(action)
+        episode.step_s.append(time.perf_counter() - started)
+        episode.actions.append(action)
+        episode.results.append(StepResult(*result))
+        _note_change(episode, task, f"turn {turn}")
+        observation = result[0]
+        if is_over(episode.results[-1]):
+            return
 
 
 def _note_change(episode: Episode, played: Task, when: str) -> None:
-    """Note the first change of the task that is played."""
+    """Record the first change to the task being played."""
     if episode.task_change is not None or played == episode.task:
         return
     for name in ("data", "gold"):
@@ -160,64 +158,43 @@ def _note_change(episode: Episode, played: Task, when: str) -> None:
 
 
 def replayed(env: Env, episode: Episode) -> Episode:
-    """Play the same task with the same seed and actions again, in `env`."""
+    """Replay an episode in `env`: the same task, seed and actions."""
     return play(env, episode.task, episode.seed, lambda *_: iter(episode.actions), episode.player)
 
 
-def solution_player(env: Env, task: Task) -> Iterable[Action]:
-    """Play the environment's own solution, written in its dialect where the dialect can express it."""
-    moves = env.solution(task)
-    observation: list[Message] | None = None
-    while True:
-        try:
-            move = next(moves) if observation is None else moves.send(observation)
-        except StopIteration:
-            return
-        observation = yield _written(env, move)
-
-
-def _written(env: Env, move: ToolCall | str) -> Action:
-    if isinstance(move, str):
-        return move
-    try:
-        return env.dialect.render("", [move], env.tools)
-    except ValueError:
-        return assistant_call(move)
-
-
 def assistant_call(call: ToolCall) -> dict[str, Any]:
-    """Return a call as an assistant message, which no dialect needs to read."""
+    """Return a call as an assistant message, which needs no dialect."""
     return dict(assistant("", [call]))
 
 
 def random_player(env: Env, task: Task) -> Iterable[Action]:
-    """Sample from the action space, seeded by the task."""
+    """Sample actions from the action space, seeded by the task."""
     env.action_space.seed(int(task.hash[:8], 16))
     while True:
         yield env.action_space.sample()
 
 
 def idle_player(env: Env, task: Task) -> Iterable[Action]:
-    """Say nothing, ever."""
+    """Answer every turn with an empty text."""
     while True:
         yield ""
 
 
 def helpless_player(env: Env, task: Task) -> Iterable[Action]:
-    """Say that nothing can be done, ever."""
+    """Answer every turn with 'I do not know.'"""
     while True:
         yield "I do not know."
 
 
-def stubborn_player(env: Env, task: Task) -> Iterable[Action]:
-    """Do what the solution does first, again and again."""
-    first = next(iter(solution_player(env, task)))
+def stubborn_player(env: Env, task: Task) -> Iterable[Move]:
+    """Repeat the first action of the solution."""
+    first = next(iter(env.solution(task)))
     while True:
         yield first
 
 
 def must_equal(expected: Sequence[str], found: Sequence[str], where: str, advice: str) -> None:
-    """Compare two traces; raise `CheckFailed` naming the first turn that differs, with both sides."""
+    """Compare two traces. Raises `CheckFailed` with both versions of the first turn that differs."""
     for turn, (left, right) in enumerate(zip(expected, found, strict=False)):
         if left != right:
             place = "the opening" if turn == 0 else f"turn {turn}"
@@ -227,14 +204,14 @@ def must_equal(expected: Sequence[str], found: Sequence[str], where: str, advice
 
 
 def difference(left: str, right: str) -> str:
-    """Show two texts from shortly before the place where they part."""
+    """Show two texts from shortly before the first difference."""
     at = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     start = max(0, at - 30)
     return f"{short(left[start:])} became {short(right[start:])}"
 
 
 def short(value: Any, limit: int = 90) -> str:
-    """Return the value as text for a message, cut if long."""
+    """Return a value as text for a message, truncated to `limit` characters."""
     text = value if isinstance(value, str) else repr(value)
     text = " ".join(text.split())
     text = text if len(text) <= limit else text[: limit - 1] + "…"

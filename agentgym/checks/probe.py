@@ -1,4 +1,4 @@
-"""Fresh interpreters for the checks that need one, started once and side by side, and what they leave behind."""
+"""Fresh interpreters for the checks that need one: started once, run in parallel, and searched for leftovers."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from typing import Any
 
 from gymnasium.envs.registration import EnvSpec
 
-from agentgym.checks.catalog import CheckFailed
+from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.play import Episode
 
 START_S = 100.0
 SLOWER = 20.0
-"""How much longer than alone an episode may take beside others, with all that environments share made anew."""
+"""Factor by which an episode may take longer in a probe, which runs beside others and rebuilds all shared state."""
 ENDING_S = 8.0
-"""How long what is on its way out is waited for."""
+"""Seconds to wait for processes and resources that are shutting down."""
 
 _MARK = "AGENTGYM_PROBE"
-"""Environment variable by which everything that a probe started can be recognised."""
+"""Environment variable that marks every process started by a probe."""
 
 JOBS_BY_HASH_SEED = {"1": ("surroundings", "leftovers", "traces"), "2": ("traces", "unpickled", "vector_async")}
-"""The first job of each process finds it fresh: nothing of the environment has been imported."""
+"""The jobs of each process, by hash seed. The first one starts before anything of the environment is imported."""
 
 
 Process = tuple[dict[str, str], str]
@@ -41,7 +41,7 @@ Process = tuple[dict[str, str], str]
 
 @dataclass(frozen=True)
 class Request:
-    """What fresh interpreters are asked to play."""
+    """The work requested from fresh interpreters."""
 
     target: str
     kwargs: dict[str, Any]
@@ -56,24 +56,24 @@ class Request:
 
 @dataclass
 class Surroundings:
-    """What a fresh interpreter found out about what surrounds an episode."""
+    """How episodes depend on their process and affect it, as a fresh interpreter found."""
 
     by_clock: str | None = None
-    """What is different on another day, where, and which lines read the clock."""
+    """The difference on another day, its place, and the lines that read the clock."""
     by_history: str | None = None
-    """What is different after other episodes, and which shared state changed meanwhile."""
+    """The difference after other episodes, and the shared state that changed in between."""
     chance: list[str] = field(default_factory=list)
-    """Lines that draw from the system's randomness or read a timer; sought only where something varies."""
+    """Lines that draw from the system's randomness or read a timer; collected only if something varies."""
     changes: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What of the process was changed: a `Change` each, by what it is."""
+    """Changes to the process: one `Change` as data for each thing changed, by its name."""
     episodes: int = 0
-    """How many were watched."""
+    """Number of episodes watched."""
 
 
 class Probe:
-    """A fresh interpreter with a hash seed of its own, doing some jobs; it is ended after `patience_s` seconds.
+    """A fresh interpreter with its own hash seed that runs some jobs; it is killed after `patience_s` seconds.
 
-    It starts with the environment variables and in the working directory of `process`.
+    It starts with the environment variables and working directory of `process`.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class Probe:
         self._deadline = time.monotonic() + patience_s
         self._mark = root.name
         self.left: list[str] = []
-        """What outlived the process, once it has been waited for."""
+        """What outlived the process; known after `wait`."""
 
     def wait(self) -> dict[str, dict[str, Any]]:
-        """Wait for the end and return each job's result. What is left of the process group is ended."""
+        """Wait for the process to exit and return each job's result; kill any processes that survive it."""
         try:
             self._process.wait(max(0.1, self._deadline - time.monotonic()))
             self.left = self._end_survivors()
@@ -128,19 +128,19 @@ class Probe:
 
     @property
     def last_words(self) -> str:
-        """The last line that the process, or one that it started, wrote."""
+        """The last line written by the process or one of its children."""
         lines = self._errors.read_text(errors="replace").splitlines() if self._errors.exists() else []
         return next((line for line in reversed(lines) if line.strip()), "nothing")
 
     def close(self) -> None:
-        """End the process if it still runs, and remove its folder."""
+        """Kill the process if it still runs, and remove its folder."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._folder.cleanup()
 
     def _end_survivors(self) -> list[str]:
-        """Name the processes and files that outlived the probe, and end the processes."""
+        """Kill the processes that outlived the probe; return descriptions of them and of leftover files."""
         patience = time.monotonic() + ENDING_S
         while (alive := marked_processes(self._mark)) and time.monotonic() < patience:
             time.sleep(0.05)
@@ -155,7 +155,7 @@ class Probe:
 
 
 class Probes:
-    """The probes of one subject, started when the first of their results is asked for."""
+    """The probes of one subject, all started at once."""
 
     def __init__(self, request: Request, process: Process):
         self._lock = threading.Lock()
@@ -166,7 +166,7 @@ class Probes:
         self._results: list[dict[str, dict[str, Any]]] | None = None
 
     def values(self, job: str) -> list[Any]:
-        """Return the values of a job from every probe that did it. Raises `CheckFailed` if one failed."""
+        """Return the job's value from every probe that ran it. Raises `CheckFailed` if one of them failed."""
         with self._lock:
             if self._results is None:
                 self._results = [probe.wait() for probe in self._probes]
@@ -187,22 +187,22 @@ class Probes:
 
     @property
     def left(self) -> list[str]:
-        """What outlived the processes."""
+        """What outlived the processes of all probes."""
         return [left for probe in self._probes for left in probe.left]
 
     def close(self) -> None:
-        """End the processes."""
+        """Kill the processes that still run, and remove their folders."""
         for probe in self._probes:
             probe.close()
 
 
 def patience_s(episodes: Sequence[Episode]) -> float:
-    """Return the seconds that a probe may take to start and to play these episodes again."""
+    """Return the seconds that a probe may take to start and to replay these episodes."""
     return START_S + SLOWER * sum(episode.seconds for episode in episodes)
 
 
 def marked_processes(mark: str) -> list[int]:
-    """Return the processes that carry a probe's mark, on systems that let one see."""
+    """Return the ids of processes that carry a probe's mark; an empty list on systems without `/proc`."""
     needle = f"{_MARK}={mark}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):

@@ -1,7 +1,7 @@
-"""What a fresh interpreter does for the checks: play again, unpickle, vectorise, and look at what stays behind.
+"""Jobs that a fresh interpreter runs for the checks: replay, unpickle, vectorise, and look for leaked resources.
 
-Run as `python -m agentgym.checks.probe_child REQUEST RESULTS`. Each job's result is written as soon as it is known, so
-that a job that hangs takes no other with it.
+Run as `python -m agentgym.checks.probe_child REQUEST RESULTS JOB...`. Each job's result is written as soon as it is
+known, so that a job that hangs does not lose the results of those before it.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ import gymnasium
 from gymnasium.vector import AsyncVectorEnv
 
 from agentgym import registry
-from agentgym.checks.catalog import CheckFailed
 from agentgym.checks.holdings import grown, held
-from agentgym.checks.play import canonical, must_equal, play, replayed, solution_player
+from agentgym.checks.outcomes import CheckFailed
+from agentgym.checks.play import canonical, must_equal, play, replayed
 from agentgym.checks.probe import ENDING_S, Request
 from agentgym.checks.subject import Subject
 from agentgym.checks.surroundings import subject_of, surroundings
 from agentgym.env import Env
-from agentgym.foreign import describe, ends_work
+from agentgym.foreign.errors import describe, ends_work
+from agentgym.script import solution_player
 
 ROUNDS = 3
-"""Environments made and closed between two looks at what the process holds."""
+"""Environments made and closed between the two measurements of held resources."""
 
 
 def traces(request: Request) -> list[list[str]]:
-    """Play the recorded actions again and return what came of them."""
+    """Replay the recorded episodes and return their traces."""
     subject = subject_of(request)
     with subject.env() as env:
         return [replayed(env, episode).trace() for episode in request.episodes]
 
 
 def unpickled(request: Request) -> None:
-    """Play in an environment that another process pickled."""
+    """Replay episodes in an environment that another process pickled."""
     if request.pickled is None:
         raise CheckFailed("it could not be pickled; see 'pickles'")
     env = pickle.loads(request.pickled)
@@ -57,13 +58,13 @@ def unpickled(request: Request) -> None:
 
 
 def vector_async(request: Request) -> None:
-    """Step copies in worker processes."""
+    """Compare the openings of copies in worker processes with single environments, then step the copies."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told"
         try:
             _step_in_workers(request, partial(_made, request, told))
         except (EOFError, ConnectionError):
-            for worker in multiprocessing.active_children():  # none may write into the folder that goes now
+            for worker in multiprocessing.active_children():  # the folder is about to be removed
                 worker.kill()
                 worker.join()
             if not told.exists():
@@ -72,7 +73,7 @@ def vector_async(request: Request) -> None:
 
 
 def _made(request: Request, told: Path) -> Env:
-    """Make an environment in a worker, whose own last words are cut off when the vector gives up and ends it."""
+    """Make an environment in a worker; write an error to `told`, because the vector may kill the worker mid-report."""
     try:
         return registry.make(request.target, **request.kwargs)
     except BaseException as error:
@@ -99,14 +100,14 @@ def _step_in_workers(request: Request, make: Callable[[], Env]) -> None:
 
 
 def leftovers(request: Request) -> None:
-    """Make and close environments; what the process holds must not grow with their number."""
+    """Make and close environments; the resources the process holds must not grow with their number."""
     subject = subject_of(request)
-    _use(subject, request)  # what all environments share is made now
+    _use(subject, request)  # creates the state that all environments share
     before = held()
     for _ in range(ROUNDS):
         _use(subject, request)
     patience = time.monotonic() + ENDING_S
-    # By at least one per environment: pools that all share may grow by less.
+    # Growth counts from one per environment: pools that all share may grow by less.
     while (growth := grown(before, held(), least=ROUNDS)) and time.monotonic() < patience:
         time.sleep(0.05)
     if growth:
@@ -138,7 +139,7 @@ def _use(subject: Subject, request: Request) -> None:
 
 
 def main(request_path: str, results_path: str, jobs: list[str]) -> None:
-    """Do the jobs and write one JSON line for each."""
+    """Run the jobs and write one JSON line for each."""
     request: Request = pickle.loads(Path(request_path).read_bytes())
     if request.spec.id not in gymnasium.registry and ":" not in request.target:
         gymnasium.register(request.spec.id, entry_point=request.spec.entry_point, kwargs=request.spec.kwargs)

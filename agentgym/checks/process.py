@@ -1,11 +1,12 @@
-"""Checks of an environment and its process: it leaves to others what is theirs, and takes nothing from them.
+"""Checks that an environment is isolated from its process: it changes no shared state and depends on none.
 
-They come first, for what they find makes many other checks fail too.
+They run first, because the faults they find make many other checks fail too.
 """
 
 from __future__ import annotations
 
-from agentgym.checks.catalog import CheckFailed, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import CheckFailed, Finding
 from agentgym.checks.subject import Subject
 from agentgym.checks.watch import RNGS, STDOUT
 
@@ -16,7 +17,7 @@ OWN_RNG = "Draw from self.np_random, which reset(seed=...) seeds."
 
 @check("task-untouched", "no episode changes its task")
 def task_untouched(subject: Subject) -> Finding:
-    """The data and the gold of a task are the same after an episode: other episodes are played with them."""
+    """An episode leaves the data and gold of its task unchanged, because other episodes use them too."""
     episodes = subject.all_episodes()
     for episode in episodes:
         if episode.task_change is not None:
@@ -29,7 +30,7 @@ def task_untouched(subject: Subject) -> Finding:
 
 @check("process-untouched", "it leaves environment variables, the working directory and other settings as they are")
 def process_untouched(subject: Subject) -> Finding:
-    """No reset and no step changes what everyone in the process shares, not even for a while."""
+    """No reset and no step changes settings that the whole process shares, not even temporarily."""
     found = subject.surroundings
     for what, change in found.changes.items():
         if what not in (STDOUT, *RNGS):
@@ -43,7 +44,7 @@ def process_untouched(subject: Subject) -> Finding:
 
 @check("stdout-unused", "it prints nothing")
 def stdout_unused(subject: Subject) -> Finding:
-    """No reset and no step writes to standard output, where servers and `--json` speak."""
+    """No reset and no step writes to standard output, which servers and `--json` use."""
     found = subject.surroundings
     if (change := found.changes.get(STDOUT)) is not None:
         raise CheckFailed(f"{change['where']}: it wrote {change['how']} to standard output; use logging, not print")
@@ -62,7 +63,7 @@ def global_rng_untouched(subject: Subject) -> Finding:
 
 @check("clock-unused", "today's date and the time change nothing", causes=_SHARED)
 def clock_unused(subject: Subject) -> Finding:
-    """Tasks and recorded episodes come out the same with the clock set to other days."""
+    """Tasks and recorded episodes stay the same with the clock set to other days."""
     if (change := subject.surroundings.by_clock) is not None:
         raise CheckFailed(f"it depends on the clock: {change}. Put dates into the task's data, and count to make ids")
     return None
@@ -70,7 +71,7 @@ def clock_unused(subject: Subject) -> Finding:
 
 @check("history-unused", "what was played before in the same process changes nothing", causes=_SHARED)
 def history_unused(subject: Subject) -> Finding:
-    """Episodes come out the same as the first of a fresh process and after many others."""
+    """An episode is the same whether it is the first in a fresh process or follows many others."""
     found = subject.surroundings
     if found.by_history is not None:
         raise CheckFailed(
@@ -90,4 +91,4 @@ CHECKS = (
 )
 
 ROOTS = tuple(one.name for one in CHECKS if one is not stdout_unused)
-"""Checks whose failure makes episodes differ from each other."""
+"""Checks whose failure can make episodes differ from each other."""

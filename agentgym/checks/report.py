@@ -1,4 +1,4 @@
-"""Show a report as a table or as JSON."""
+"""Format a report as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LOOK = {
 
 
 def print_report(report: Report, console: Console | None = None, failures_only: bool = False) -> None:
-    """Print one line per guarantee, and under each broken one what to do about it.
+    """Print a table with one row per guarantee and what was found, followed by the verdict.
 
     Args:
-        report: The results.
-        console: Where to print; standard output if not given.
-        failures_only: Leave out what passed and what was skipped; warnings are shown.
+        report: The report to print.
+        console: Where to print; standard output by default.
+        failures_only: Omit checks that passed or were skipped; warnings are shown.
     """
     console = Console() if console is None else console
     rows = shown_rows(report, failures_only)
@@ -54,13 +54,13 @@ def report_json(report: Report, failures_only: bool = False) -> str:
 
 
 def shown_rows(report: Report, failures_only: bool = False) -> tuple[Row, ...]:
-    """Return all rows, or those that failed, broke or warn."""
+    """Return all rows, or only those that failed, raised an error or warned."""
     wanted = {*report.problems, *report.warnings}
     return tuple(row for row in report.rows if not failures_only or row in wanted)
 
 
 def counts(report: Report) -> dict[str, int]:
-    """Return the number of rows by status, leaving out what there is none of."""
+    """Return the number of rows by status, omitting statuses without rows."""
     found = {status.value: sum(row.status is status for row in report.rows) for status in Status}
     return {status: count for status, count in found.items() if count}
 

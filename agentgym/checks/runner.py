@@ -1,4 +1,4 @@
-"""Run checks one after another, each with a time limit; one that breaks never stops the others."""
+"""Run checks one after another, each with a time limit; a check that fails never stops the others."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agentgym.checks.catalog import Blocked, Check, CheckFailed, CheckSkipped, CheckWarned
+from agentgym.checks.catalog import Check
+from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped, CheckWarned
 from agentgym.checks.subject import Subject
 from agentgym.errors import UsageError
-from agentgym.foreign import describe
+from agentgym.foreign.errors import describe
 
 CHECK_TIMEOUT_S = 120.0
 RESETS, STEPS = 500, 5000
-"""More than any check makes: a slow environment is given the time for them on top."""
+"""Upper bounds on what one check makes; the time limit grows by what they take in a slow environment."""
 
 
 class Status(StrEnum):
-    """How a check came out."""
+    """The status of a completed check."""
 
     PASS = "pass"
     FAIL = "fail"
     WARN = "warn"
-    """Nothing is broken, but there is something to know. No failure."""
+    """The check found something worth reporting, but no failure."""
     SKIP = "skip"
-    """The check does not apply, or cannot run or fails only because of what an earlier check has reported."""
+    """The check does not apply, or an earlier check reported the reason why it cannot run or fails."""
     ERROR = "error"
-    """The environment raised something that the check did not expect, or did not come back."""
+    """The environment raised an unexpected exception, or the check timed out."""
 
 
 _PROBLEMS = (Status.FAIL, Status.ERROR)
@@ -59,21 +60,21 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether some check passed and none failed. Skips and warnings are no failures, and alone no success."""
+        """Whether at least one check passed and none failed. Skips and warnings count as neither."""
         return not self.problems and any(row.status is Status.PASS for row in self.rows)
 
     @property
     def problems(self) -> tuple[Row, ...]:
-        """The rows that failed or broke."""
+        """The rows with a failure or an error."""
         return tuple(row for row in self.rows if row.status in _PROBLEMS)
 
     @property
     def warnings(self) -> tuple[Row, ...]:
-        """The rows with something to know that is no failure."""
+        """The rows with a warning."""
         return tuple(row for row in self.rows if row.status is Status.WARN)
 
     def row(self, name: str) -> Row:
-        """Return the row of one check."""
+        """Return the row of the check called `name`."""
         return next(row for row in self.rows if row.name == name)
 
 
@@ -100,7 +101,7 @@ def run(
 
 
 def select(checks: Sequence[Check], only: Sequence[str] | None) -> list[Check]:
-    """Return the checks that `only` names. Raises `UsageError` for a name that is none."""
+    """Return the checks that `only` names, or all of them. Raises `UsageError` for an unknown name."""
     names = [one.name for one in checks]
     for name in only or ():
         if name not in names:
@@ -111,7 +112,7 @@ def select(checks: Sequence[Check], only: Sequence[str] | None) -> list[Check]:
 
 
 def _needed_s(subject: Subject, timeout_s: float) -> float:
-    """Seconds that the resets and steps of a check take; nothing for an environment that cannot even be tried."""
+    """Return the seconds that the resets and steps of a check take; 0 for an environment that cannot be measured."""
     needed = [0.0]
 
     def try_out() -> None:
@@ -126,7 +127,7 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
 
 
 def _run_one(one: Check, subject: Subject, timeout_s: float, earlier: Sequence[Row]) -> Row:
-    """Run a check in a thread of its own: what hangs can be left behind."""
+    """Run a check in its own thread, so that one that hangs can be abandoned."""
     outcome = [(Status.ERROR, f"did not come back within {timeout_s:.0f} s; find out what it waits for, and bound it")]
 
     def work() -> None:
@@ -143,13 +144,13 @@ def _run_one(one: Check, subject: Subject, timeout_s: float, earlier: Sequence[R
 
 
 def _cause(one: Check, earlier: Sequence[Row]) -> str | None:
-    """Return the name of the first check that failed and explains why this one fails."""
+    """Return the name of the first failed check that explains why this one fails."""
     failed = (row.name for row in earlier if row.status in _PROBLEMS)
     return next((name for name in failed if name in one.causes), None)
 
 
 def _attempt(one: Check, subject: Subject, told: set[str]) -> tuple[Status, str]:
-    """Run a check; `told` are those that have run, and so have said why this one may not be able to."""
+    """Run a check. `told` holds the names of checks already run, which have reported why this one may be blocked."""
     try:
         return Status.PASS, one.run(subject) or ""
     except CheckFailed as failure:
@@ -160,12 +161,12 @@ def _attempt(one: Check, subject: Subject, told: set[str]) -> tuple[Status, str]
         return (Status.SKIP, str(blocked)) if blocked.told_by in told else (Status.ERROR, _describe(blocked))
     except CheckSkipped as reason:
         return Status.SKIP, str(reason)
-    except BaseException as error:  # in a thread of its own, `SystemExit` would end the check without a word
+    except BaseException as error:  # in its own thread, `SystemExit` would end the check silently
         return Status.ERROR, _describe(error)
 
 
 def _describe(error: BaseException) -> str:
-    """Name the error and the line of the environment that raised it, looking through our own wrapping."""
+    """Describe the root cause of an error and the line that raised it."""
     root = error
     while root.__cause__ is not None:
         root = root.__cause__

@@ -1,4 +1,4 @@
-"""Which tasks of a source are looked at, and which of those are played. Knows no check."""
+"""Select which tasks of a source to inspect, and which of those to play. Depends on no check."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from agentgym.task import Task, TaskSource
 
 PER_LEVEL = 2
-"""Tasks tried per split and difficulty."""
+"""Tasks played per split and difficulty."""
 
 FEWEST = 4
-"""Tasks tried at least, where there are so many."""
+"""Minimum number of tasks played, if the source has that many."""
 
 _SCANNED = 200
-"""Tasks looked at per split."""
+"""Maximum number of tasks inspected per split."""
 
 _SCAN_SECONDS = 2.0
-"""Time after which a split has been looked at enough, however few tasks that were."""
+"""Seconds after which no more tasks of a split are inspected, however few have been."""
 
 
 def first_tasks(source: TaskSource) -> dict[str, list[Task]]:
@@ -27,7 +27,7 @@ def first_tasks(source: TaskSource) -> dict[str, list[Task]]:
 
 
 def sample(scanned: Mapping[str, Sequence[Task]], per_level: int = PER_LEVEL, fewest: int = FEWEST) -> list[Task]:
-    """Return the first `per_level` tasks of every split and difficulty, and others up to `fewest`."""
+    """Return the first `per_level` tasks of every split and difficulty, and others to reach `fewest` in total."""
     chosen: list[Task] = []
     others: list[Task] = []
     for tasks in scanned.values():

@@ -1,4 +1,4 @@
-"""Checks of determinism: the same seed and actions give the same episode, whatever else happens."""
+"""Checks of determinism: the same seed and actions produce the same episode, whatever else happens."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.play import Episode, canonical, must_equal, play, replayed
 from agentgym.checks.process import OWN_RNG, ROOTS
 from agentgym.checks.subject import Subject
+from agentgym.engine.spaces import Action
 from agentgym.env import Env
-from agentgym.spaces import Action
 
 _SEEDS = 16
 _RESET_ADVICE = "Set all state of an episode in start(), not in __init__ or on the class."
@@ -25,12 +26,12 @@ _REPEATED = (*SEEDED, "deterministic")
 SAME_EPISODE = (*_REPEATED, "seed-isolated", "reset-clean")
 """Checks whose failure explains that two plays of an episode differ."""
 ELSEWHERE = (*SAME_EPISODE, "deterministic-across-processes")
-"""The same of plays in two processes."""
+"""Checks whose failure explains that two plays in different processes differ."""
 
 
 @check("seed-honoured", "the same seed gives the same episode, other seeds give others", causes=ROOTS)
 def seed_honoured(subject: Subject) -> Finding:
-    """`reset(seed=...)` decides the task, and those of the resets without a seed that follow."""
+    """`reset(seed=...)` determines the task, and those of subsequent resets without a seed."""
     with subject.env() as env, subject.env() as other:
         for seed in range(subject.seed, subject.seed + _SEEDS):
             for again, given in enumerate((seed, None, None)):
@@ -48,7 +49,7 @@ def seed_honoured(subject: Subject) -> Finding:
 
 @check("deterministic", "the same seed and actions give the same observations, rewards and infos", causes=SEEDED)
 def deterministic(subject: Subject) -> Finding:
-    """Recorded episodes come out the same in fresh environments."""
+    """Recorded episodes replay identically in fresh environments."""
     episodes = subject.probed
     advice = "Leave timers, ids, threads and unordered sets out of what you return"
     for episode in episodes:
@@ -62,7 +63,7 @@ def deterministic(subject: Subject) -> Finding:
 
 
 def _chance(subject: Subject) -> str:
-    """Name the lines that draw from the system's randomness or read a timer, if those were sought and found."""
+    """Name the lines that draw from the system's randomness or read a timer, if any were found."""
     with suppress(CheckFailed, CheckSkipped):
         lines = subject.surroundings.chance
         return f": {', '.join(lines[:3])}" if lines else ""
@@ -83,7 +84,7 @@ def seed_isolated(subject: Subject) -> Finding:
 
 
 def _disturbed(episode: Episode, sibling: Env, other: Episode, *_: Any) -> Iterator[Action]:
-    """Yield the actions of `episode`, doing something in `sibling` before each."""
+    """Yield the actions of `episode`, stepping `sibling` before each."""
     for turn, action in enumerate(episode.actions):
         if turn % 2 == 0 or sibling.reason is not None:
             sibling.reset(seed=other.seed + turn, options={"task": other.task})
@@ -93,7 +94,7 @@ def _disturbed(episode: Episode, sibling: Env, other: Episode, *_: Any) -> Itera
 
 @check("reset-clean", "a reset in the middle of an episode leaves nothing of it behind", causes=_REPEATED)
 def reset_clean(subject: Subject) -> Finding:
-    """After half of another episode, every episode comes out as in a fresh environment."""
+    """After half of another episode, every episode is the same as in a fresh environment."""
     episodes = [subject.episodes("solution")[index] for index in subject.spread()]
     with subject.env() as env:
         for number, episode in enumerate(episodes):
@@ -108,7 +109,7 @@ def reset_clean(subject: Subject) -> Finding:
 
 @check("global-rng-unused", "an episode is the same whatever the state of random and numpy.random", causes=SAME_EPISODE)
 def global_rng_unused(subject: Subject) -> Finding:
-    """Seeding the global generators otherwise changes nothing."""
+    """Episodes stay the same when the global generators are seeded differently."""
     for number, episode in enumerate(subject.episodes("random")[:6]):
         kept = random.getstate(), np.random.get_state()
         random.seed(number)
@@ -130,7 +131,7 @@ def global_rng_unused(subject: Subject) -> Finding:
     causes=SAME_EPISODE,
 )
 def deterministic_across_processes(subject: Subject) -> Finding:
-    """Recorded episodes come out the same in two other processes."""
+    """Recorded episodes replay identically in two other processes."""
     advice = "Iterate over sorted(...) instead of a set, and never use hash() of text."
     for traces in subject.probes.values("traces"):
         for episode, trace in zip(subject.probed, traces, strict=True):
@@ -140,7 +141,7 @@ def deterministic_across_processes(subject: Subject) -> Finding:
 
 @check("group-identity", "all members of a group start from the same state, byte for byte", causes=SAME_EPISODE)
 def group_identity(subject: Subject) -> Finding:
-    """The same task and seed open alike in a fresh, a used and a sibling environment, by task and by id."""
+    """The same task and seed give the same opening in fresh and used environments, by task and by id."""
     with subject.env() as used:
         for task in subject.tasks:
             openings = []

@@ -1,4 +1,4 @@
-"""How long an environment takes. Nothing here fails; a slow tool is a warning."""
+"""Checks of speed. None of them fails; a slow reset or tool gives a warning."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from agentgym.checks.adversaries import calls_in, shown_action
-from agentgym.checks.catalog import CheckWarned, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import CheckWarned, Finding
 from agentgym.checks.play import Episode, play
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
 
 SLOW_S = 0.5
-"""A turn that takes longer, by itself and however often it is tried, holds up training."""
+"""A turn that takes longer every time it is tried holds up training."""
 
 _TURNS = 3
-"""Slow turns of each tool that are tried again, for that takes long."""
+"""Maximum number of slow turns of each tool to retry, since each retry takes long."""
 
 _TRIES = 3
-"""How often a slow turn is tried again: on a busy machine any turn may take long once."""
+"""Retries of a slow turn: on a busy machine any turn may take long once."""
 
 
 @check("quick", "no tool call and no reset is slow")
 def quick(subject: Subject) -> Finding:
-    """Turns that took long are played again; what takes long every time is named, with the shortest time seen."""
+    """Replay slow turns, and warn about those that are slow every time, with the shortest time measured."""
     episodes = subject.all_episodes()
     tried: Counter[str] = Counter()
     slow: dict[str, str] = {}
@@ -43,11 +44,11 @@ def quick(subject: Subject) -> Finding:
 
 class _SlowTurn(NamedTuple):
     name: str
-    """What was slow: a tool, a reset."""
+    """The slow operation: the reset, a tool, or the answer to text."""
     seconds: float
     episode: Episode
     turn: int
-    """0 is the reset."""
+    """Number of the turn; 0 for the reset."""
 
 
 def _slow_turns(env: Env, episode: Episode) -> Iterator[_SlowTurn]:
@@ -60,7 +61,7 @@ def _slow_turns(env: Env, episode: Episode) -> Iterator[_SlowTurn]:
 
 
 def _still_slow(env: Env, slow: _SlowTurn) -> str:
-    """Say how long a turn takes if it takes long every time; else nothing."""
+    """Describe a turn that is slow every time; return an empty text if it is not."""
     seconds = _shortest(env, slow.episode, slow.turn)
     if seconds <= SLOW_S:
         return ""
@@ -69,7 +70,7 @@ def _still_slow(env: Env, slow: _SlowTurn) -> str:
 
 
 def _shortest(env: Env, episode: Episode, turn: int) -> float:
-    """Play an episode again up to a turn, and return the shortest time that the turn took."""
+    """Replay an episode up to a turn, and return the shortest time measured for that turn."""
     seconds = episode.step_s[turn - 1] if turn else episode.reset_s
     for _ in range(_TRIES):
         again = play(env, episode.task, episode.seed, lambda *_: iter(episode.actions[:turn]))
@@ -83,7 +84,7 @@ def _shortest(env: Env, episode: Episode, turn: int) -> float:
 
 @check("latency", "how long it takes (reported, not judged)")
 def latency(subject: Subject) -> Finding:
-    """Median and 99th percentile of resets and steps."""
+    """Report the median and 99th percentile of resets and steps."""
     episodes = [*subject.episodes("solution"), *subject.episodes("random")]
     resets = [episode.reset_s for episode in episodes]
     steps = [seconds for episode in episodes for seconds in episode.step_s]

@@ -1,4 +1,4 @@
-"""Check that no problem is in two splits, under another number or in other words for the same thing either."""
+"""Check that no problem occurs in two splits, even with other numbers, formatting or order."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.play import canonical
 from agentgym.checks.subject import Subject
 from agentgym.task import Task, TaskSource
 
 _MORE, _MORE_SECONDS = 400, 0.25
-"""Tasks of each split compared besides the first ones; fewer if they take longer to get."""
+"""Additional tasks to compare per split, and the seconds after which to stop loading them."""
 
 _FEWEST, _SHARE = 3, 0.05
-"""Twins from which on two splits share problems but for one field: so many, and this share of the smaller split."""
+"""Twins that count as shared problems: at least this many, and this share of the smaller split."""
 
 _SPACE, _NUMBER = re.compile(r"\s+"), re.compile(r"\d+")
 
 _SERIAL_CHARS = 40
-"""Longer values are content, even if they have a number."""
+"""Longer values count as content, even if they contain a number."""
 
 _ADVICE = (
     "assign content to splits with agentgym.task.split_of, or generate them from parts that have nothing in common"
 )
 
 Fields = Mapping[str, Any]
-"""A problem as flat fields: `prompt`, `data.name`, `gold.name`."""
+"""A problem as a flat mapping with keys such as `prompt`, `data.name` and `gold.name`."""
 
 
 @check("splits-disjoint", "no problem is in two splits")
 def splits_disjoint(subject: Subject) -> Finding:
-    """Tasks of different splits differ in more than letter case, white space, numbering, or one field alone."""
+    """Tasks of different splits differ in more than letter case, white space, numbering, list order or one field."""
     if len(subject.scanned) == 1:
         raise CheckSkipped("there is one split only")
     with subject.env() as env:
@@ -62,7 +63,7 @@ def _all(splits: Mapping[str, Sequence[Task]]) -> Iterator[Task]:
 
 
 def _more(source: TaskSource, split: str, known: int) -> Iterator[Task]:
-    """Yield tasks after the first `known`, spread over the split; the next ones where it has no end."""
+    """Yield tasks after the first `known`, spread over the split; in sequence if the split is endless."""
     size = source.size(split)
     until = time.monotonic() + _MORE_SECONDS
     step = 1 if size is None else max(1, (size - known) // _MORE)
@@ -78,13 +79,13 @@ def _fields(task: Task) -> Fields:
 
 
 def _plain_fields(task: Task) -> Fields:
-    """Return the fields of a task without its id, case and white space, and without those that name its split."""
+    """Return the fields of a task normalised for case and white space, with its id and split name blanked."""
     fields = _fields(task).items()
     return {name: "" if value == task.split else _plain(value, (task.id,)) for name, value in fields}
 
 
 def _plain(value: Any, no_content: tuple[str, ...]) -> Any:
-    """Return a value without letter case and white space, and without texts that are no content."""
+    """Return a value normalised for letter case and white space, with the texts in `no_content` blanked."""
     if isinstance(value, Mapping):
         return {key: _plain(item, no_content) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -95,9 +96,9 @@ def _plain(value: Any, no_content: tuple[str, ...]) -> Any:
 
 
 def _views(splits: Sequence[Sequence[Fields]]) -> Iterator[tuple[str, Callable[[Fields], Fields]]]:
-    """Yield ways of looking at problems that leave something out, with a name for that.
+    """Yield functions that remove one aspect of a problem, each with a name for that aspect.
 
-    The gold is never left out: with another answer, it is another problem.
+    The gold is never removed: a different answer makes a different problem.
     """
     names = dict.fromkeys(name for problems in splits for problem in problems for name in problem if _is_shown(name))
     for name in names:
@@ -114,7 +115,7 @@ def _is_shown(name: str) -> bool:
 
 
 def _is_serial(values: Sequence[Any]) -> bool:
-    """Whether values could be what tasks of a split are counted by: all different, and each short with a number."""
+    """Return whether the values of a field could be serial numbers: all different, each short with one number."""
     texts = [json.dumps(value) for value in values if not isinstance(value, bool | float)]
     return len(texts) == len(values) == len(set(texts)) and all(
         len(text) <= _SERIAL_CHARS and len(_NUMBER.findall(text)) == 1 for text in texts
@@ -132,9 +133,9 @@ def _in_order(value: Any) -> Any:
 
 
 def _twins(splits: Mapping[str, Sequence[Task]], key: Callable[[Task], str]) -> tuple[int, Task, Task] | None:
-    """Return how many tasks have a twin in another split, and two of them; `None` if that may be chance.
+    """Return the number of tasks with a twin in another split and one such pair; `None` if that may be chance.
 
-    It may be where few have one, or where tasks of one split have twins in that split too.
+    It may be chance if there are few twins, or if a split contains twins of its own.
     """
     keys = {split: [key(task) for task in tasks] for split, tasks in splits.items()}
     if any(count > 1 for found in keys.values() for count in Counter(found).values()):

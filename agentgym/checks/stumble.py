@@ -1,7 +1,7 @@
-"""The stumbling player: a solution with an action left out, done twice, done too early, or with a wrong argument.
+"""The stumbling player: a solution with an action omitted, repeated, done too early, or given a wrong argument.
 
-It goes where neither the solution nor random actions do: to the errors of tools that were called a little wrongly, and
-to graders that see most of the right work. Knows no check.
+It reaches states that neither the solution nor random actions reach: errors of tools called slightly wrong, and graders
+that see most of the right work. Depends on no check.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from enum import StrEnum
 
 from agentgym.checks.honest import spoiled_action
 from agentgym.checks.play import Episode, canonical, play
+from agentgym.engine.spaces import Action
 from agentgym.env import Env
-from agentgym.spaces import Action
 
 PER_TASK = 16
-"""Stumbles tried with each solution, spread over its length."""
+"""Maximum number of stumbles tried per solution, spread over its length."""
 
 
 class Slip(StrEnum):
-    """What goes wrong."""
+    """The kinds of mistake."""
 
     OMITTED = "left out"
     TWICE = "done twice"
@@ -30,16 +30,16 @@ class Slip(StrEnum):
 
 @dataclass(frozen=True)
 class Stumble:
-    """A solution in which one action went wrong."""
+    """A solution with a mistake in one action."""
 
     slip: Slip
     index: int
-    """Which action of the solution, from 0."""
+    """Index of the action in the solution, from 0."""
     actions: tuple[Action, ...]
 
     @property
     def name(self) -> str:
-        """Who plays this, for messages."""
+        """Name of the player, for messages."""
         return f"stumbling (action {self.index + 1} of the solution {self.slip})"
 
 
@@ -51,7 +51,7 @@ def stumbles_of(env: Env, solved: Episode) -> list[Stumble]:
 
 
 def play_stumble(env: Env, solved: Episode, stumble: Stumble) -> Episode:
-    """Play a stumble; the episode may be left unended."""
+    """Play a stumble; the episode may remain unfinished."""
     return play(env, solved.task, solved.seed, lambda *_: iter(stumble.actions), stumble.name)
 
 

@@ -1,4 +1,4 @@
-"""The environment under test: how to make it, tasks to try it on, and episodes that several checks look at."""
+"""The environment under test: how to make it, the tasks to test it on, and episodes that several checks share."""
 
 from __future__ import annotations
 
@@ -16,42 +16,41 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym import registry
-from agentgym.checks.catalog import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.contest import Contest, contest
+from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.patience import Patience
 from agentgym.checks.play import (
     Broken,
     Episode,
-    Player,
     helpless_player,
     idle_player,
     play,
     random_player,
-    solution_player,
     stubborn_player,
 )
 from agentgym.checks.probe import Probes, Process, Request, Surroundings
 from agentgym.checks.sample import first_tasks, sample
 from agentgym.checks.stumble import Stumble, play_stumble, stumbles_of
+from agentgym.engine.spaces import Action
 from agentgym.env import Env
-from agentgym.foreign import ends_work
-from agentgym.spaces import Action
+from agentgym.foreign.errors import ends_work
+from agentgym.script import ScriptedPlayer, solution_player
 from agentgym.task import Task
 
 _CONTEST_SECONDS = 20.0
-"""Time after which adversaries have played enough tasks, however few those were."""
+"""Seconds after which adversaries start no further task, however few they have played."""
 
 _STUMBLE_SECONDS = 1.5
-"""Time after which the stumbling player has played enough, however little that was, but for `_FEWEST_STUMBLES`."""
+"""Seconds after which the stumbling player stops, once it has played `_FEWEST_STUMBLES`."""
 
 _FEWEST_STUMBLES = 6
 
 _TRIED_STEPS = 3
 
 _SLOW_STEP_S = 0.4
-"""Checks of an environment whose average step takes longer would take many minutes."""
+"""Average step time above which the full set of tasks would take many minutes to check."""
 
-PLAYERS: dict[str, Player] = {
+PLAYERS: dict[str, ScriptedPlayer] = {
     "solution": solution_player,
     "random": random_player,
     "idle": idle_player,
@@ -61,14 +60,14 @@ PLAYERS: dict[str, Player] = {
 
 
 class Pace(NamedTuple):
-    """How quick an environment is."""
+    """The measured speed of an environment."""
 
     reset_s: float
     step_s: float
 
 
 class Stumbled(NamedTuple):
-    """A solution in which one action went wrong."""
+    """A solution with a mistake in one action, and the episode that resulted."""
 
     solved: Episode
     stumble: Stumble
@@ -79,21 +78,21 @@ class Subject:
     """An environment under test.
 
     Args:
-        target: An environment's id, or `"module:Class"`.
-        kwargs: Arguments to make it with.
-        seed: Where every random choice of the checks comes from.
+        target: An environment id, or `"module:Class"`.
+        kwargs: Arguments passed to its constructor.
+        seed: Seeds every random choice that the checks make.
     """
 
     def __init__(self, target: str, kwargs: Mapping[str, Any] | None = None, seed: int = 0):
         self.target, self.kwargs, self.seed = target, dict(kwargs or {}), seed
         self.process: Process = dict(os.environ), os.getcwd()
-        """Environment variables and working directory from before anything was played."""
+        """Environment variables and working directory before the first episode."""
         self.is_slow = False
-        """Whether checks must do with fewer tasks; set once `pace` is known."""
+        """Whether checks must use fewer tasks; set by `pace`."""
         self._played: dict[str, list[Any] | Exception] = {}
 
     def make(self, **extra: Any) -> Env:
-        """Make a fresh environment. Raises `Blocked` if that does not work; the check `makes` says why."""
+        """Make a fresh environment. Raises `Blocked` on failure; the check `makes` reports why."""
         try:
             return registry.make(self.target, **self.kwargs | extra)
         except BaseException as error:
@@ -112,13 +111,13 @@ class Subject:
 
     @contextmanager
     def variant(self, **extra: Any) -> Iterator[Env]:
-        """Make an environment with other arguments; skip the check where its class does not take them."""
+        """Make an environment with additional arguments. Raises `CheckSkipped` if its class does not accept them."""
         try:
             env = registry.make(self.target, **self.kwargs | extra)
         except TypeError as error:
             raise CheckSkipped(f"it cannot be made with {extra!r}: {error}") from error
         except Exception:
-            self.make().close()  # tells whether it can be made at all
+            self.make().close()  # raises `Blocked` if it cannot be made at all
             raise
         try:
             yield env
@@ -127,7 +126,7 @@ class Subject:
 
     @cached_property
     def spec(self) -> EnvSpec:
-        """How Gymnasium would make it."""
+        """The spec with which Gymnasium would make it."""
         if self.target in gymnasium.registry or not registry.is_class_path(self.target):
             spec = gymnasium.spec(registry.resolve(self.target))
             return EnvSpec(spec.id, entry_point=spec.entry_point, kwargs=spec.kwargs | self.kwargs)
@@ -136,7 +135,7 @@ class Subject:
 
     @cached_property
     def probes(self) -> Probes:
-        """Fresh interpreters that have begun to play this environment."""
+        """Fresh interpreters that play this environment; first access starts them."""
         stumbled = [stumbled.episode for stumbled in self.stumbled]
         request = Request(self.target, self.kwargs, self.spec, self.seed, self.probed, stumbled, self.pickled)
         try:
@@ -146,7 +145,7 @@ class Subject:
 
     @property
     def surroundings(self) -> Surroundings:
-        """What a fresh process has found out. Raises `CheckSkipped` where processes cannot be copied."""
+        """The findings of a fresh process. Raises `CheckSkipped` on systems without `os.fork`."""
         [found] = self.probes.values("surroundings")
         if found is None:
             raise CheckSkipped("this system has no os.fork")
@@ -154,16 +153,16 @@ class Subject:
 
     @property
     def probed(self) -> list[Episode]:
-        """The episodes that fresh interpreters play again. Not cached: Python 3.11 has one lock for all instances."""
+        """The episodes that fresh interpreters replay. Not cached: Python 3.11 has one lock for all instances."""
         return [self.episodes(player)[index] for player in ("solution", "random") for index in self.spread()]
 
     def spread(self) -> range:
-        """Return the indices of up to six of `tasks`, spread over them."""
+        """Return the indices of up to six evenly spread items of `tasks`."""
         return range(0, len(self.tasks), max(1, -(-len(self.tasks) // 6)))
 
     @cached_property
     def pickled(self) -> bytes | None:
-        """A fresh environment, pickled; `None` if that does not work."""
+        """A fresh environment, pickled; `None` if it cannot be pickled."""
         with self.env() as env:
             try:
                 return pickle.dumps(env)
@@ -171,7 +170,7 @@ class Subject:
                 return None
 
     def pace(self) -> Pace:
-        """How long resets and steps take, once it has warmed up: those of the solution or random ones, if slower."""
+        """Measure resets and steps after a warm-up; of random steps and the solution's, the slower ones count."""
         with self.env() as env:
             task = env.tasks.get(next(iter(env.tasks.splits)), 0)
             _, warm = (play(env, task, self.seed, _briefly) for _ in range(2))
@@ -182,7 +181,7 @@ class Subject:
         return Pace(warm.reset_s, max(steps))
 
     def close(self) -> None:
-        """End what the checks have started, and set back what the environment may have changed."""
+        """Stop the processes that the checks started, and restore what the environment may have changed."""
         variables, folder = self.process
         if os.environ != variables:
             os.environ.clear()
@@ -199,31 +198,31 @@ class Subject:
 
     @cached_property
     def tasks(self) -> list[Task]:
-        """A few tasks of every split and difficulty, and some more where that makes too few; fewer if it is slow."""
+        """A few tasks of every split and difficulty, topped up if too few; fewer if the environment is slow."""
         return sample(self.scanned, 1, 2) if self.is_slow else sample(self.scanned)
 
     @property
     def few_tasks(self) -> list[Task]:
-        """Up to six of `tasks`, spread over them: for checks that need several episodes per task."""
+        """Up to six evenly spread `tasks`, for checks that need several episodes per task."""
         return [self.tasks[index] for index in self.spread()]
 
     def play(self, task: Task, player: str, env: Env | None = None) -> Episode:
-        """Play one episode with a named player, in a fresh environment if none is given."""
+        """Play one episode with a named player, in a fresh environment by default."""
         if env is not None:
             return play(env, task, self.seed, PLAYERS[player], player)
         with self.env() as made:
             return play(made, task, self.seed, PLAYERS[player], player)
 
     def episodes(self, player: str) -> list[Episode]:
-        """Return one episode per task of `tasks`, played once however many checks ask.
+        """Return one episode per task of `tasks`, played once and shared by all checks.
 
         Raises:
-            Blocked: They cannot be played; the check `plays` says why.
+            Blocked: The episodes cannot be played; the check `plays` reports why.
         """
         return self._once(player, lambda: self.record(player))
 
     def _once(self, player: str, work: Callable[[], list[Any]]) -> list[Any]:
-        """Return what a player did, playing it when it is first asked for."""
+        """Return the cached result of `work` for a player; the first call runs it."""
         if player not in self._played:
             try:
                 self._played[player] = work()
@@ -237,12 +236,12 @@ class Subject:
         return found
 
     def _stumbles(self, env: Env, solved: Episode) -> list[Stumble]:
-        env.reset(seed=solved.seed, options={"task": solved.task})  # the tools may be those of the episode
+        env.reset(seed=solved.seed, options={"task": solved.task})  # the tools may depend on the episode
         return stumbles_of(env, solved)
 
     @cached_property
     def contests(self) -> list[Contest]:
-        """What adversaries and honest attempts that fail did on some tasks; none where no solution can be spoiled."""
+        """Contests between adversaries and honest failures on some tasks; empty if no solution can be spoiled."""
         solutions = self.episodes("solution")
         others = [*solutions, *self.episodes("random")]
         until = time.monotonic() + _CONTEST_SECONDS
@@ -257,10 +256,10 @@ class Subject:
 
     @property
     def stumbled(self) -> list[Stumbled]:
-        """Solutions of some tasks with one action gone wrong, and what came of it.
+        """Solutions of some tasks with a mistake in one action, and the resulting episodes.
 
         Raises:
-            Blocked: They cannot be played; the check `plays` says why.
+            Blocked: The episodes cannot be played; the check `plays` reports why.
         """
         return self._once("stumbling", self._stumble)
 
@@ -270,7 +269,7 @@ class Subject:
         found: list[Stumbled] = []
         with self.env() as env:
             ways = [[(solved, stumble) for stumble in self._stumbles(env, solved)] for solved in solutions]
-            # In turns, so that a slow environment is tried on every task.
+            # Tasks alternate, so that a slow environment is tested on each of them.
             for solved, stumble in (pair for pairs in zip_longest(*ways) for pair in pairs if pair is not None):
                 found.append(Stumbled(solved, stumble, play_stumble(env, solved, stumble)))
                 if patience.is_over and len(found) >= _FEWEST_STUMBLES:
@@ -278,7 +277,7 @@ class Subject:
         return found
 
     def more_episodes(self, player: str, count: int) -> list[Episode]:
-        """Return up to `count` episodes of a player, of more tasks than `tasks` if those are fewer."""
+        """Return up to `count` episodes of a player, on tasks beyond `tasks` if those are too few."""
         known = self.episodes(player)
         tasks = (task for tasks in self.scanned.values() for task in tasks if task not in self.tasks)
         with self.env() as env:
@@ -291,7 +290,7 @@ class Subject:
         return [*steady, *(stumbled.episode for stumbled in self.stumbled)]
 
     def record(self, player: str) -> list[Episode]:
-        """Play each task with a seed of its own. Raises `Broken` naming the task and the turn that broke."""
+        """Play each task with its own seed. Raises `Broken` with the task and the turn that failed."""
         with self.env() as env:
             return [
                 play(env, task, self.seed + number, PLAYERS[player], player) for number, task in enumerate(self.tasks)

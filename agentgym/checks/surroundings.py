@@ -1,8 +1,8 @@
-"""What a fresh process finds out about an episode's surroundings: what must not matter, and what it must leave alone.
+"""Find out in a fresh process what episodes depend on in their surroundings, and what they change there.
 
-The recorded episodes are played again in copies of a process in which nothing has been played: with the clock set to
-other days, each as the first of its process, and one after another while the process is watched. Knows no check; those
-of `process` read the answer.
+The recorded episodes are replayed in copies of a process in which nothing has been played: with the clock set to other
+days, each as the first of its process, and one after another while the process is watched. Depends on no check; the
+checks in `process` read the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from agentgym.checks.patience import Patience
 from agentgym.checks.play import (
     Broken,
     Episode,
-    Player,
     canonical,
     difference,
     helpless_player,
@@ -34,53 +33,53 @@ from agentgym.checks.play import (
     play,
     random_player,
     replayed,
-    solution_player,
 )
 from agentgym.checks.probe import Request, Surroundings, patience_s
 from agentgym.checks.subject import Subject
 from agentgym.checks.watch import Watch, Watched
 from agentgym.env import Env
-from agentgym.foreign import describe
+from agentgym.foreign.errors import describe
+from agentgym.script import ScriptedPlayer, solution_player
 from agentgym.task import Task
 
 CLOCKS = (datetime(2029, 2, 24, 3, 14, tzinfo=UTC), datetime(2031, 8, 13, 15, 52, tzinfo=UTC))
 """A Saturday night and a Wednesday afternoon, years apart."""
 
 _SECONDS = 3.0
-"""Episodes are played again under every clock until they took this long when they were recorded."""
+"""Maximum total duration, when recorded, of the episodes to replay under every clock."""
 
 _FEWEST = 2
 
 _ALONE_SECONDS = 12.0
-"""Time after which enough episodes have been the first of a process, but for `_FEWEST`."""
+"""Seconds after which no further episode is played as the first of a process, once `_FEWEST` were."""
 
 _MORE_EPISODES, _MORE_SECONDS = 400, 0.7
-"""Episodes that are watched on top, to see what happens rarely or only after a while; fewer if they take longer."""
+"""Limits on additional watched episodes, which reveal effects that are rare or occur late."""
 
 _RECORDED_SECONDS = 6.0
-"""Time after which enough recorded episodes have been watched."""
+"""Seconds after which no further recorded episodes are watched."""
 
 _BAD_ACTIONS = 150
 
 _LEAK = 30
-"""Threads, files or processes left behind after which no more episodes are played."""
+"""Number of leaked threads, files or processes at which playing stops."""
 
 _TASKS = 3
-"""Tasks of each split that must be the same on any day."""
+"""Tasks of each split that must be the same on every day."""
 
 
 def subject_of(request: Request) -> Subject:
-    """Return what the request is about."""
+    """Return the subject that the request describes."""
     return Subject(request.target, request.kwargs, request.seed)
 
 
 def surroundings(request: Request) -> dict[str, Any] | None:
-    """Return a `Surroundings` as data; `None` where processes cannot be copied."""
+    """Return a `Surroundings` as data, or `None` on systems without `os.fork`."""
     return asdict(_Inquiry(request).conduct()) if can_fork() else None
 
 
 class _Inquiry:
-    """One inquiry. All that is played is played in copies of this process."""
+    """A single inquiry. It plays all episodes in copies of this process."""
 
     def __init__(self, request: Request):
         self._request, self._subject = request, subject_of(request)
@@ -89,9 +88,9 @@ class _Inquiry:
         self._held = held()
 
     def conduct(self) -> Surroundings:
-        """Play, and compare."""
-        on_other_days = [self._copy(lambda: self._on(CLOCKS[0]))]  # which imports it on that day as well
-        with suppress(Exception):  # a function that makes it is imported when it is called
+        """Play the episodes and compare them."""
+        on_other_days = [self._copy(lambda: self._on(CLOCKS[0]))]  # the copy also imports the environment on that day
+        with suppress(Exception):  # an entry point that is a function is imported when it is called
             registry.class_of(self._request.target)
         on_other_days += [self._copy(lambda day=day: self._on(day)) for day in CLOCKS[1:]]
         today = self._copy(self._in_turn)
@@ -103,7 +102,7 @@ class _Inquiry:
         return found
 
     def _alone(self) -> Iterator[list[str]]:
-        """Yield traces of episodes that are each the first of their process; of a few, if those are slow to start."""
+        """Yield traces of episodes that are each the first of their process; only a few if those are slow."""
         until = time.monotonic() + _ALONE_SECONDS
         for number, one in enumerate(self._episodes):
             if number >= _FEWEST and time.monotonic() > until:
@@ -114,7 +113,7 @@ class _Inquiry:
         return in_fork(work, self._patience_s)
 
     def _by_history(self, alone: Sequence[list[str]], watched: dict[str, Any]) -> str | None:
-        """Compare episodes that are the first of their process with the same after others."""
+        """Compare episodes played first in their process with the same ones played after others."""
         for one, first, after in zip(self._episodes, alone, watched["traces"], strict=False):
             if first != after and self._copy(lambda one=one: self._trace(one)) == first:
                 names = ", ".join(watched["class_state"][:3])
@@ -125,7 +124,7 @@ class _Inquiry:
     def _judge_clock(
         self, found: Surroundings, today: Sequence[list[str]], on_other_days: Sequence[Sequence[list[str]]]
     ) -> None:
-        """Compare today with other days. What varies on one day too is the clock's doing only if it is read."""
+        """Compare today with other days. What also varies within a day counts only if the clock is read."""
         differing = (
             (day, number)
             for day, then in zip(CLOCKS, on_other_days, strict=True)
@@ -154,7 +153,7 @@ class _Inquiry:
         return [self._tasks(), *map(self._trace, self._episodes)]
 
     def _tasks(self) -> list[str]:
-        """Return the first tasks of every split; where that breaks, what was raised."""
+        """Return the first tasks of every split, or the error that they raised."""
         try:
             with self._subject.env() as env:
                 return [canonical([task.id, task.prompt, task.data, task.gold]) for task in _first_tasks(env)]
@@ -162,7 +161,7 @@ class _Inquiry:
             return [describe(error.__cause__ or error)]
 
     def _trace(self, episode: Episode) -> list[str]:
-        """Play an episode again and return its trace; where it breaks, with what was raised at the end."""
+        """Replay an episode and return its trace, with the error at the end if it fails."""
         with self._subject.env() as env:
             try:
                 return replayed(env, episode).trace()
@@ -173,7 +172,7 @@ class _Inquiry:
         return asdict(clues_while(self._in_turn))
 
     def _watched(self) -> dict[str, Any]:
-        """Play all episodes and some more, watch the process meanwhile, and play some again in the end."""
+        """Play all episodes and more while watching the process, then replay some of them."""
         watch = Watch()
         kind = registry.class_of(self._request.target)
         before = class_state(kind)
@@ -190,7 +189,7 @@ class _Inquiry:
 
     def _play_all(self, watch: Watch) -> int:
         watch.look(None)
-        for _ in range(2):  # the first time, libraries may be set up
+        for _ in range(2):  # the first time may initialise libraries
             self._tasks()
             watch.look(lambda: "making it and its tasks")
         played = sum(play_some(watch) for play_some in (self._play_recorded, self._play_more, self._play_badly))
@@ -209,7 +208,7 @@ class _Inquiry:
         return len(episodes)
 
     def _play_more(self, watch: Watch) -> int:
-        """Play other tasks, by the solution and at random."""
+        """Play other tasks with the solution and the random player."""
         patience = Patience(_MORE_SECONDS)
         played = 0
         with self._subject.env() as env:
@@ -223,14 +222,14 @@ class _Inquiry:
         return played
 
     def _play_badly(self, watch: Watch) -> int:
-        """Play one task with all that a model can do wrong, and with those who do not even try."""
+        """Play one task with hostile actions, and with the idle and helpless players."""
         episode, seed = self._episodes[0], self._request.seed
         played = 0
         patience = Patience(_MORE_SECONDS)
         with self._subject.env() as env:
             actions = iter(some_hostile_actions(env, _BAD_ACTIONS))
             attempts = (chain([first], actions) for first in actions)
-            players: Iterator[Player] = (lambda *_, attempt=attempt: attempt for attempt in attempts)
+            players: Iterator[ScriptedPlayer] = (lambda *_, attempt=attempt: attempt for attempt in attempts)
             for player in chain([idle_player, helpless_player], players):
                 if patience.is_over or self._leaks():
                     break
@@ -240,11 +239,11 @@ class _Inquiry:
         return played
 
     def _leaks(self) -> bool:
-        """Whether so much has been left behind that the machine should be spared more of it."""
+        """Return whether so many resources have leaked that playing must stop to protect the machine."""
         return bool(grown(self._held, held(), least=_LEAK))
 
     def _more_tasks(self, env: Env) -> Iterator[Task]:
-        """Yield tasks of all splits in turns."""
+        """Yield tasks of all splits, alternating between them."""
         for index in range(_MORE_EPISODES):
             for split in env.tasks.splits:
                 size = env.tasks.size(split)
@@ -260,7 +259,7 @@ def _first_tasks(env: Env) -> Iterator[Task]:
 
 
 def _some(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the first episodes that together took no more than `_SECONDS`, but `_FEWEST` at least."""
+    """Return the first episodes that together took at most `_SECONDS`, but at least `_FEWEST`."""
     chosen: list[Episode] = []
     for episode in episodes:
         if len(chosen) >= _FEWEST and sum(one.seconds for one in chosen) + episode.seconds > _SECONDS:
@@ -270,7 +269,7 @@ def _some(episodes: Sequence[Episode]) -> list[Episode]:
 
 
 def _change(before: Sequence[str], after: Sequence[str]) -> str:
-    """Show where two traces part."""
+    """Show the first difference between two traces."""
     for left, right in zip(before, after, strict=False):
         if left != right:
             return difference(left, right)

@@ -1,11 +1,12 @@
-"""Checks of the task source: tasks must be pinned, found again, and survive being written down."""
+"""Checks of the task source: tasks are fixed, can be found by id, and survive a round trip through JSON."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from agentgym.checks.catalog import CheckFailed, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import CheckFailed, Finding
 from agentgym.checks.play import canonical, difference, must_equal, short
 from agentgym.checks.process import ROOTS
 from agentgym.checks.seeding import SAME_EPISODE
@@ -14,12 +15,12 @@ from agentgym.errors import TaskError
 from agentgym.task import Task, TaskSource
 
 _LOOKED_UP = 40
-"""Tasks per split that are looked up again."""
+"""Tasks per split to look up again."""
 
 
 @check("task-ids", "task ids are unique, stable, and found again", causes=ROOTS)
 def task_ids(subject: Subject) -> Finding:
-    """`find(id)` is the task, in another source too; what does not exist is a `TaskError`."""
+    """`find(id)` returns the task, also in another source; unknown ids, splits and indices raise `TaskError`."""
     seen: dict[str, Task] = {}
     with subject.env() as env:
         for split, tasks in subject.scanned.items():
@@ -42,7 +43,7 @@ def _must_be_found(source: TaskSource, split: str, index: int, task: Task) -> No
     try:
         found = source.find(task.id)
     except Exception as error:
-        raise CheckFailed(f"find({task.id!r}) raised {type(error).__name__}: {error}; it must give the task") from error
+        raise CheckFailed(f"find({task.id!r}) raised {type(error).__name__}: {error}; return the task") from error
     if found != task:
         raise CheckFailed(f"find({task.id!r}) gives another task than get({split!r}, {index})")
 

@@ -1,4 +1,4 @@
-"""Checks of an environment's tools: their schemas, and that they behave as those say."""
+"""Checks of an environment's tools: their schemas, and that calls are validated against them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.play import assistant_call, is_over, short
 from agentgym.checks.subject import Subject
 from agentgym.messages import ToolCall, text_of
@@ -16,7 +17,7 @@ from agentgym.toolset import Tool
 
 @check("tool-schemas", "tools are described by valid JSON Schema, and every argument is explained")
 def tool_schemas(subject: Subject) -> Finding:
-    """What `info["tools"]` shows is what models and other trainers can take."""
+    """`info["tools"]` lists every tool in a form that models and other trainers can use."""
     with subject.env() as env:
         _, info = env.reset(seed=subject.seed)
         if not len(env.tools):
@@ -45,7 +46,7 @@ def _check_schema(function: dict[str, Any]) -> None:
 
 @check("tool-mistakes", "a missing, unknown or wrongly typed argument is told to the model, by name")
 def tool_mistakes(subject: Subject) -> Finding:
-    """Calls that do not fit the schema are answered, and the episode goes on."""
+    """Calls that violate the schema are answered, and the episode continues."""
     with subject.env() as env:
         if not len(env.tools):
             raise CheckSkipped("it has no tools")
@@ -65,7 +66,7 @@ def tool_mistakes(subject: Subject) -> Finding:
 
 
 def _mistakes(tool: Tool) -> list[tuple[ToolCall, str]]:
-    """Return wrong calls of a tool, with the word that the answer must have."""
+    """Return wrong calls of a tool, each with the word that the answer must contain."""
     required = tool.parameters.get("required", [])
     cases = [(ToolCall(tool.name, {"no_such_argument": 1}), "no_such_argument")]
     cases += [(ToolCall(f"{tool.name}_x"), tool.name)]

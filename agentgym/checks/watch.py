@@ -1,4 +1,4 @@
-"""The state of a process that belongs to everyone in it, watched while an environment is played. Knows no check."""
+"""Watch the state that a whole process shares while an environment is played. Depends on no check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RNGS = ("the module 'random'", "the module 'numpy.random'")
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that was changed, where first, and how."""
+    """A change to shared state: what changed, where first, and how."""
 
     what: str
     where: str
@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Something that everyone in a process shares: how to read it, and how to set it back."""
+    """A piece of state that the whole process shares: how to read it and how to restore it."""
 
     read: Callable[[], Any]
     set: Callable[[Any], Any] | None = None
@@ -73,27 +73,27 @@ _ONCE: dict[str, _Shared] = {
     "the root logger": _Shared(lambda: (logging.root.level, [*logging.root.handlers]), _set_root_logger),
     "numpy's error settings": _Shared(np.geterr, lambda settings: np.seterr(**settings)),
 }
-"""What a library may set when it is first used. It is set back, and counts if it is changed again."""
+"""State that a library may set on first use. It is restored, and a change counts if it occurs again."""
 
 _GENERATORS: dict[str, _Shared] = {
     RNGS[0]: _Shared(random.getstate, random.seed),
     RNGS[1]: _Shared(_numpy_state, np.random.seed),
 }
-"""A generator that has changed is put into a new state, so that seeding it alike again is another change."""
+"""Global generators. After a change each gets a new state, so that repeating the same seed is another change."""
 
 _OUR_SEEDS = 4_242_000
 
 _SET_UP = 1
-"""Changes of a generator that are forgiven: a library may draw from it when it is first used."""
+"""Number of changes to a generator that are tolerated: a library may draw from it on first use."""
 
 
 class Watch:
-    """Looks at the process after every turn. Make one per process: standard output goes to a file from then on."""
+    """Inspects the process after every turn. Make one per process: it redirects standard output to a file."""
 
     def __init__(self) -> None:
         self.changes: dict[str, Change] = {}
         self._draws: dict[str, list[Change]] = {rng: [] for rng in RNGS}
-        self._written = tempfile.TemporaryFile()  # noqa: SIM115 (for as long as the process lasts)
+        self._written = tempfile.TemporaryFile()  # noqa: SIM115 (open until the process exits)
         sys.stdout.flush()
         os.dup2(self._written.fileno(), 1)
         sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
@@ -102,7 +102,7 @@ class Watch:
         self._first = self._last = self._state()
 
     def look(self, where: Callable[[], str] | None) -> None:
-        """Note what has changed since the last look, and where; `None` notes nothing."""
+        """Record what has changed since the last look, and where; with `None`, only update the reference state."""
         state, before = self._state(), self._last
         moves = self._moves.copy()
         self._moves.clear()
@@ -120,7 +120,7 @@ class Watch:
             self._note(FOLDER, where(), f"for a while to {short(moves[0])}")
 
     def confirm(self, play_again: Callable[[], object]) -> None:
-        """Forget what is changed only the first time: what can be set back is set back, and must change again."""
+        """Drop changes that occur only once: restore the state, play again, and keep what changes again."""
         doubtful = set(self.changes) & set(_ONCE)
         if not doubtful:
             return
@@ -147,7 +147,7 @@ class Watch:
             self._moves.append(str(arguments[0]))
 
     def _state(self) -> dict[str, Any]:
-        with suppress(ValueError, OSError):  # somebody else's stream, perhaps closed
+        with suppress(ValueError, OSError):  # the stream may be replaced or closed
             sys.stdout.flush()
         state = {what: shared.read() for what, shared in {**_ONCE, **_GENERATORS}.items()}
         return {**state, STDOUT: os.fstat(self._written.fileno()).st_size}
@@ -165,7 +165,7 @@ class Watch:
 
 
 class Watched:
-    """An environment under watch: every reset and every step is followed by a look."""
+    """A wrapper around an environment that looks at the process after every reset and step."""
 
     def __init__(self, env: Env, watch: Watch):
         self._env, self._watch = env, watch
@@ -174,14 +174,14 @@ class Watched:
 
     @classmethod
     def around(cls, env: Env, watch: Watch) -> Env:
-        """Return an environment that is watched."""
+        """Wrap an environment so that `watch` looks after every reset and step."""
         return cast(Env, cls(env, watch))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
 
     def reset(self, **kwargs: Any) -> Any:
-        """Reset, and look."""
+        """Reset the environment, then look."""
         self._watch.look(None)
         self._turn, self._task = 0, kwargs["options"]["task"].id
         try:
@@ -190,7 +190,7 @@ class Watched:
             self._watch.look(lambda: f"task {self._task!r}, the opening")
 
     def step(self, action: Any) -> Any:
-        """Step, and look."""
+        """Step the environment, then look."""
         self._turn += 1
         try:
             return self._env.step(action)

@@ -1,40 +1,41 @@
-"""Checks that the outcome is paid for the work of a task: not for its end, not for other work, not for half of it."""
+"""Checks that the outcome rewards the task's own work: not just ending it, nor other work, nor part of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from agentgym.checks.adversaries import calls_in, ending_tools, shown_action
-from agentgym.checks.catalog import CheckFailed, CheckSkipped, Finding, check
+from agentgym.checks.catalog import check
 from agentgym.checks.contest import is_solved
 from agentgym.checks.grading import RANDOM_LIMIT
 from agentgym.checks.honest import to_the_end
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.patience import Patience
 from agentgym.checks.play import Episode, assistant_call, canonical, play
 from agentgym.checks.stumble import Slip
 from agentgym.checks.subject import Stumbled, Subject
+from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
-from agentgym.spaces import Action
 
 _FEWEST_TASKS = 3
-"""Fewer say nothing about how often the wrong thing happens to be right."""
+"""Minimum sample: with fewer tasks, wrong work may be right by coincidence."""
 
 _ENOUGH_TASKS = 12
-"""If so many solutions end alike, it is not because they happen to have the same answer."""
+"""If this many solutions end alike, they do not merely share an answer by coincidence."""
 
 _SECONDS = 2.0
-"""Time after which enough omissions have been looked into."""
+"""Time budget in seconds for examining omissions."""
 
 _MOST_READS = 8
-"""Calls that are tried to see what an action changed."""
+"""Maximum number of calls tried to detect what an action changed."""
 
 
 @check("ending-alone-fails", "ending an episode without doing its task solves nothing")
 def ending_alone_fails(subject: Subject) -> Finding:
     """The last action of a solution, played alone, rarely solves a task.
 
-    It is another task's last action where they differ, for it may hold the answer.
+    Where last actions differ, another task's is played, because the task's own may contain the answer.
     """
     solutions = _long_solutions(subject)
     played: list[Episode] = []
@@ -81,8 +82,8 @@ def other_solution_fails(subject: Subject) -> Finding:
 def omissions_fail(subject: Subject) -> Finding:
     """Where the final state decides, every action of a solution that changes the state is graded.
 
-    An action is one that changes the state if afterwards some call shows something else, and is graded if leaving it
-    out costs the success. Where the end of the solution solves the task by itself, an answer decides, not the state.
+    An action changes the state if some call shows something else after it; it is graded if omitting it prevents
+    success. Where the end of the solution solves the task by itself, an answer decides, not the state.
     """
     solutions = subject.episodes("solution")
     if not any(one.stumble.slip is Slip.OMITTED for one in subject.stumbled):
@@ -130,7 +131,7 @@ def _spread(episodes: Sequence[Episode]) -> Sequence[Episode]:
 
 
 def _other(episode: Episode, solutions: Sequence[Episode]) -> Episode:
-    """Return the solution of a task with other gold: one with another end, or else one with other actions."""
+    """Return a solution of a task with different gold, preferably with a different end, else with different actions."""
     gold = canonical(episode.task.gold)
     others = [one for one in solutions if canonical(one.task.gold) != gold]
     unlike = [one for one in others if canonical(one.actions) != canonical(episode.actions)]
@@ -142,13 +143,13 @@ def _ends_otherwise(one: Episode, other: Episode) -> bool:
 
 
 def _says_something(env: Env, action: Action) -> bool:
-    """Whether an action could hold an answer."""
+    """Return whether an action could contain an answer."""
     calls = calls_in(env, action)
     return not calls or any(call.arguments for call in calls)
 
 
 def _went_unnoticed(one: Stumbled) -> bool:
-    """Whether leaving an action out cost nothing: solved, with every later answer but the last as it was."""
+    """Return whether omitting an action had no effect: solved, with every later answer but the last unchanged."""
     if one.stumble.slip is not Slip.OMITTED or not is_solved(one.episode) or not one.episode.ended:
         return False
     after = _answers(one.solved)[one.stumble.index + 1 : -1]
@@ -156,15 +157,15 @@ def _went_unnoticed(one: Stumbled) -> bool:
 
 
 def _answers(episode: Episode) -> list[str]:
-    """Return what each turn showed, without the ids of calls, which count the turns."""
+    """Return the text shown in each turn, without call ids, which count the turns."""
     return ["\n".join(text_of(message) for message in result.observation) for result in episode.results]
 
 
 def _shows_change(env: Env, solved: Episode, index: int, endings: Sequence[str]) -> Action | None:
     """Return a call that shows that action `index` of a solution changes something; `None` if there is none.
 
-    Asked are calls that answer the same when asked twice. If there are such calls, an action that itself answers
-    otherwise the second time has changed something too.
+    Only calls that give the same answer twice in a row are used. If there are any, an action whose own second answer
+    differs has changed something too.
     """
     before, action = solved.actions[:index], solved.actions[index]
     repeatable = False
@@ -188,8 +189,8 @@ def _answer_to(env: Env, solved: Episode, actions: Sequence[Action]) -> str | No
 def _reads(env: Env, solved: Episode, action: Action, endings: Sequence[str]) -> list[Action]:
     """Return calls that may show what the action changed.
 
-    They are calls of all tools that take arguments of the action's own call, the other calls of the solution, and calls
-    of tools that take arguments of those.
+    These are calls of every tool that accepts the arguments of the action's own call, the other calls of the solution,
+    and calls of tools that accept the arguments of those.
     """
     made = [call for one in solved.actions for call in calls_in(env, one)]
     changing = calls_in(env, action)
@@ -203,7 +204,7 @@ def _reads(env: Env, solved: Episode, action: Action, endings: Sequence[str]) ->
 
 
 def _alike(env: Env, calls: Sequence[ToolCall]) -> Iterator[ToolCall]:
-    """Yield calls of all tools that can do with the arguments of one of these calls."""
+    """Yield calls of all tools whose required arguments are among those of one of these calls."""
     for call in calls:
         for tool in env.tools:
             needed = tool.parameters.get("required", ())

@@ -1,12 +1,11 @@
-"""Dialects: how a model's text becomes tool calls and back. `get_dialect(name)` gives one by name."""
+"""Dialects translate a model's text into tool calls and back. `get_dialect(name)` returns one by name."""
 
 from __future__ import annotations
-
-from importlib import import_module
 
 from agentgym.choices import nearest
 from agentgym.dialects.base import Dialect, Parsed
 from agentgym.errors import UsageError
+from agentgym.loading import load_named
 
 DIALECTS: dict[str, str] = {
     "hermes": "agentgym.dialects.hermes:Hermes",
@@ -14,7 +13,7 @@ DIALECTS: dict[str, str] = {
     "fenced": "agentgym.dialects.fenced:Fenced",
     "compact": "agentgym.dialects.compact:Compact",
 }
-"""Names, and where the class is. Add yours here, or pass its "module:Class" as the name."""
+"""The location of each dialect's class, by name. Add yours here, or pass its "module:Class" as the name."""
 
 _NEEDS_TOKENIZER = (
     "the 'template' dialect reads a model's own chat template, so it needs the tokenizer: "
@@ -25,23 +24,23 @@ __all__ = ["DIALECTS", "Dialect", "Parsed", "dialect_names", "get_dialect"]
 
 
 def dialect_names() -> tuple[str, ...]:
-    """Names that `get_dialect` knows."""
+    """Return the names that `get_dialect` accepts."""
     return tuple(DIALECTS)
 
 
 def get_dialect(name: str) -> Dialect:
-    """Return a dialect by name, or by "module:Class". Raises `UsageError` naming those there are."""
+    """Return a dialect by name, or by "module:Class". Raises `UsageError` listing the available names."""
     if name == "template":
         raise UsageError(_NEEDS_TOKENIZER)
     if name not in DIALECTS and ":" not in name:
         raise UsageError(
             f'unknown dialect {name!r}{nearest(name, DIALECTS)} There are: {", ".join(DIALECTS)}, or "module:Class"'
         )
-    module, _, class_name = DIALECTS.get(name, name).partition(":")
+    make = load_named(DIALECTS.get(name, name), "a dialect class")
     try:
-        dialect = getattr(import_module(module), class_name)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise UsageError(f"dialect {name!r} cannot be loaded: {error}") from error
+        dialect = make()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"dialect {name!r} cannot be made: {error}") from error
     return _checked(name, dialect)
 
 

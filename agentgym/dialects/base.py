@@ -1,7 +1,7 @@
-"""What a dialect is: the way a model writes tool calls as text, and reads their results.
+"""The dialect interface: how a model writes tool calls as text and reads their results.
 
-Dialects are stateless and total: `parse` never raises, whatever the text; what cannot be read becomes `Parsed.error`,
-a sentence for the model. `parse(render(text, calls))` gives back `text` and `calls`.
+Dialects are stateless and total: `parse` never raises, whatever the text; unreadable text is reported in
+`Parsed.error`, a sentence for the model. `parse(render(text, calls))` returns the same `text` and `calls`.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from agentgym.messages import Message, ToolCall
 from agentgym.toolset import Toolset
 
 MAX_ACTION_CHARS = 200_000
-"""Longer actions are refused unread."""
+"""Longer actions are rejected without parsing."""
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a model's text was found to say."""
+    """The result of parsing a model's text."""
 
     text: str = ""
-    """What it said besides the calls (reasoning, prose)."""
+    """The text besides the calls (reasoning, prose)."""
     calls: tuple[ToolCall, ...] = ()
     error: str | None = None
-    """Why the action could not be read, told to the model; `None` if it could. Then `calls` is empty."""
+    """A message for the model if the action could not be read, in which case `calls` is empty; otherwise `None`."""
     unclosed: bool = False
-    """Whether the error is that something begun was never ended: as in a generation that was cut off."""
+    """Whether the error is an unclosed construct, as in a truncated generation."""
 
 
 class Dialect(Protocol):
-    """One way of writing tool calls."""
+    """A text format for tool calls and their results."""
 
     name: str
 
     def instructions(self, tools: Toolset) -> str:
-        """Return what a system prompt must say so that a model can call these tools in this dialect."""
+        """Return the part of a system prompt that explains how to call these tools in this dialect."""
         ...
 
     def parse(self, text: str, tools: Toolset) -> Parsed:
-        """Read a model's text. Names and arguments are not checked here: the toolset does that. Never raises."""
+        """Parse a model's text. Never raises. The toolset, not the dialect, validates names and arguments."""
         ...
 
     def render(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
-        """Write an assistant turn. Raises `ValueError` for what the dialect cannot express."""
+        """Write an assistant turn. Raises `ValueError` for a turn that the dialect cannot express."""
         ...
 
     def result(self, call: ToolCall, content: str) -> Message:

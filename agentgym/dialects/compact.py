@@ -1,4 +1,4 @@
-"""The compact dialect: as few tokens as can be, for small models that are trained from nothing."""
+"""The compact dialect: as few tokens as possible, for small models trained from scratch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from agentgym import strict_json
 from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import TextDialect, Unreadable, before_call, set_apart, text_argument, text_parameters
 from agentgym.messages import ToolCall
-from agentgym.strict_json import JsonProblem, excerpt, kind_of, skip_space
+from agentgym.records import strict_json
+from agentgym.records.strict_json import JsonProblem, excerpt, kind_of, skip_space
 from agentgym.toolset import Tool, Toolset
 from agentgym.toolset import kind_of as schema_kind
 
@@ -21,10 +21,10 @@ _CALL = re.compile(r"^@([\w.-]++)(\s|\Z)?", re.MULTILINE)
 class Compact(TextDialect):
     r"""`@search query` where a tool takes one string, `@add {"a":1,"b":2}` elsewhere, `@list` without arguments.
 
-    A call starts at the beginning of a line, after any text. A string goes on, as it is, to the next line that begins
+    A call starts at the beginning of a line, after any text. A string extends verbatim to the next line that begins
     with `@` and the name of a tool, or to the end; `render` puts a backslash before such an `@` inside a string, and
-    `parse` takes it away. So every argument can be expressed; `render` raises `ValueError` for text in which a line
-    begins like a call, and for a call that lacks its string. A string that was cut off cannot be told from a whole one.
+    `parse` removes it. Every argument can therefore be expressed; `render` raises `ValueError` for text in which a line
+    begins like a call, and for a call without its string. `parse` cannot detect that a string was truncated.
     """
 
     name = "compact"
@@ -73,7 +73,7 @@ def _names(names: tuple[str, ...]) -> _Names:
 
 
 def _arguments(name: str, rest: str, strings: dict[str, str], names: _Names, tools: Toolset) -> dict[str, Any]:
-    """Read what follows a name: its first character sets it apart from the name."""
+    """Parse the text after a name; its first character separates it from the name."""
     if name in strings:
         return {strings[name]: names.escaped.sub(r"\n\1", rest)[1:]} if rest else {}
     if name not in tools and not rest.lstrip().startswith("{"):

@@ -19,7 +19,7 @@ from agentgym.dialects.text import (
     write_body,
 )
 from agentgym.messages import Message, ToolCall, user
-from agentgym.strict_json import excerpt, skip_space
+from agentgym.records.strict_json import excerpt, skip_space
 from agentgym.toolset import Toolset
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}+)([^`\n]*+)$", re.MULTILINE)
@@ -37,15 +37,15 @@ class Fenced(TextDialect):
     """Fenced blocks: the info string's first word names the tool; the body is its string, or a JSON object.
 
     Every block is a call. If its first word names no tool (a language, or nothing) and exactly one tool takes a single
-    string, it is a call of that tool; otherwise a call of an unknown tool. `render` uses a fence longer than any run of
-    backticks in the body. It raises `ValueError` for text that holds a block, and for strings that hold `</think>`
-    when no reasoning comes before the call.
+    string, it is a call of that tool; otherwise it calls an unknown tool. `render` uses a fence longer than any run of
+    backticks in the body. It raises `ValueError` for text that contains a block, and for strings that contain
+    `</think>` when no reasoning precedes the call.
     """
 
     name = "fenced"
 
     def instructions(self, tools: Toolset) -> str:
-        """List the tools with their blocks."""
+        """List the tools with an example block for each."""
         strings = text_parameters(tools)
         shown = []
         for tool in tools:
@@ -88,7 +88,7 @@ def _block(info: str, body: str) -> str:
 
 
 def _body(text: str, opening: re.Match[str]) -> tuple[str, int]:
-    """Return what stands between an opening fence and its closing one, and where that ends."""
+    """Return the text between an opening fence and its closing fence, and the end of the closing fence."""
     for fence in _FENCE.finditer(text, opening.end()):
         if len(fence[1]) < len(opening[1]):
             continue
@@ -115,6 +115,6 @@ def _call(info: list[str], body: str, strings: dict[str, str], tools: Toolset) -
 
 
 def _next_line(text: str, at: int) -> int:
-    """Return the start of the next line that is not blank: where a fence may stand."""
+    """Return the start of the next non-blank line, where a fence may begin."""
     end = skip_space(text, at)
     return end if end == len(text) else text.rfind("\n", 0, end) + 1

@@ -1,4 +1,4 @@
-"""The Hermes dialect, which Qwen models are trained on: JSON in `<tool_call>` tags."""
+"""The Hermes dialect, on which Qwen models are trained: JSON in `<tool_call>` tags."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agentgym import strict_json
 from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import TextDialect, Unreadable, before_call, first_outside_reasoning, set_apart
 from agentgym.messages import ToolCall
-from agentgym.strict_json import JsonProblem, excerpt, kind_of, skip_space
+from agentgym.records import strict_json
+from agentgym.records.strict_json import JsonProblem, excerpt, kind_of, skip_space
 from agentgym.toolset import Toolset
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -35,16 +35,16 @@ End your message after the last </tool_call>."""
 
 
 class Hermes(TextDialect):
-    """JSON in `<tool_call>` tags, after free text; `<think>...</think>` is text whatever it holds.
+    """JSON in `<tool_call>` tags, after free text; `<think>...</think>` is text, whatever it contains.
 
     `render` escapes the tags inside arguments, so every argument can be expressed. It raises `ValueError` for text that
-    would be read as a call, and for values that JSON cannot carry.
+    would be read as a call, and for values that JSON cannot represent.
     """
 
     name = "hermes"
 
     def instructions(self, tools: Toolset) -> str:
-        """List the schemas in `<tools>` and show the syntax, word for word as Qwen's chat templates do."""
+        """List the schemas in `<tools>` and show the syntax, with the exact wording of Qwen's chat templates."""
         return _INSTRUCTIONS.format(schemas="\n".join(strict_json.write(schema) for schema in tools.schemas))
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
@@ -72,7 +72,7 @@ def _write_call(call: ToolCall) -> str:
 
 
 def _read_call(text: str, start: int) -> tuple[ToolCall, int]:
-    """Read the call whose opening tag ends at `start`; return it and where its closing tag ends."""
+    """Parse the call whose opening tag ends at `start`; return it and the end of its closing tag."""
     closes = text.find(_CLOSE, start)
     if closes < 0:
         raise Unreadable(f"{_OPEN} is never closed. Write {_OPEN}{_SHAPE}{_CLOSE} in full.", unclosed=True)

@@ -21,7 +21,7 @@ from agentgym.dialects.text import (
     write_body,
 )
 from agentgym.messages import Message, ToolCall, user
-from agentgym.strict_json import excerpt, skip_space
+from agentgym.records.strict_json import excerpt, skip_space
 from agentgym.toolset import Toolset
 
 _ENTITY = re.compile(r"&(?:(lt)|(amp)|#(\d{1,7}));")
@@ -40,15 +40,15 @@ To write one of these tags inside a tag, write &lt; for its <."""
 class Tags(TextDialect):
     """`<search>query</search>`: a tool with one string parameter takes the body, any other a JSON object.
 
-    In such a string, white space at the ends does not count, and `&lt;`, `&amp;` and `&#32;` (a character by number)
-    stand for characters. `render` uses them where a body would else be read differently, so every argument can be
-    expressed. It raises `ValueError` for text that would be read as a call, and for a call that lacks its string.
+    In such a string, white space at the ends is ignored, and `&lt;`, `&amp;` and `&#32;` (a character code) are
+    entities. `render` uses them where a body would otherwise be read differently, so every argument can be expressed.
+    It raises `ValueError` for text that would be read as a call, and for a call without its string.
     """
 
     name = "tags"
 
     def instructions(self, tools: Toolset) -> str:
-        """List the tools with their tags."""
+        """List the tools with an example of each tag."""
         strings = text_parameters(tools)
         shown = []
         for tool in tools:
@@ -98,7 +98,7 @@ def _tags(names: tuple[str, ...]) -> _Tags:
 
 
 def _body(text: str, opening: re.Match[str], tags: re.Pattern[str]) -> tuple[str, int]:
-    """Return what stands between an opening tag and its closing tag, and where that ends."""
+    """Return the text between an opening tag and its closing tag, and the end of the closing tag."""
     name = opening[2]
     if opening[1]:
         raise Unreadable(f"</{name}> stands without <{name}>. Write <{name}>...</{name}>.")
@@ -125,7 +125,7 @@ def _write_call(call: ToolCall, strings: dict[str, str], tags: _Tags) -> str:
 
 
 def _escape(value: str, special: re.Pattern[str]) -> str:
-    """Write a string so that tags, entities and white space at its ends are read as they are."""
+    """Escape a string so that tags, entities and white space at its ends are read literally."""
     inner = value.strip()
     start = len(value) - len(value.lstrip())
     before, after = value[:start], value[start + len(inner) :]

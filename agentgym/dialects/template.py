@@ -1,6 +1,6 @@
-"""The template dialect: a model's own chat template writes the calls, its tokenizer's response template reads them.
+"""The template dialect: a model's own chat template writes calls, and its tokenizer's response template parses them.
 
-Needs transformers 5.15 or later, through the tokenizer it is given; importing this file imports nothing of it.
+It requires a tokenizer from transformers 5.15 or later. Importing this file does not import transformers.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym import strict_json
 from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import END_THINK, THINK, TextDialect, Unreadable
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import Message, ToolCall, assistant, calls_of, user
+from agentgym.records import strict_json
 from agentgym.toolset import Toolset
 
 _CALLS, _CONTENT = "tool_calls", "content"
 _MARK = "\ue000"
-"""Fed after the text: the region that swallows it was still open there."""
+"""Appended to the text: a region that absorbs the mark was still open at the end."""
 
 
 class TemplateDialect(TextDialect):
     """Calls as the model's chat template writes them; the prompt gets them through the template's `tools=`.
 
-    `parse` wants text with its special tokens where the model's call syntax uses them (Llama, gpt-oss).
-    `Parsed.text` is the content; reasoning stands before it in `<think>`. `render` raises `ValueError` for what the
-    template changes, such as white space around the text.
+    `parse` requires special tokens to be kept in the text where the model's call syntax uses them (Llama, gpt-oss).
+    `Parsed.text` is the content, preceded by the reasoning in `<think>`. `render` raises `ValueError` for turns that
+    the template changes, such as text with surrounding white space.
 
     Args:
         tokenizer: A transformers tokenizer with a chat template and a `response_template` (TRL's
             `add_response_schema` sets one for known chat templates).
-        template_options: Passed to `apply_chat_template` (such as `enable_thinking=False`): what the prompts are made
-            with, so that `parse` knows what the template already wrote.
+        template_options: Options for `apply_chat_template` (such as `enable_thinking=False`). Pass those used to make
+            the prompts, so that `parse` knows what the template already wrote.
     """
 
     name = "template"
@@ -51,7 +51,7 @@ class TemplateDialect(TextDialect):
         self._unmarked = {name for name, field in fields.items() if not {"open", "open_pattern"} & field.keys()}
 
     def instructions(self, tools: Toolset) -> str:
-        """Return nothing: the chat template writes the tools into the prompt."""
+        """Return an empty text: the chat template writes the tools into the prompt."""
         return ""
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
@@ -79,7 +79,7 @@ class TemplateDialect(TextDialect):
             events += parser.finalize()[1]
         except ToolError:
             raise
-        except Exception as error:  # what another package's parser raises on bad input is not ours to list
+        except Exception as error:  # another package's parser may raise anything on bad input
             raise Unreadable(_complaint(error)) from None
         found = [(event["field"], event["value"]) for event in events if event["type"] == "region_close"]
         return [(field, value.removesuffix(_MARK) if isinstance(value, str) else value) for field, value in found]
@@ -95,7 +95,7 @@ class TemplateDialect(TextDialect):
         try:
             prompt = self._templated([user("?")], schemas, add_generation_prompt=True)
             whole = self._templated([user("?"), assistant(text, list(calls))], schemas)
-        except Exception as error:  # jinja's errors, and whatever a template raises
+        except Exception as error:  # jinja's errors, and anything else a template raises
             raise ValueError(f"the chat template cannot write this turn: {error}") from error
         if not whole.startswith(prompt):
             raise ValueError(
@@ -110,14 +110,14 @@ class TemplateDialect(TextDialect):
 
 
 def _calls(value: Any) -> tuple[ToolCall, ...]:
-    """Read one call or a list of them, each with its `function` or flat."""
+    """Parse one call or a list of calls, each nested under `function` or flat."""
     entries = value if isinstance(value, list) else [value]
     flat = [isinstance(entry, Mapping) and "function" not in entry for entry in entries]
     return calls_of({_CALLS: [{"function": e} if bare else e for e, bare in zip(entries, flat, strict=True)]})
 
 
 def _complaint(error: Exception) -> str:
-    """Say what was wrong with a call, given what the response parser raised."""
+    """Describe what is wrong with a call, given the response parser's exception."""
     cause = error.__cause__
     if isinstance(cause, json.JSONDecodeError):
         try:

@@ -1,6 +1,6 @@
-"""What the text dialects share: guards around `parse` and `render`, and reading bodies and reasoning.
+"""The shared base of the text dialects: guards around `parse` and `render`, and parsing of bodies and reasoning.
 
-A dialect of this kind writes `_read`, which may raise, and `_write`; this file makes `parse` total and `render` exact.
+A subclass implements `_read`, which may raise, and `_write`; the base class makes `parse` total and `render` exact.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from agentgym import strict_json
 from agentgym.dialects.base import MAX_ACTION_CHARS, Parsed
 from agentgym.errors import ToolError
 from agentgym.messages import Message, ToolCall, tool_result, user
-from agentgym.strict_json import JsonProblem
+from agentgym.records import strict_json
+from agentgym.records.strict_json import JsonProblem
 from agentgym.toolset import Tool, Toolset
 
 THINK, END_THINK = "<think>", "</think>"
 
 
 class Unreadable(ToolError):
-    """A model's text cannot be read. `unclosed` if something begun in it was never ended."""
+    """A model's text cannot be parsed. `unclosed` is true if a construct in it was never closed."""
 
     def __init__(self, message: str, *, unclosed: bool = False):
         super().__init__(message)
@@ -29,24 +29,24 @@ class Unreadable(ToolError):
 
 
 class TextDialect(ABC):
-    """Base of the dialects whose calls are marked in the text. Results are tool messages, problems user messages."""
+    """Base of the dialects that mark calls in the text. Results are tool messages; problems are user messages."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def instructions(self, tools: Toolset) -> str:
-        """Return what a system prompt must say so that a model can call these tools in this dialect."""
+        """Return the part of a system prompt that explains how to call these tools in this dialect."""
 
     @abstractmethod
     def _read(self, text: str, tools: Toolset) -> Parsed:
-        """Read a text of bounded length. Raises `ToolError` with a sentence for the model."""
+        """Parse a text of bounded length. Raises `ToolError` with a message for the model."""
 
     @abstractmethod
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
-        """Write a turn. What comes back differently from `_read` is refused by the caller."""
+        """Write a turn. The caller rejects a text that `_read` would parse differently."""
 
     def parse(self, text: str, tools: Toolset) -> Parsed:
-        """Read a model's text. Never raises: what cannot be read is `Parsed.error`."""
+        """Parse a model's text. Never raises: unreadable text is reported in `Parsed.error`."""
         try:
             check_readable(text)
             return self._read(text, tools)
@@ -56,7 +56,7 @@ class TextDialect(ABC):
             return Parsed(error=_sentence(str(problem)))
 
     def render(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
-        """Write an assistant turn. Raises `ValueError` for what `parse` would not give back unchanged."""
+        """Write an assistant turn. Raises `ValueError` if `parse` would not return it unchanged."""
         for call in calls:
             strict_json.write(dict(call.arguments))
         written = self._write(text, calls, tools)
@@ -73,7 +73,7 @@ class TextDialect(ABC):
 
 
 def check_readable(text: str) -> None:
-    """Raise `ToolError` for a text that no dialect reads: empty, too long, or not valid Unicode."""
+    """Raise `ToolError` for a text that no dialect accepts: empty, too long, or not valid Unicode."""
     if len(text) > MAX_ACTION_CHARS:
         raise Unreadable(f"Your message has {len(text)} characters; at most {MAX_ACTION_CHARS} are read. Be shorter.")
     if not text.strip():
@@ -82,7 +82,7 @@ def check_readable(text: str) -> None:
 
 
 def check_round_trip(back: Parsed, text: str, calls: Sequence[ToolCall], dialect: str) -> None:
-    """Raise `ValueError` unless `back` is what was rendered."""
+    """Raise `ValueError` unless `back` equals the rendered text and calls."""
     if back.error is not None:
         raise ValueError(f"the {dialect} dialect cannot express this turn; it would be read as: {back.error}")
     if back.text != text:
@@ -96,7 +96,7 @@ def check_round_trip(back: Parsed, text: str, calls: Sequence[ToolCall], dialect
 
 
 def before_call(text: str, start: int) -> str:
-    """Return the text before a call that begins at `start`, less the line break that sets the call apart."""
+    """Return the text before a call that begins at `start`, without the line break that separates them."""
     return text[:start].removesuffix("\n")
 
 
@@ -109,8 +109,11 @@ def first_outside_reasoning(text: str, marks: re.Pattern[str]) -> re.Match[str] 
     """Find the first mark that is not in `<think>...</think>`; the chat template may have written the `<think>`.
 
     Args:
-        text: What the model wrote.
-        marks: What to look for; must match `<think>` too.
+        text: The model's text.
+        marks: The pattern to find; it must match `<think>` too.
+
+    Raises:
+        Unreadable: A `<think>` is never closed.
     """
     start = _after(text, END_THINK, 0) or 0
     while (found := marks.search(text, start)) and found[0] == THINK:
@@ -122,7 +125,7 @@ def first_outside_reasoning(text: str, marks: re.Pattern[str]) -> re.Match[str] 
 
 
 def text_parameter(tool: Tool) -> str | None:
-    """Return the name of a tool's only parameter if that is a required string, else `None`."""
+    """Return the name of a tool's only parameter if it is a required string, else `None`."""
     properties = tool.parameters.get("properties", {})
     if len(properties) != 1 or tool.parameters.get("required") != list(properties):
         return None
@@ -131,12 +134,12 @@ def text_parameter(tool: Tool) -> str | None:
 
 
 def text_parameters(tools: Toolset) -> dict[str, str]:
-    """Return the tools that take one string and nothing else, with the name of that parameter."""
+    """Return the parameter name of each tool that takes exactly one string, by tool name."""
     return {tool.name: parameter for tool in tools if (parameter := text_parameter(tool)) is not None}
 
 
 def read_body(body: str, name: str) -> dict[str, Any]:
-    """Read the JSON object that a call's body holds; an empty body is no arguments. Raises `Unreadable`."""
+    """Parse a call's body as a JSON object; an empty body means no arguments. Raises `Unreadable`."""
     if not body.strip():
         return {}
     try:
@@ -146,12 +149,12 @@ def read_body(body: str, name: str) -> dict[str, Any]:
 
 
 def write_body(call: ToolCall) -> str:
-    """Write the arguments of a call as `read_body` reads them."""
+    """Write the arguments of a call in the form that `read_body` parses."""
     return strict_json.write(dict(call.arguments)) if call.arguments else ""
 
 
 def text_argument(call: ToolCall, parameter: str) -> str:
-    """Return the one string argument of a call. Raises `ValueError` if the call has anything else."""
+    """Return the single string argument of a call. Raises `ValueError` if the call has other arguments or none."""
     value = call.arguments.get(parameter)
     if len(call.arguments) != 1 or not isinstance(value, str):
         raise ValueError(f"a call of {call.name!r} takes the string {parameter!r} only, not {dict(call.arguments)!r}")
@@ -159,7 +162,7 @@ def text_argument(call: ToolCall, parameter: str) -> str:
 
 
 def listing(tool: Tool, call: str) -> str:
-    """Describe a tool for a system prompt, given how a call of it looks."""
+    """Describe a tool for a system prompt, with `call` as an example of its syntax."""
     parameter = text_parameter(tool)
     lines = [f"{call}\n  {tool.description}"]
     if parameter is not None:

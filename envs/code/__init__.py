@@ -1,4 +1,4 @@
-"""The code environment: compute, write, mend and predict Python by running it in a sandbox over several turns."""
+"""The code environment: compute with, write, fix and predict Python by running it in a sandbox over several turns."""
 
 from agentgym.envs.code.env import CodeEnv
 

@@ -1,4 +1,4 @@
-"""What a model writes as code or as an answer, made plain: fences taken off, JSON values written as text."""
+"""Normalises the code and answers that a model writes: strips code fences, converts JSON values to text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PATH = re.compile(r"[\w./-]{1,200}\.py")
 
 
 def source_of(text: str) -> str:
-    """Return source code without the fence around it. Raises `ToolError` if it is far too long."""
+    """Return source code without the fence around it. Raises `ToolError` if it is too long."""
     if len(text) > MAX_SOURCE_CHARS:
-        raise ToolError(f"The code has {len(text)} characters; at most {MAX_SOURCE_CHARS} are taken.")
+        raise ToolError(f"The code has {len(text)} characters; at most {MAX_SOURCE_CHARS} are allowed.")
     fenced = _FENCED.fullmatch(text)
     return fenced[1] if fenced else text
 
@@ -29,7 +29,7 @@ def is_path(text: str) -> bool:
 
 
 def defines(code: str, name: str) -> bool:
-    """Whether code defines `name` at its top level, by the look of it."""
+    """Whether code appears to define `name` at its top level."""
     return re.search(rf"^(?:async )?(?:def|class) {name}\b|^{name}\s*[:=]", code, re.MULTILINE) is not None
 
 
@@ -43,4 +43,4 @@ def _as_text(answer: Any) -> Any:
 
 
 AnswerText = Annotated[str, BeforeValidator(_as_text)]
-"""An answer as text; one that was given as a JSON value is written as Python writes it."""
+"""An answer as text; a JSON value is converted to a Python literal."""

@@ -1,4 +1,4 @@
-"""Sends a request of the grader into a sandbox and reads what comes back, which may have been written by anyone."""
+"""Sends the grader's requests into a sandbox and reads the replies, which submitted code may have forged."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Protocol, Self
 
 from agentgym.envs.code.budget import CPU_S, WALL_S, Budget
 from agentgym.errors import InfrastructureError
-from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox
+from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits
 
 MAX_LINES = 20_000
 _CALLS_OF_A_CHECK = 5
-"""Calls for which a whole check has time."""
+"""Number of calls that the time limit of a whole check allows for."""
 _WALL_FACTOR = 2
-"""How much longer than its processor time a run may take on a busy machine, or asleep."""
+"""Ratio of wall-clock time to processor time that a run may take, on a busy machine or asleep."""
 
 _PACKAGE = "agentgym.envs.code"
 _LOADER = """
@@ -32,16 +32,16 @@ module.main()
 
 
 class Runs(Protocol):
-    """The part of a sandbox that is needed here."""
+    """The part of a sandbox that the grader needs."""
 
-    def exec(self, *, code: str, stdin: bytes, limits: Limits | None) -> Result:
+    def exec(self, *, code: str, stdin: bytes, limits: SandboxLimits | None) -> Result:
         """Run a program."""
         ...
 
 
 @dataclass(frozen=True)
 class Reply:
-    """Lines that came back, and how the run ended."""
+    """The lines of a reply, and how the run ended."""
 
     lines: tuple[Mapping[str, Any], ...]
     result: Result
@@ -56,14 +56,14 @@ class Reply:
 
 
 _NOT_RUN = Reply((), Result(stdout=b"", stderr=b"", exit_code=None, ended=Ended.TIMEOUT, duration_s=0.0))
-"""What a request comes to when there is no time left for it."""
+"""The reply to a request for which no time is left."""
 
 Ask = Callable[[Mapping[str, Any]], Reply]
 """Runs a request somewhere and returns the reply."""
 
 
 class Runner:
-    """Runs requests in sandboxes of their own, within the time that they may take together.
+    """Runs requests in separate sandboxes, within a shared time budget.
 
     Args:
         opener: Opens a fresh sandbox.
@@ -72,21 +72,21 @@ class Runner:
         call_s: Seconds of processor time that one call of a function may take.
     """
 
-    def __init__(self, opener: Callable[[], Sandbox], limits: Limits, budget: Budget, call_s: float):
+    def __init__(self, opener: Callable[[], Sandbox], limits: SandboxLimits, budget: Budget, call_s: float):
         self._opener, self._limits, self._call_s = opener, limits, call_s
         self.budget = budget
         self._kept: Sandbox | None = None
 
     def apart(self, request: Mapping[str, Any]) -> Reply:
-        """Run a request in a sandbox that is thrown away afterwards."""
-        return self._twice(lambda: self._apart(request))
+        """Run a request in a sandbox of its own, which is closed afterwards."""
+        return self._retried_once(lambda: self._apart(request))
 
     def together(self, request: Mapping[str, Any]) -> Reply:
-        """Run a request in a process of its own, in the one sandbox that all such requests share."""
-        return self._twice(lambda: self._together(request))
+        """Run a request in a process of its own, in the sandbox that all such requests share."""
+        return self._retried_once(lambda: self._together(request))
 
     def close(self) -> None:
-        """End the sandbox that is shared."""
+        """Close the shared sandbox."""
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.close()
@@ -97,8 +97,8 @@ class Runner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _twice(self, run: Callable[[], Reply]) -> Reply:
-        """Run again what has lost its sandbox: what ends two sandboxes is the submitted code, not the machine."""
+    def _retried_once(self, run: Callable[[], Reply]) -> Reply:
+        """Retry a request that lost its sandbox; if it loses another, the submitted code did that, not the machine."""
         reply = run()
         return run() if reply.result.ended is Ended.KILLED else reply
 
@@ -120,37 +120,37 @@ class Runner:
         return reply
 
     def _run(self, sandbox: Runs, request: Mapping[str, Any], *, fresh: bool) -> Reply:
-        wanted = bounds(self._limits, request, self._call_s)
-        limits = self.budget.within(wanted)
-        # A run that the others have left little time may not even begin.
-        reply = ask(sandbox, request, limits, fresh=fresh and limits == wanted)
+        full = bounds(self._limits, request, self._call_s)
+        limits = self.budget.within(full)
+        # With little of the budget left, a run may not even start.
+        reply = ask(sandbox, request, limits, fresh=fresh and limits == full)
         self.budget.charge(reply.result)
         return reply
 
 
-def bounds(limits: Limits, request: Mapping[str, Any], call_s: float) -> Limits:
-    """Return the bounds of a request: time for every call that it asks for, and for loading the source."""
+def bounds(limits: SandboxLimits, request: Mapping[str, Any], call_s: float) -> SandboxLimits:
+    """Return the limits of a request: time for each of its calls, and for loading the source."""
     calls = len(request["calls"]) if "calls" in request else _CALLS_OF_A_CHECK
     cpu_s = 1.0 + call_s * (calls + 1)
     reply_bytes = max(limits.reply_bytes, 8_000_000)
     return limits.but(cpu_s=min(CPU_S, cpu_s), wall_s=min(WALL_S, _WALL_FACTOR * cpu_s), reply_bytes=reply_bytes)
 
 
-def ask(sandbox: Runs, request: Mapping[str, Any], limits: Limits, *, fresh: bool) -> Reply:
-    """Run `inside.main` on a request. What is no line of JSON in the reply is left out.
+def ask(sandbox: Runs, request: Mapping[str, Any], limits: SandboxLimits, *, fresh: bool) -> Reply:
+    """Run `inside.main` on a request. Lines of the reply that are not JSON objects are skipped.
 
     Args:
-        sandbox: Where.
-        request: What for.
+        sandbox: The sandbox to run in.
+        request: The request.
         limits: Bounds on the run.
-        fresh: Nothing of a stranger has been in the sandbox before, so that a program that does not begin is no fault
-            of the model: `InfrastructureError`. (A sandbox that is lost takes its reply with it, so that says nothing.)
+        fresh: No untrusted code has run in the sandbox yet. If the program does not start, the model is not to blame,
+            and the call raises `InfrastructureError`. (A lost sandbox takes its reply with it, so it proves nothing.)
     """
     result = sandbox.exec(code=PROGRAM, stdin=json.dumps(request).encode(), limits=limits)
     found = (_read(line) for line in result.reply.split(b"\n", MAX_LINES)[:MAX_LINES])
     lines = tuple(line for line in found if line is not None)
     if fresh and result.ended is not Ended.KILLED and not (lines and "began" in lines[0]):
-        raise InfrastructureError(f"the grader's program did not begin: {result.message}: {result.err[-500:]}")
+        raise InfrastructureError(f"the grader's program did not start: {result.message}: {result.err[-500:]}")
     return Reply(lines, result)
 
 

@@ -1,23 +1,23 @@
-"""`Budget`: the time that everything which is run for one submission may take together."""
+"""`Budget`: the time that all runs for one submission share."""
 
 from __future__ import annotations
 
-from agentgym.tools.sandbox import Ended, Limits, Result
+from agentgym.tools.sandbox import Ended, Result, SandboxLimits
 
 CPU_S = 30.0
-"""Seconds of processor time for a submission: loading it, every call, and every repetition of a run that was lost."""
+"""Seconds of processor time for a submission: loading it, every call, and every retry of a lost run."""
 WALL_S = 45.0
-"""Seconds for the same as they pass on a clock, so that sleeping costs no more than working."""
-LEAST_S = 0.5
-"""With less than this left there are no more runs."""
+"""Wall-clock seconds for the same, so that code cannot gain time by sleeping."""
+MIN_S = 0.5
+"""No run starts with less than this left."""
 
 
 class Budget:
-    """Time that several runs share; each of them is bounded by what the others have left.
+    """Time that several runs share; each is bounded by what the others have left.
 
     Args:
         cpu_s: Seconds of processor time.
-        wall_s: Seconds on the clock.
+        wall_s: Seconds of wall-clock time.
     """
 
     def __init__(self, cpu_s: float = CPU_S, wall_s: float = WALL_S):
@@ -26,14 +26,14 @@ class Budget:
     @property
     def is_spent(self) -> bool:
         """Whether too little is left for another run."""
-        return min(self.cpu_s, self.wall_s) < LEAST_S
+        return min(self.cpu_s, self.wall_s) < MIN_S
 
-    def within(self, limits: Limits) -> Limits:
-        """Return limits of a run that ask for no more than what is left."""
+    def within(self, limits: SandboxLimits) -> SandboxLimits:
+        """Return the limits of a run, reduced to what is left."""
         return limits.but(cpu_s=min(limits.cpu_s, self.cpu_s), wall_s=min(limits.wall_s, self.wall_s))
 
     def charge(self, result: Result) -> None:
-        """Take off what a run has used."""
+        """Deduct what a run has used."""
         self.wall_s -= result.duration_s
-        # A run that is killed for its time may not say how much processor time it had.
+        # A run killed for its processor time may not report how much it used.
         self.cpu_s -= result.duration_s if result.ended is Ended.CPU else result.usage.cpu_s

@@ -1,7 +1,7 @@
-"""Loads a submitted function and calls it in a sandbox, and keeps what came of each call.
+"""Loads a submitted function, calls it in a sandbox and records the outcome of each call.
 
-`load` is sent no arguments, and only what it finds may be shown to the model. `call_apart` sends each of the arguments
-to a process of its own, and nothing that these processes say is shown to anyone.
+`load` sends no arguments; only its findings may be shown to the model. `call_apart` sends the arguments of each call to
+a separate process, and shows nothing of what these processes report.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agentgym.tools.sandbox import Ended
 MAX_SHOWN = 200
 _MESSAGE_CHARS = 300
 _UNSHOWN = 20_000
-"""Values with more text than this are not looked into to be shown."""
+"""Values with more text than this are not decoded for display."""
 _WARM_S = 0.5
-"""A process that needed more processor time than this is not made to do other calls first."""
+"""After a process that needed more processor time than this, the next one makes no warm-up calls."""
 _PROBLEMS = {
     "syntax": "The code does not compile: {error}",
     "raised": "Running the code raised {error}",
@@ -32,7 +32,7 @@ _PROBLEMS = {
 
 @dataclass(frozen=True)
 class Submission:
-    """What is to be judged: source that defines a function."""
+    """A submission to grade: source that defines a function."""
 
     source: str
     name: str
@@ -46,7 +46,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one call: a value's tree, an exception, or neither."""
+    """The outcome of one call: the tree of a value, an exception, or neither."""
 
     tree: Any = None
     size: int = 0
@@ -74,7 +74,7 @@ class Outcome:
         return f"returned {text if len(text) <= MAX_SHOWN else f'{text[:MAX_SHOWN]}… ({len(text)} characters)'}"
 
     def answer(self) -> dict[str, Any] | None:
-        """Return what a stand-in for the function needs to do the same, or `None` if it cannot."""
+        """Return what a stand-in for the function needs to reproduce this outcome, or `None` if it cannot."""
         after = {} if self.after is None else {"after": self.after}
         if self.raised is not None:
             return {"raised": self.raised, "message": self.problem or ""} | after
@@ -83,88 +83,88 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Calls:
-    """What came of all calls in one process."""
+    """The outcomes of all calls in one process."""
 
     outcomes: tuple[Outcome, ...]
     problem: str | None = None
-    """What is wrong with the source as a whole; then nothing was called."""
+    """Error in the source as a whole; if set, nothing was called."""
 
 
-def written_call(name: str, args: str) -> str:
-    """Return a call as Python writes it, given the literal of the tuple of its arguments."""
+def call_source(name: str, args: str) -> str:
+    """Return the source of a call, given the literal of its argument tuple."""
     inner = args.strip()[1:-1].strip()
     return f"{name}({inner.removesuffix(',')})"
 
 
 def arguments_of(value: Any) -> Any:
-    """Return the tree in which the arguments of a call travel, given the tuple of them."""
+    """Return the tree that carries the arguments of a call, given as a tuple."""
     return encode([tuple(value) if isinstance(value, list | tuple) else (value,), {}])
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What came of loading a source."""
+    """The result of loading a source."""
 
     ok: bool
     """Whether it defines the function."""
     problem: str | None = None
-    """What is wrong with it: the kind of error and a line of the source, no text of anyone's choice."""
+    """The type of the error and its line in the source, without any text that the source could choose."""
 
 
 def load(submission: Submission, ask: Ask) -> Loaded:
-    """Load a source in a process that is sent no arguments, and so has none to give away."""
+    """Load a source in a process that receives no arguments and so cannot leak any."""
     reply = ask(submission.request("call", calls=[], call_s=0))
-    if reply.lines[1:2] and reply.lines[1].get("problem") == "prelude":  # before anything that was submitted ran
+    if reply.lines[1:2] and reply.lines[1].get("problem") == "prelude":  # reported before any submitted code ran
         raise BrokenTask(f"the task's own prelude raised {reply.lines[1].get('message')}")
-    trouble = reply.line_with("problem")
-    if reply.first("loaded") is None and (text := _PROBLEMS.get(str(trouble.get("problem")))):
-        return Loaded(False, text.format(error=_kind_and_line(submission.source, trouble), name=submission.name))
+    failure = reply.line_with("problem")
+    if reply.first("loaded") is None and (text := _PROBLEMS.get(str(failure.get("problem")))):
+        return Loaded(False, text.format(error=_kind_and_line(submission.source, failure), name=submission.name))
     return Loaded(reply.result.ended is Ended.EXITED and reply.first("loaded") is True)
 
 
 def call_together(submission: Submission, arguments: Sequence[Any], ask: Ask, call_s: float) -> Calls:
-    """Call the function with each of the arguments (trees) in one process, for the model to see what comes of it."""
+    """Call the function with each of the arguments (trees) in one process; the model may see the outcomes."""
     if not arguments:
         return Calls(())
     reply = ask(submission.request("call", calls=list(arguments), call_s=call_s))
-    trouble = reply.line_with("problem")
-    if not any("number" in line for line in reply.lines) and trouble.get("problem") in _PROBLEMS:
-        message = str(trouble.get("message"))[:_MESSAGE_CHARS]
-        return Calls((), _PROBLEMS[trouble["problem"]].format(error=message, name=submission.name))
+    failure = reply.line_with("problem")
+    if not any("number" in line for line in reply.lines) and failure.get("problem") in _PROBLEMS:
+        message = str(failure.get("message"))[:_MESSAGE_CHARS]
+        return Calls((), _PROBLEMS[failure["problem"]].format(error=message, name=submission.name))
     found = _outcomes(reply)
     missing = Outcome(problem=_unfinished(reply.result.ended))
     return Calls(tuple(found.get(number, missing) for number in range(len(arguments))))
 
 
 def call_apart(
-    submission: Submission, arguments: Sequence[Any], before: Sequence[Any], ask: Ask, call_s: float
+    submission: Submission, arguments: Sequence[Any], warm_up: Sequence[Any], ask: Ask, call_s: float
 ) -> tuple[Outcome, ...]:
-    """Call the function with each of the arguments (trees), each in a process of its own that is sent no other.
+    """Call the function with each of the arguments (trees), each in a process of its own that receives no other.
 
-    A function that remembers something from one call to the next must not come out right because of that. So in every
-    process but the first, other calls come before: those that the model knows anyway, or else the same one.
+    A function must not pass because of state that it carries from one call to the next. So every process but the first
+    makes warm-up calls before: those that the model knows anyway, or the same call if there are none.
 
     Args:
         submission: What defines the function.
         arguments: The trees of the arguments.
-        before: Arguments of the calls that may come before.
+        warm_up: Arguments of the warm-up calls.
         ask: Runs a request in a process of its own.
         call_s: Seconds of processor time that one call may take.
     """
     outcomes: list[Outcome] = []
     warm = False
     for tree in arguments:
-        calls = [*(before or [tree]), tree] if warm else [tree]
+        calls = [*(warm_up or [tree]), tree] if warm else [tree]
         reply = ask(submission.request("call", calls=calls, call_s=call_s))
         outcomes.append(_outcomes(reply).get(len(calls) - 1, Outcome(problem=_unfinished(reply.result.ended))))
         if reply.result.ended in (Ended.TIMEOUT, Ended.CPU) or any("slow" in line for line in reply.lines):
-            break  # it cannot pass any more, and the others may be as slow
+            break  # the submission can no longer pass, and the other calls may be as slow
         warm = reply.result.usage.cpu_s < _WARM_S
-    return (*outcomes, *[Outcome(problem="was not called any more")] * (len(arguments) - len(outcomes)))
+    return (*outcomes, *[Outcome(problem="was not called")] * (len(arguments) - len(outcomes)))
 
 
 def _outcomes(reply: Reply) -> dict[int, Outcome]:
-    """Return what came of the calls, by their number."""
+    """Return the outcomes of the calls, by their number."""
     found: dict[int, Outcome] = {}
     for line in reply.lines:
         number = line.get("number")
@@ -173,13 +173,13 @@ def _outcomes(reply: Reply) -> dict[int, Outcome]:
     return found
 
 
-def _kind_and_line(source: str, trouble: Mapping[str, Any]) -> str:
-    """Return the kind of an error and where it was, if that is what the reply says and nothing else."""
+def _kind_and_line(source: str, failure: Mapping[str, Any]) -> str:
+    """Return the type of an error and its line, each only if the reply states a valid one."""
     try:
-        kind = exception_named(trouble.get("kind")).__name__
+        kind = exception_named(failure.get("kind")).__name__
     except (Unfit, TypeError):
         kind = "an error"
-    line = trouble.get("line")
+    line = failure.get("line")
     known = type(line) is int and 1 <= line <= source.count("\n") + 1
     return f"{kind} (line {line})" if known else kind
 
@@ -191,13 +191,13 @@ def _outcome(line: Mapping[str, Any]) -> Outcome:
         try:
             return Outcome(raised=exception_named(line["raised"]).__name__, after=after, problem=f"raised {message}")
         except (Unfit, TypeError):
-            return Outcome(problem="raised something odd")
+            return Outcome(problem="raised an exception of an unknown type")
     if "slow" in line:
         return Outcome(problem="took too long and was stopped")
     if "unfit" in line:
         return Outcome(problem=f"returned {str(line['unfit'])[:_MESSAGE_CHARS]}")
     if "value" not in line:
-        return Outcome(problem="returned nothing that could be read")
+        return Outcome(problem="returned nothing readable")
     return Outcome(line["value"], len(json.dumps(line["value"])), after=after)
 
 

@@ -1,10 +1,10 @@
 """Grading by a check that must share a process with the submitted code, because its values cannot leave it.
 
-What such a process says about itself is worth nothing alone: submitted code could make every assert pass. So the check
-runs many times, each time in a fresh sandbox: as it is, which must pass, and with one expected value changed, which
-must fail, in an order that is drawn anew. No process holds two forms of the check, and the changed values are drawn
-from the same check. Code that tells the forms apart all the same, or guesses that one text is the true one, still has
-to return what the asserts want where they do not say it (`withheld`).
+The report of such a process proves nothing by itself: submitted code could make every assert pass. So the check runs
+many times, each time in a fresh sandbox and in random order: unchanged, which must pass, and with one expected value
+changed, which must fail. No process holds two forms of the check, and the changed values are drawn from the same check.
+Code that still tells the forms apart, or guesses which one is true, must also return the values that the asserts expect
+where they do not state them (`withheld`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agentgym.task import Task
 TRUE_RUNS = 8
 """Runs of the check as it is."""
 CHANGED_RUNS = 8
-"""Runs of changed copies. Who tosses a coin wins with 2 to the power of minus all runs."""
+"""Runs of changed copies. Guessing wins with a probability of 2 to the power of minus the number of all runs."""
 _COPIES = 12
 """Changed copies kept for a task."""
 _TRIED = 32
@@ -35,36 +35,36 @@ _KEPT = 4096
 
 @dataclass(frozen=True)
 class Forms:
-    """A check in the forms in which code under test may meet it, besides the true one."""
+    """The forms of a check that code under test may meet, besides the true one."""
 
     changed: tuple[str, ...]
-    """Copies with one expectation changed, which right code fails."""
+    """Copies with one expectation changed, which correct code fails."""
     withheld: Withheld | None
-    """Without expected values; `None` if it has none that can be taken out."""
+    """The check without its expected values; `None` if none can be removed."""
 
 
 _FORMS: dict[str, Forms] = {}
-"""What is known of the checks of tasks, by task."""
+"""Forms of checks cached in this process, by task."""
 _DRAW = SystemRandom()
-"""Draws what the code under test must not foresee; the verdict on honest code does not depend on it."""
+"""Draws what the code under test must not predict; the verdict on honest code does not depend on it."""
 
 
 def grade_together(task: Task, submission: Submission, ask: Ask, ask_gold: Ask) -> bool:
-    """Return whether a submission passes the check of a task, fails every changed copy, and meets it unseen."""
+    """Return whether a submission passes the check of a task, fails every changed copy, and meets the withheld form."""
     forms = _forms(task, ask_gold)
     if forms.withheld is not None and not forms.withheld.is_met(submission, ask):
         return False
     changed = _DRAW.sample(forms.changed, min(CHANGED_RUNS, len(forms.changed)))
     changed += _DRAW.choices(forms.changed, k=CHANGED_RUNS - len(changed))
-    # Written anew like the copies, so that nothing but an expected value tells them apart.
+    # Unparsed like the copies, so that only an expected value tells them apart.
     runs = [(ast.unparse(parse(task.gold["check"])), "passed")] * TRUE_RUNS
     runs += [(check, "failed") for check in changed]
     _DRAW.shuffle(runs)
-    return all(_verdict(submission, check, ask) == wanted for check, wanted in runs)
+    return all(_verdict(submission, check, ask) == expected for check, expected in runs)
 
 
 def perturbed(check: str, rng: Random) -> Iterator[str]:
-    """Yield copies of a check, each with one expectation changed; neighbours come from different places."""
+    """Yield copies of a check, each with one expectation changed; consecutive copies change different places."""
     places = len(_sites(parse(check)))
     step = max(1, places // _COPIES)
     for start in range(step):
@@ -76,7 +76,7 @@ def perturbed(check: str, rng: Random) -> Iterator[str]:
 
 
 def _forms(task: Task, ask_gold: Ask) -> Forms:
-    """Return the forms of a task's check that its gold code meets, or fails by an assert, as it should."""
+    """Return the forms of a task's check, verified: its gold code fails the copies and meets the rest."""
     if task.hash not in _FORMS:
         gold = Submission(task.gold["code"], task.data["entry_point"], task.data.get("prelude", ""))
         check = task.gold["check"]
@@ -105,13 +105,13 @@ def _verdict(submission: Submission, check: str, ask: Ask) -> str:
 
 
 def _sites(tree: ast.AST) -> list[ast.Assert | ast.Constant]:
-    """Return what can be changed: expectations that only one value meets, or if there are none, those of any kind."""
+    """Return what can be changed: expectations that only one value meets, or any expectations if there are none."""
     exact = _found_sites(tree, (ast.Eq, ast.Is))
     return exact or _found_sites(tree, (ast.cmpop,))
 
 
 def _found_sites(tree: ast.AST, kinds: tuple[type[ast.cmpop], ...]) -> list[ast.Assert | ast.Constant]:
-    """Return constants in expectations that are compared so or assigned, and asserts without a comparison."""
+    """Return constants in expectations that `kinds` compare or that are assigned, and asserts without a comparison."""
     sites: list[ast.Assert | ast.Constant] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
@@ -138,7 +138,7 @@ def _change(site: ast.Assert | ast.Constant, peers: Sequence[object], rng: Rando
 
 
 def _other(value: object, peers: Sequence[object], rng: Random) -> bool | int | float | str | bytes:
-    """Return another value of the same type: one that the check expects elsewhere, or one close by, up or down."""
+    """Return another value of the same type: one that the check expects elsewhere, or a nearby one."""
     if isinstance(value, bool):
         return not value
     others = [peer for peer in peers if type(peer) is type(value) and peer != value]
@@ -146,7 +146,7 @@ def _other(value: object, peers: Sequence[object], rng: Random) -> bool | int | 
         return rng.choice(others)  # pyright: ignore[reportReturnType]
     if isinstance(value, int | float):
         step = rng.choice((1, 2)) * rng.choice((-1, 1))
-        # A negative number is a minus and a number, so below 0 there is nothing to write.
+        # In the tree, a negative number is a minus sign and a number, so a constant cannot go below 0.
         return value + step if value + step >= 0 else value - step
     if isinstance(value, str):
         return _respelled(value, rng) if value != "inf" else "-inf"
@@ -154,7 +154,7 @@ def _other(value: object, peers: Sequence[object], rng: Random) -> bool | int | 
 
 
 def _respelled(text: str, rng: Random) -> str:
-    """Return a text that differs from this one as a slip of the pen does."""
+    """Return the text with one small typo."""
     if len(set(text)) < 2:
         return text + (text[:1] or "a") if rng.random() < 0.5 or len(text) < 2 else text[1:]
     while True:

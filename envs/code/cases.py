@@ -1,4 +1,4 @@
-"""Grading by hidden cases: each of the arguments goes into a process of its own; what comes back is compared here."""
+"""Grading by hidden cases: each call runs in a process of its own; its result is compared here."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def grade_cases(task: Task, submission: Submission, runner: Runner, call_s: floa
     hidden = read_cases(task, "gold['cases']", task.gold["cases"])
     known = [case.arguments for case in examples]
     shown = passed_by(call_together(submission, known, runner.together, call_s).outcomes, examples)
-    wanted = [case.arguments for case in hidden]
-    passed = passed_by(call_apart(submission, wanted, known, runner.together, call_s), hidden)
+    arguments = [case.arguments for case in hidden]
+    passed = passed_by(call_apart(submission, arguments, known, runner.together, call_s), hidden)
     solved = all(shown) and all(passed)
     return Verdict(
         solved,
         visible=share(shown, solved),
         hidden=share(passed, solved),
-        progress=progress(passed, wanted, [encode(case.expected) for case in hidden], solved),
+        progress=progress(passed, arguments, [encode(case.expected) for case in hidden], solved),
         how=How.CASES,
     )

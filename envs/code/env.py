@@ -1,33 +1,32 @@
-"""`CodeEnv`: work out a value, write or mend a function, or predict a program, with Python in a sandbox at hand.
+"""`CodeEnv`: compute a value, write or fix a function, or predict a program's output, with Python in a sandbox.
 
-Sandboxes come from `agentgym.tools.sandbox`, tasks from `agentgym.tasks.code` or a file, the verdict from `grading`:
-what is submitted is graded in sandboxes of its own, which no expected value enters.
+Sandboxes come from `agentgym.tools.sandbox`, tasks from `agentgym.tasks.code` or a file, the verdict from `grading`,
+which runs submissions in separate sandboxes that no expected value enters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NoReturn, Unpack, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import Grader
-from agentgym.envs.code.options import FILES, run_limits, task_source, tool_names, with_cost
+from agentgym.envs.code.options import FILES, CodeArguments, run_limits, task_source, tool_names, with_cost
 from agentgym.envs.code.schemes import CHANNELS, GATED, MAX_REFUSED
 from agentgym.envs.code.show import show_run
 from agentgym.envs.code.solving import SOLUTION_FILE, solve
 from agentgym.envs.code.verdict import Verdict
 from agentgym.envs.code.workspace import Workspace
 from agentgym.errors import ToolError
-from agentgym.rewards import OUTCOME, Scheme
-from agentgym.steps import Solution
+from agentgym.rewards import OUTCOME
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.code import CodeTasks
-from agentgym.tools.sandbox import Limits, Result, Sandbox, SandboxSpec, open_sandbox
+from agentgym.tools.sandbox import Result, Sandbox, SandboxLimits, SandboxSpec, open_sandbox
 from agentgym.tools.sandbox.registry import choose, probe
 from agentgym.toolset import tool
 
@@ -37,40 +36,40 @@ SolutionStyle = Literal["full", "short", "direct"]
 class CodeEnv(Env):
     """Solve a programming task, running code on the way if it helps.
 
-    Task: a value to work out, a function to write or to mend, or a program whose output to predict; hidden tests.
-    Tools: `python(code)`, `test(code)` and `submit(answer)`; if asked for, `bash(command)`, `view(path, start, end)`,
+    Task: compute a value, write or fix a function, or predict the output of a program; hidden tests decide.
+    Tools: `python(code)`, `test(code)` and `submit(answer)`; optionally `bash(command)`, `view(path, start, end)`,
         `edit(path, old, new)` and `write(path, content)`.
-    Observation: terse text; what was printed without the middle if it is long, the useful lines of a traceback, and
-        which limit ended a run.
+    Observation: terse text; the output (long output loses its middle), the useful lines of a traceback, and which
+        limit ended a run.
     Reward: `outcome` 1 if the submitted value is right, or the submitted function passes every hidden test (examples
         included, unless a published check decides). Episodes that submit an answer earn smaller parts for code that ran
         and printed, and for hidden tests passed that no constant passes; those that solve the task earn some more for
-        readable calls that ran without an error, and lose some for submissions that did not load (G-RA,
+        readable calls that ran without an error, and lose some for submissions that do not load (G-RA,
         arXiv 2508.10548).
-    Episode end: an answer is submitted, or 8 turns are over. Code that does not load may be corrected; the third
+    Episode end: an answer is submitted, or 8 turns have passed. Code that does not load may be corrected; the third
         submission that does not load counts as a wrong answer.
     Version history: v0, first version.
 
     Args:
         difficulty: Level or levels of the generated tasks, 1 to 5; all if not given.
         families: Names of task families; all if not given.
-        kinds: Of `"value"`, `"function"`, `"fix"` and `"predict"`; all if not given.
+        kinds: Kinds of tasks, from `"value"`, `"function"`, `"fix"` and `"predict"`; all if not given.
         task_seed: Other seeds give other tasks.
-        file: A file or folder to take tasks from instead (`agentgym.tasks.code_files`).
-        format: What is in it: `"humaneval"`, `"mbpp"`, `"gsm8k"` or `"quixbugs"`; told by its fields if not given.
-        split_by: How its entries are divided: `"auto"`, `"file"`, `"hash"`, or the one split that all are in.
+        file: A file or folder to take tasks from instead (`agentgym.tasks.code.files`).
+        format: Its format: `"humaneval"`, `"mbpp"`, `"gsm8k"` or `"quixbugs"`; detected from its fields if not given.
+        split_by: How to split its entries: `"auto"`, `"file"`, `"hash"`, or the one split that they all belong to.
         strict: Refuse a file with a broken entry, instead of leaving the entry out.
-        tools: What there is besides `submit`: `python`, `bash`, `files` and `test`, joined with `+`.
-        stateful: Whether names that `python` defines and variables of `bash` are there in its next call.
-        backend: How code is held in (`agentgym.tools.sandbox.backends`); `"auto"` takes the strongest that works.
-        allow_weak: Accept a backend that does not hold in everything.
-        limits: Bounds on a run (`Limits`, or its fields by name).
+        tools: Tools besides `submit`: `python`, `bash`, `files` and `test`, joined with `+`.
+        stateful: Whether Python names and shell variables persist from one call to the next.
+        backend: Sandbox backend (`agentgym.tools.sandbox.backends`); `"auto"` selects the strongest that works.
+        allow_weak: Accept a backend that does not confine everything.
+        limits: Bounds on a run (`SandboxLimits`, or its fields by name).
         call_s: Seconds of processor time that one call of a submitted function may take.
-        preview_chars: How much is shown of what a run prints.
-        tool_cost: What each call before the answer costs a solved episode.
+        preview_chars: How much of a run's output is shown.
+        tool_cost: Cost of each call before the answer, charged to solved episodes only.
         solution_style: What `solution` does: `"full"` runs and tests the code first, `"short"` runs it, `"direct"`
             submits at once.
-        tasks: A task source of your own, instead of the choices above.
+        tasks: A custom task source, instead of the choices above.
         kwargs: Arguments of `agentgym.Env`.
     """
 
@@ -97,40 +96,22 @@ class CodeEnv(Env):
     def __init__(
         self,
         *,
-        difficulty: int | Sequence[int] | None = None,
-        families: Sequence[str] | None = None,
-        kinds: Sequence[str] | None = None,
-        task_seed: int | None = None,
-        file: str | Path | None = None,
-        format: str | None = None,
-        split_by: str | None = None,
-        strict: bool = False,
         tools: str | Sequence[str] = "python+test",
         stateful: bool = True,
         backend: str = "auto",
         allow_weak: bool = False,
-        limits: Limits | Mapping[str, Any] | None = None,
+        limits: SandboxLimits | Mapping[str, Any] | None = None,
         call_s: float = 4.0,
         preview_chars: int = 2000,
         tool_cost: float = 0.0,
         solution_style: SolutionStyle = "full",
-        scheme: Scheme | str | None = None,
         tasks: TaskSource | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[CodeArguments],
     ):
-        choices = {
-            "difficulty": difficulty,
-            "families": families,
-            "kinds": kinds,
-            "task_seed": task_seed,
-            "file": file,
-            "format": format,
-            "split_by": split_by,
-            "strict": strict,
-        }
+        choices, others = FILES.divide(kwargs)
         self.tools = type(self).tools.only(*tool_names(tools))
-        scheme = with_cost(self.choose_scheme(scheme), tool_cost)
-        super().__init__(tasks=task_source(tasks, choices), scheme=scheme, **kwargs)
+        others["scheme"] = with_cost(self.choose_scheme(others.get("scheme")), tool_cost)
+        super().__init__(tasks=task_source(tasks, choices), **others)
         self.solution_style: SolutionStyle = one_of("solution_style", solution_style, get_args(SolutionStyle))
         self._spec = SandboxSpec(limits=run_limits(limits))
         self._backend, self._allow_weak = backend, allow_weak
@@ -153,7 +134,7 @@ class CodeEnv(Env):
         self._draft = str(task.data.get("code", "")) if self._wants_function else ""
         self._verdict, self._ran_code, self._worked, self._refused = None, False, False, 0
         if self._has_files:
-            return f"{task.prompt}\n\nThe function is to be in {SOLUTION_FILE}."
+            return f"{task.prompt}\n\nPut the function into {SOLUTION_FILE}."
         return task.prompt
 
     @tool
@@ -166,16 +147,16 @@ class CodeEnv(Env):
         code = source_of(code)
         if self._wants_function and defines(code, self.task.data["entry_point"]):
             self._draft = code
-        return self._tell(self.workspace.python(code))
+        return self._report(self.workspace.python(code))
 
     @tool
     def bash(self, command: str) -> str:
         """Run a shell command and show what it prints.
 
         Args:
-            command: What bash is to run.
+            command: The command line.
         """
-        return self._tell(self.workspace.bash(command))
+        return self._report(self.workspace.bash(command))
 
     @tool
     def view(self, path: str, start: int = 1, end: int | None = None) -> str:
@@ -183,8 +164,8 @@ class CodeEnv(Env):
 
         Args:
             path: The file.
-            start: First line.
-            end: Last line.
+            start: First line to show.
+            end: Last line to show.
         """
         return self._done(self.workspace.view(path, start, end))
 
@@ -194,8 +175,8 @@ class CodeEnv(Env):
 
         Args:
             path: The file.
-            old: Text that stands there exactly once.
-            new: What is to stand there.
+            old: The text to replace; it must occur exactly once.
+            new: The replacement.
         """
         return self._done(self.workspace.edit(path, old, new))
 
@@ -205,7 +186,7 @@ class CodeEnv(Env):
 
         Args:
             path: The file.
-            content: All that is to be in it.
+            content: The complete new content.
         """
         self.workspace.write(path, content)
         return self._done(f"Wrote {path}.")
@@ -215,7 +196,7 @@ class CodeEnv(Env):
         """Run the examples of the task on a solution.
 
         Args:
-            code: Source of the function; by default your last version.
+            code: Source of the function; by default, your latest version.
         """
         if not self.task.data.get("examples"):
             raise ToolError("This task has no examples to run. Submit the answer.")
@@ -245,29 +226,29 @@ class CodeEnv(Env):
         return "Submitted."
 
     def grade(self) -> None:
-        """Let go of the sandbox: nothing can be done in it any more."""
+        """Close the sandbox, which the episode no longer needs."""
         self.release()
 
     def details(self) -> Mapping[str, Any]:
-        """Return what held the code, and how the answer was graded."""
+        """Return which sandbox confined the code, and how the answer was graded."""
         tier = choose(self._backend, self._spec, self._allow_weak).tier
         gaps = [threat.value for threat in probe(tier).gaps]
-        held: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
-        return held if self._verdict is None else held | {"grading": self._verdict.how.value}
+        details: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
+        return details if self._verdict is None else details | {"grading": self._verdict.how.value}
 
     def solution(self, task: Task) -> Solution:
-        """Run the gold code, on an example if there is one, test it and submit what is asked for."""
+        """Run the gold code, on an example if there is one, test it and submit the answer."""
         return solve(task, self.solution_style, self.tools)
 
     def release(self) -> None:
-        """End the sandbox of the episode."""
+        """Close the sandbox of the episode."""
         if self._workspace is not None:
             self._workspace.close()
             self._workspace = None
 
     @property
     def workspace(self) -> Workspace:
-        """The current episode's place to run code in."""
+        """The workspace of the current episode."""
         if self._workspace is None:
             staged = {SOLUTION_FILE: self._draft} if self._has_files else {}
             self._workspace = Workspace(self._open, self._stateful, staged)
@@ -294,19 +275,19 @@ class CodeEnv(Env):
         source = self.workspace.read(SOLUTION_FILE) if self._has_files else self._draft
         if not source.strip():
             name = self.task.data["entry_point"]
-            raise ToolError(f"There is no {name!r} yet. Give its source, or define it with python first.")
+            raise ToolError(f"There is no {name!r} yet. Give its source, or define it with the python tool first.")
         return source
 
-    def _tell(self, result: Result) -> str:
-        """Show a run, and note that it was one."""
+    def _report(self, result: Result) -> str:
+        """Return the text of a run, and set its rewards."""
         self._used_code(worked=result.ok and bool(result.stdout.strip()))
         self.reward("ran", float(result.ok))
         return show_run(result, self._preview_chars)
 
-    def _done(self, told: str) -> str:
+    def _done(self, observation: str) -> str:
         self.reward("ran", 1.0)
         self.reward("tool_cost", 1.0)
-        return told
+        return observation
 
     def _used_code(self, *, worked: bool) -> None:
         self.reward("tool_cost", 1.0)
@@ -318,7 +299,7 @@ class CodeEnv(Env):
             self._worked = True
 
     def _refuse(self, problem: str) -> NoReturn:
-        """Hand code that does not load back to the model; how often that may happen is limited."""
+        """Reject code that does not load, and let the model correct it; the number of rejections is limited."""
         self._refused += 1
         self.reward("refused", 1.0)
         left = MAX_REFUSED - self._refused

@@ -1,4 +1,4 @@
-"""`Grader`: judges what was submitted, by the way that suits the task, and runs the examples for `test`."""
+"""`Grader`: grades submissions by the method that suits the task, and runs the examples for the tool `test`."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from typing import Any
 
 from agentgym.envs.code.asking import Ask, Reply, Runner, Runs, ask, bounds
 from agentgym.envs.code.budget import CPU_S, Budget
-from agentgym.envs.code.calls import Submission, call_together, load, written_call
+from agentgym.envs.code.calls import Submission, call_source, call_together, load
 from agentgym.envs.code.cases import grade_cases
 from agentgym.envs.code.matching import answer_matches, read_literal
 from agentgym.envs.code.replay import grade_check
 from agentgym.envs.code.verdict import How, Verdict, read_cases
 from agentgym.errors import BrokenTask, UsageError
 from agentgym.task import Task
-from agentgym.tools.sandbox import Limits, Sandbox
+from agentgym.tools.sandbox import Sandbox, SandboxLimits
 
 
 class Grader:
-    """Judges answers.
+    """Grades answers.
 
     Args:
         opener: Opens a fresh sandbox.
         limits: Bounds on a run in it.
         call_s: Seconds of processor time that one call may take.
-        budget: Makes the budget that everything which is run for one submission shares.
+        budget: Creates the time budget of one submission.
     """
 
     def __init__(
-        self, opener: Callable[[], Sandbox], limits: Limits, call_s: float, budget: Callable[[], Budget] = Budget
+        self, opener: Callable[[], Sandbox], limits: SandboxLimits, call_s: float, budget: Callable[[], Budget] = Budget
     ):
         if not 0 < call_s <= CPU_S:
             raise UsageError(f"call_s must be above 0 and at most {CPU_S:g}, not {call_s!r}")
         self._opener, self._limits, self._call_s, self._budget = opener, limits, call_s, budget
 
     def value(self, task: Task, answer: str) -> Verdict:
-        """Judge a value."""
+        """Grade a value."""
         right = answer_matches(answer, read_literal(task.gold["answer"], f"gold['answer'] of task {task.id!r}"))
         return Verdict(right, float(right), float(right), float(right), How.VALUE)
 
     def function(self, task: Task, submission: Submission) -> Verdict:
-        """Judge a function, in fresh sandboxes.
+        """Grade a function, in fresh sandboxes.
 
-        The verdict has a `problem` if the code does not load. That is found out where no hidden test has been, so
-        nothing that the model is told about a problem can come from one.
+        The verdict has a `problem` if the code does not load. Loading runs where no hidden test has been, so the report
+        of a problem cannot leak one.
         """
         how = _how(task)
         with Runner(self._opener, self._limits, self._budget(), self._call_s) as runner:
@@ -55,7 +55,7 @@ class Grader:
             return grade_check(task, submission, runner, self._ask_gold, self._call_s)
 
     def examples(self, task: Task, submission: Submission, place: Runs) -> tuple[int | None, str]:
-        """Run the examples in a given place; return how many pass (`None` if nothing could be called) and a report."""
+        """Run the examples in `place`; return how many pass (`None` if nothing could be called) and a report."""
         cases = read_cases(task, "data['examples']", task.data["examples"])
         calls = call_together(submission, [case.arguments for case in cases], self._asking(place), self._call_s)
         if calls.problem is not None:
@@ -65,12 +65,12 @@ class Grader:
             if case.passed_by(outcome):
                 passed += 1
             else:
-                call = written_call(submission.name, example["args"])
+                call = call_source(submission.name, example["args"])
                 lines.append(f"{call} {outcome.shown()}; expected {example['expect']}")
         return passed, "\n".join([f"{passed} of {len(cases)} examples pass.", *lines])
 
     def _ask_gold(self, request: Mapping[str, Any]) -> Reply:
-        """Run the gold function, on time of its own."""
+        """Run the gold function, with a time budget of its own."""
         with Runner(self._opener, self._limits, Budget(), self._call_s) as runner:
             return runner.apart(request)
 

@@ -1,8 +1,8 @@
-"""What runs inside a sandbox on the grader's behalf. Travels as text, together with `plain`; needs Python 3.9 alone.
+"""The grader's program inside a sandbox. Sent as text, together with `plain`; needs only Python 3.9.
 
-A request comes on stdin as JSON; what is found goes as lines of JSON to the private reply descriptor. `call` runs a
-submitted function on the arguments it is sent and knows no expected value: whatever its process says is taken for that
-function's values, never for a verdict. `record` and `judge` run a check where no submitted code runs. `together` and
+It reads a request as JSON from stdin and writes its findings as JSON lines to a private reply descriptor. `call` runs a
+submitted function on the arguments it receives and knows no expected value: whatever its process reports counts as that
+function's values, never as a verdict. `record` and `judge` run a check where no submitted code runs. `together` and
 `withheld` run both in one process.
 """
 
@@ -21,12 +21,12 @@ from typing import Any
 from agentgym.envs.code.plain import Unfit, decode, dumps, encode
 
 NOTE = "_note"
-"""What a check whose expected values are withheld calls with the number of an assert and the value it is about."""
+"""Function that a check with withheld values calls with the number of an assert and the value that it tests."""
 SUBMITTED = "<solution>"
-"""The file name that a submitted source has in error messages."""
+"""File name of the submitted source in error messages."""
 MAX_VALUE_CHARS = 1_000_000
 WALL_FACTOR = 3
-"""How much longer than its processor time a call may take: a busy machine must not make right answers wrong."""
+"""Ratio of wall-clock time to processor time of a call: a busy machine must not make right answers wrong."""
 _MESSAGE_CHARS = 300
 
 Request = Mapping[str, Any]
@@ -34,11 +34,11 @@ Say = Callable[..., None]
 
 
 class TooSlow(BaseException):
-    """A call took longer than it may."""
+    """A call exceeded its time limit."""
 
 
 def main() -> None:
-    """Do what stdin asks for, and leave without running anything that was registered for the end."""
+    """Serve the request on stdin, then exit without running any exit handlers."""
     request = json.load(sys.stdin)
     reply = os.fdopen(int(os.environ["AGENTGYM_REPLY_FD"]), "w")
     _silence()
@@ -47,14 +47,14 @@ def main() -> None:
         reply.write(json.dumps(line) + "\n")
         reply.flush()
 
-    # The first two lines come before anything of a stranger runs, so they can be believed.
+    # The first two lines are written before any untrusted code runs, so they can be trusted.
     say(began=True)
     _OPERATIONS[request["op"]](request, say)
     os._exit(0)
 
 
 def call(request: Request, say: Say) -> None:
-    """Call the submitted function with each of the arguments; every outcome is reported as soon as it is there."""
+    """Call the submitted function with each of the arguments; report each outcome at once."""
     function = _load(request, say)
     if function is None:
         return
@@ -63,7 +63,7 @@ def call(request: Request, say: Say) -> None:
         outcome = _outcome(function, arguments, request["call_s"])
         say(number=number, **outcome)
         if "slow" in outcome:
-            break  # it cannot pass any more, and the others may be as slow
+            break  # the submission can no longer pass, and the other calls may be as slow
 
 
 def record(request: Request, say: Say) -> None:
@@ -112,7 +112,7 @@ def together(request: Request, say: Say) -> None:
 
 
 def withheld(request: Request, say: Say) -> None:
-    """Run a check that notes values instead of asserting what they are, with the submitted function itself."""
+    """Run a check that notes values instead of asserting them, with the submitted function itself."""
     function = _load(request, say)
     if function is None:
         return
@@ -141,21 +141,21 @@ _OPERATIONS: dict[str, Callable[[Request, Say], None]] = {
 
 
 def _silence() -> None:
-    """Close stdin, and let printed text go nowhere."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    """Close stdin, and discard all output."""
+    null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
+        os.dup2(null, descriptor)
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)
 
 
 def _load(request: Request, say: Say) -> Callable[..., Any] | None:
-    """Run the submitted source and return the function it defines; report what is wrong with it otherwise."""
+    """Run the submitted source and return the function it defines; otherwise report the error."""
     module = sys.modules["solution"] = ModuleType("solution")
     try:
         exec(compile(request["prelude"], "<prelude>", "exec", dont_inherit=True), module.__dict__)
     except BaseException as error:
-        say(problem="prelude", message=_told(error))
+        say(problem="prelude", message=_described(error))
         return None
     say(prepared=True)
     try:
@@ -168,7 +168,7 @@ def _load(request: Request, say: Say) -> Callable[..., Any] | None:
     try:
         exec(program, module.__dict__)
     except BaseException as error:
-        say(problem="raised", kind=_builtin_name(error), line=_line(error), message=_told(error))
+        say(problem="raised", kind=_builtin_name(error), line=_line(error), message=_described(error))
         return None
     function = module.__dict__.get(request["name"])
     if callable(function):
@@ -189,14 +189,14 @@ def _outcome(function: Callable[..., Any], arguments: Any, seconds: float) -> di
     except Unfit as error:
         outcome = {"unfit": str(error)}
     except BaseException as error:
-        outcome = {"raised": _builtin_name(error), "message": _told(error)}
+        outcome = {"raised": _builtin_name(error), "message": _described(error)}
     finally:
         _set_timers(0)
     return outcome | _changes(arguments, args, kwargs)
 
 
 def _changes(arguments: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return what the arguments have become, if the call changed them."""
+    """Return the arguments after the call, if the call changed them."""
     try:
         after = encode([args, kwargs])
     except Unfit:
@@ -205,7 +205,7 @@ def _changes(arguments: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def _change(args: Any, kwargs: Any, after: Any) -> None:
-    """Do to the arguments what the function did to its own."""
+    """Change the arguments in place as the function changed its own."""
     pairs = [(mine, after[0][index]) for index, mine in enumerate(args)]
     for mine, theirs in pairs + [(mine, after[1][name]) for name, mine in kwargs.items()]:
         if type(mine) is list:
@@ -230,9 +230,9 @@ def _run_check(
     except Unfit as error:
         say(verdict="unfit", message=str(error))
     except AssertionError as error:
-        say(verdict="failed", message=_told(error))
+        say(verdict="failed", message=_described(error))
     except BaseException as error:
-        say(verdict="broken", message=_told(error))
+        say(verdict="broken", message=_described(error))
     else:
         say(verdict="passed", message="")
 
@@ -243,7 +243,7 @@ def _builtin_name(error: BaseException) -> str:
 
 
 def _line(error: BaseException) -> int | None:
-    """Return the last line of the submitted source that an error passed."""
+    """Return the innermost line of the submitted source in a traceback."""
     line, step = None, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == SUBMITTED:
@@ -252,7 +252,7 @@ def _line(error: BaseException) -> int | None:
     return line
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     """Return an error as one line of text, with its line of the submitted source."""
     line = _line(error)
     try:

@@ -1,7 +1,7 @@
-"""When a result is the expected value: Python's own `==`, but for rounding.
+"""When a result equals the expected value: as Python's `==` says, apart from rounding.
 
-Fractional numbers are equal within `RELATIVE` or `ABSOLUTE`, wherever they stand: in lists, in sets, as keys of dicts.
-A whole number that is expected must be met exactly (3 and 3.0 and, as in Python, True and 1 are the same), and NaN
+Fractional numbers are equal within `RELATIVE` or `ABSOLUTE`, wherever they occur: in lists, in sets, as keys of dicts.
+An expected whole number must be met exactly (3 and 3.0 and, as in Python, True and 1 are the same), and NaN
 equals NaN. Answers that were written as text follow two rules of their own: lists and tuples are the same, and a truth
 value is no number.
 """
@@ -45,7 +45,7 @@ def read_literal(text: str, where: str) -> Any:
 
 
 def answer_matches(answer: str, expected: Any) -> bool:
-    """Whether an answer that was written as text is `expected`. Raises `ToolError` for one that is far too long."""
+    """Whether an answer that was written as text is `expected`. Raises `ToolError` for one that is too long."""
     text = answer.strip()
     if len(text) > MAX_TEXT:
         raise ToolError(f"The answer has {len(text)} characters; submit the value itself, at most {MAX_TEXT}.")
@@ -59,8 +59,8 @@ def matches(value: Any, expected: Any) -> bool:
     """Whether a plain value equals the expected one.
 
     Args:
-        value: What came out, as `plain.decode` makes it: only exact builtin and library types.
-        expected: What should have.
+        value: The result, as `plain.decode` returns it: only exact builtin and library types.
+        expected: The value that the task expects.
     """
     if isinstance(expected, _Number):
         return isinstance(value, _Number) and _same_number(value, expected)
@@ -78,7 +78,7 @@ def _same_number(value: Any, expected: Any) -> bool:
     if value == expected:
         return True
     if isinstance(expected, int):
-        return False  # only what is fractional can be rounded
+        return False  # only fractional numbers are rounded
     try:
         if isinstance(value, complex) or isinstance(expected, complex):
             mine, theirs = complex(value), complex(expected)
@@ -109,7 +109,7 @@ def _same_dict(value: dict[Any, Any], expected: dict[Any, Any]) -> bool:
 
 
 def _pair_off(items: Sequence[Any], wanted: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
-    """Whether every item has one of `wanted` for itself that is the same: a perfect matching, by augmenting paths."""
+    """Whether items and `wanted` pair off as the same: a perfect bipartite matching, by augmenting paths."""
     if len(items) != len(wanted) or len(items) * len(wanted) > _MAX_PAIRS:
         return False
     fitting = [[place for place, theirs in enumerate(wanted) if same(mine, theirs)] for mine in items]
@@ -128,7 +128,7 @@ def _pair_off(items: Sequence[Any], wanted: Sequence[Any], same: Callable[[Any, 
 
 
 def _written(value: Any) -> Any:
-    """Return a value with tuples for lists, and truth values that no number equals."""
+    """Return a value with tuples for lists, and with truth values that no number equals."""
     if isinstance(value, bool):
         return _Truth(value)
     if isinstance(value, list | tuple):

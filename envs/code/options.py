@@ -1,18 +1,20 @@
-"""From the arguments of `CodeEnv` to tools, limits, a scheme and a task source; what cannot be is told in one line."""
+"""Turns the arguments of `CodeEnv` into tools, limits, a scheme and a task source, or reports why it cannot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from agentgym.choices import limits_from
+from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import UsageError
 from agentgym.rewards import OUTCOME, Gate, Scheme
 from agentgym.task import TaskSource
-from agentgym.task_files import Layout, TaskFiles
+from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.code import CodeTasks
-from agentgym.tools.sandbox import Limits
+from agentgym.tools.sandbox import SandboxLimits
 
 TOOLS = {
     "python": ("python",),
@@ -20,13 +22,13 @@ TOOLS = {
     "files": ("view", "edit", "write"),
     "test": ("test",),
 }
-"""What may be asked for, and the tools that it stands for."""
+"""Groups of tools that may be requested, and the tools in each."""
 
 FILES = TaskFiles(
     argument="file",
-    loader="agentgym.tasks.code_files:CodeFileTasks",
+    loader="agentgym.tasks.code.files:CodeFileTasks",
     options={
-        "format": "humaneval, mbpp, gsm8k or quixbugs; told by the fields of the entries if not given",
+        "format": "humaneval, mbpp, gsm8k or quixbugs; detected from the fields of the entries if not given",
         "split_by": "auto, file (names say train, dev, test), hash, or one split for all: train, validation, test",
     },
     layouts=(
@@ -39,6 +41,19 @@ FILES = TaskFiles(
 )
 
 
+class CodeArguments(EnvArguments, total=False):
+    """The choices of tasks that `CodeEnv` takes, and the arguments of every environment."""
+
+    difficulty: int | Sequence[int] | None
+    families: Sequence[str] | None
+    kinds: Sequence[str] | None
+    task_seed: int | None
+    file: str | Path | None
+    format: str | None
+    split_by: str | None
+    strict: bool
+
+
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
     """Return `tasks`, the tasks of the files that `choices` name, or generated ones."""
     if (source := FILES.source(tasks, choices)) is not None:
@@ -46,24 +61,24 @@ def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSou
     return CodeTasks(**FILES.generator_choices(choices, task_seed="seed"))
 
 
-def tool_names(wanted: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the tools that `"python+test"` or a list of such parts stands for; `submit` always."""
-    parts = wanted.split("+") if isinstance(wanted, str) else list(wanted)
+def tool_names(groups: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the tools of the groups in `"python+test"`, or in a list of groups, and always `submit`."""
+    parts = groups.split("+") if isinstance(groups, str) else list(groups)
     parts = [part.strip() for part in parts if part.strip()]
     if unknown := [part for part in parts if part not in TOOLS]:
         raise UsageError(f"unknown tools {unknown[0]!r}; choose from {', '.join(TOOLS)}, joined with '+'")
     return (*(name for part, names in TOOLS.items() if part in parts for name in names), "submit")
 
 
-def run_limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
-    """Return limits that are given whole, by name, or not at all."""
-    return Limits(**limits_from(Limits, limits))
+def run_limits(limits: SandboxLimits | Mapping[str, Any] | None) -> SandboxLimits:
+    """Return limits from a `SandboxLimits`, from its fields by name, or the default ones."""
+    return SandboxLimits(**limits_from(SandboxLimits, limits))
 
 
 def with_cost(scheme: Scheme, cost: float) -> Scheme:
-    """Return a scheme in which every call costs that much, in solved episodes only, so that giving up never pays."""
+    """Return the scheme with a cost per call, charged to solved episodes only, so that giving up never pays."""
     if cost < 0:
-        raise UsageError(f"tool_cost is what a call costs, at least 0, not {cost!r}")
+        raise UsageError(f"tool_cost must be at least 0, not {cost!r}")
     if not cost:
         return scheme
     gate = Gate(on=OUTCOME, at_least=1.0, opens=("tool_cost",))

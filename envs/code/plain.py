@@ -1,8 +1,7 @@
-"""Plain Python values as JSON trees and back, without loss: what may pass between a sandbox and the grader.
+"""Converts plain Python values to JSON trees and back, without loss: the data that a sandbox and the grader exchange.
 
-Only exact values of types of Python and its library come out of `decode`, whatever was put in: subclasses lose their
-overrides, and everything else is `Unfit`. Travels into sandboxes as text, so it needs nothing but the standard library
-of Python 3.9.
+`decode` returns only exact builtin and standard-library types, whatever was encoded: subclasses lose their overrides,
+and everything else is `Unfit`. Sent into sandboxes as text, so it needs only the standard library of Python 3.9.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 MAX_DEPTH = 60
 MAX_ITEMS = 200_000
-"""Items that are taken from an iterator."""
+"""Most items to read from an iterator."""
 _SAFE_INT = 2**53
 
 _SEQUENCES: dict[str, Any] = {
@@ -33,7 +32,7 @@ _VIEWS = {type({}.keys()): "k", type({}.values()): "v"}
 
 
 class Unfit(ValueError):
-    """A value that is no plain data; the message says why."""
+    """A value that is not plain data; the message says why."""
 
 
 def dumps(value: Any) -> str:
@@ -42,11 +41,11 @@ def dumps(value: Any) -> str:
 
 
 def loads(text: str) -> Any:
-    """Return the value that a text stands for. Raises `Unfit`."""
+    """Return the value of a text that `dumps` wrote. Raises `Unfit`."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unfit(f"no tree of a value: {type(error).__name__}") from None
+        raise Unfit(f"not the tree of a value: {type(error).__name__}") from None
     return decode(tree)
 
 
@@ -57,7 +56,7 @@ def encode(value: Any, depth: int = 0) -> Any:
     kind = type(value)
     if value is None or kind is bool:
         return value
-    # The methods of the base classes see the data itself; those of a subclass may say anything.
+    # The methods of the base classes see the data itself; those of a subclass may return anything.
     if issubclass(kind, str):
         return str.__str__(value)
     if issubclass(kind, int):
@@ -80,15 +79,15 @@ def encode(value: Any, depth: int = 0) -> Any:
 
 
 def decode(tree: Any) -> Any:
-    """Return the value of a tree. Raises `Unfit` for whatever `encode` does not make."""
+    """Return the value of a tree. Raises `Unfit` for anything that `encode` does not produce."""
     if isinstance(tree, (float, dict)):
-        raise Unfit("no tree of a value")
+        raise Unfit("not the tree of a value")
     if not isinstance(tree, list):
         return tree
     try:
         return _decode_tagged(tree[0], tree[1:])
     except (TypeError, ValueError, IndexError, KeyError, ArithmeticError, RecursionError):
-        raise Unfit("no tree of a value") from None
+        raise Unfit("not the tree of a value") from None
 
 
 def _encode_items(value: Any, kind: type, depth: int) -> list[Any]:
@@ -144,4 +143,4 @@ def _decode_scalar(tag: str, parts: list[Any]) -> Any:
         return number
     if tag == "n":
         return Fraction(int(parts[0], 16), int(parts[1], 16))
-    raise Unfit("no tree of a value")
+    raise Unfit("not the tree of a value")

@@ -1,8 +1,8 @@
-"""Grading by a check of asserts, without letting it meet the submitted code.
+"""Grading by a check of asserts that never shares a process with the submitted code.
 
 The check runs in a sandbox of its own with a stand-in, which answers from a table of what the submitted function
-returned in *its* sandbox. The calls are learnt from the gold function, and asked for where that is not enough. A check
-whose values are no plain data is left to `canaries`.
+returned in *its* sandbox. The calls are recorded with the gold function, and further ones are made on request. A check
+whose values are not plain data is left to `canaries`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from agentgym.errors import BrokenTask
 from agentgym.task import Task
 
 MAX_ROUNDS = 30
-"""Times that a check may ask for arguments with which it did not call the gold function."""
+"""How often a check may request a call that it did not make of the gold function."""
 _KEPT = 4096
 
 
 @dataclass(frozen=True)
 class Script:
-    """What a check does when it meets the gold function."""
+    """The calls that a check makes of the gold function."""
 
     calls: dict[str, Any]
     """What the gold function returned, as a tree (`None` if it is an iterator), by the text of its arguments' tree."""
     plain: bool
-    """Whether all of it is plain data."""
+    """Whether all values are plain data."""
 
     @property
     def arguments(self) -> list[Any]:
@@ -42,17 +42,17 @@ class Script:
 
 
 _SCRIPTS: dict[str, Script] = {}
-"""What this process knows about checks, by task."""
+"""Scripts of checks cached in this process, by task."""
 
 
 def grade_check(task: Task, submission: Submission, runner: Runner, ask_gold: Ask, call_s: float) -> Verdict:
-    """Return whether a submitted function passes the check of a task. The examples are only counted.
+    """Return whether a submitted function passes the check of a task. The examples do not decide.
 
     Args:
-        task: What was asked.
-        submission: What was submitted; it loads.
+        task: The task.
+        submission: The submission, which is known to load.
         runner: Runs it.
-        ask_gold: Runs the gold function, once a task, on time of its own.
+        ask_gold: Runs the gold function, once per task, with a time budget of its own.
         call_s: Seconds of processor time that one call may take.
     """
     script = _script(task, ask_gold)
@@ -70,7 +70,7 @@ def grade_check(task: Task, submission: Submission, runner: Runner, ask_gold: As
     return Verdict(
         solved,
         visible=share(passed, solved),
-        # The check has failed, so however alike the results are, it is not all of them.
+        # The check failed, so the share stays below 1 however similar the results are.
         hidden=1.0 if solved else min(share([*alike.values()], False), 1.0 - 1.0 / max(1, len(alike))),
         progress=progress(
             [alike[key] for key in unseen],
@@ -100,7 +100,7 @@ def _script(task: Task, ask_gold: Ask) -> Script:
 def _replay(
     task: Task, submission: Submission, table: dict[str, Outcome], known: Sequence[Any], runner: Runner, call_s: float
 ) -> bool:
-    """Whether the check passes on what the function returned; adds to the table what else the check asks for."""
+    """Whether the check passes on what the function returned; adds further calls that the check requests."""
     request = {"op": "judge", "name": submission.name, "prelude": submission.prelude, "check": task.gold["check"]}
     for _ in range(MAX_ROUNDS):
         answers = {key: outcome.answer() for key, outcome in table.items()}
@@ -115,7 +115,7 @@ def _replay(
 
 
 def _is_alike(outcome: Outcome, gave: Any) -> bool:
-    """Whether a call gave what the gold function gives."""
+    """Whether a call returned what the gold function returns."""
     try:
         return gave is not None and matches(outcome.value(room_for(json.dumps(gave))), decode(gave))
     except Unfit:

@@ -9,11 +9,11 @@ MAX_REFUSED = 3
 
 CHANNELS = {
     OUTCOME: Channel("1 if the submitted answer is right"),
-    "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+    "format": Channel("1 if the action parsed and its arguments were valid", per_turn=True, cheap=True),
     "ran": Channel("1 if the call, and the code in it, ran without an error", per_turn=True, cheap=True),
     "visible": Channel("share of the examples that the submitted answer gets right"),
     "hidden": Channel("share of the hidden tests that the submitted answer passes"),
-    "progress": Channel("share of the hidden tests passed that no constant passes, nor an argument given back"),
+    "progress": Channel("share of the hidden tests passed, less those that a constant or a returned argument passes"),
     "worked": Channel("1 when code first printed something without an error, or passed an example"),
     "submitted": Channel("1 if an answer was submitted", cheap=True),
     "used_code": Channel("1 if code was run before the answer", cheap=True),
@@ -33,7 +33,7 @@ GATED = Scheme(
     },
     gates=(
         Gate(on="submitted", at_least=1.0, opens=("worked", "visible", "progress")),
-        # The examples are in the prompt: copying them is not worth anything by itself.
+        # The examples are in the prompt: copying them earns nothing by itself.
         Gate(on="progress", at_least=0.0, strict=True, opens=("visible",)),
         # A cost of failed episodes would make giving up pay.
         Gate(on=OUTCOME, at_least=1.0, opens=("format", "ran", "refused")),
@@ -41,4 +41,4 @@ GATED = Scheme(
     averaged=frozenset({"format", "ran"}),
     capped={"refused": MAX_REFUSED - 1.0},
 )
-"""Work that fails is paid once an answer is submitted; being readable and running only where the task is solved."""
+"""Partial work is paid once an answer is submitted; readable calls that run are paid only if the task is solved."""

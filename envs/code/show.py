@@ -1,4 +1,4 @@
-"""How runs look to a policy: what was printed, the useful lines of a traceback, and which limit ended a run."""
+"""How runs look to a policy: the output, the useful lines of a traceback, and which limit ended a run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _HEADER = "Traceback (most recent call last):"
 
 
 def show_run(result: Result, max_bytes: int) -> str:
-    """Return what a run printed, then its error, then why it was stopped; long texts without their middle.
+    """Return what a run printed, then its error, then why it was stopped; long texts lose their middle.
 
     Args:
         result: The run.
-        max_bytes: What is shown at most of each of the two.
+        max_bytes: Most bytes to show of the output, and of the error.
     """
     error = useful_lines(result.err).encode("utf-8", "replace")
     parts = [
@@ -50,9 +50,9 @@ def without_middle(data: bytes, missing: int, max_bytes: int) -> str:
     """Return output as text, with an exact note of how many bytes are left out of its middle.
 
     Args:
-        data: What was kept of it.
-        missing: Bytes that are missing in it already; a note stands in their place.
-        max_bytes: What is shown at most.
+        data: The part of the output that was kept.
+        missing: Bytes that were already cut from it; a note marks the place.
+        max_bytes: Most bytes to show.
     """
     data = data.rstrip(b"\n")
     if len(data) <= max_bytes:
@@ -65,7 +65,7 @@ def without_middle(data: bytes, missing: int, max_bytes: int) -> str:
 
 
 def why_stopped(result: Result) -> str:
-    """Return how a run ended, unless it came to its own end or its error says so already."""
+    """Return how a run ended, unless it ended by itself or its error already says so."""
     if not result.message or (result.ended is Ended.EXITED and result.err):
         return ""
     return f"({result.message})"
@@ -76,7 +76,7 @@ def _is_users(file: str) -> bool:
 
 
 def _few_frames(blocks: list[list[str]]) -> list[list[str]]:
-    """Return the blocks with at most the last frames of each run of frames, as recursion makes many."""
+    """Return the blocks with only the last frames of each run of frames: recursion produces many."""
     found: list[list[str]] = []
     for block in blocks:
         found.append(block)

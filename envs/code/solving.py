@@ -1,19 +1,19 @@
-"""The reference policy: runs the gold code, tries it on an example, and submits what is asked for."""
+"""The reference policy: runs the gold code, tries it on an example, and submits the answer."""
 
 from __future__ import annotations
 
-from agentgym.envs.code.calls import written_call
+from agentgym.engine.steps import Solution
+from agentgym.envs.code.calls import call_source
 from agentgym.messages import ToolCall
-from agentgym.steps import Solution
 from agentgym.task import Task
 from agentgym.toolset import Toolset
 
 SOLUTION_FILE = "solution.py"
-"""Where the function is, if there are file tools."""
+"""The file of the function, if there are file tools."""
 
 
 def solve(task: Task, style: str, tools: Toolset) -> Solution:
-    """Yield the calls that solve `task` with the tools there are."""
+    """Yield the calls that solve `task` with the available tools."""
     code, examples = task.gold["code"], task.data.get("examples", ())
     function = task.data["kind"] in ("function", "fix")
     in_file = function and "write" in tools and style == "full"
@@ -22,7 +22,7 @@ def solve(task: Task, style: str, tools: Toolset) -> Solution:
             yield ToolCall("view", {"path": SOLUTION_FILE})
         yield ToolCall("write", {"path": SOLUTION_FILE, "content": code})
     elif style != "direct" and "python" in tools:
-        tried = f"\n\nprint({written_call(task.data['entry_point'], examples[0]['args'])})\n" if examples else ""
+        tried = f"\n\nprint({call_source(task.data['entry_point'], examples[0]['args'])})\n" if examples else ""
         yield ToolCall("python", {"code": code.rstrip("\n") + tried})
     if style == "full" and function and "test" in tools and examples:
         yield ToolCall("test", {})

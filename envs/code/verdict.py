@@ -1,4 +1,4 @@
-"""What the grader found, and the running of visible examples that all ways of grading share."""
+"""The grader's verdict, and the test cases that all grading methods share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class How(StrEnum):
     CASES = "cases"
     """Called on hidden arguments; results compared outside the sandbox."""
     REPLAY = "replay"
-    """The check ran in another sandbox, on what the function had returned in its own."""
+    """The check ran in another sandbox, on what the function returned in its own."""
     CANARIES = "canaries"
     """The check ran in one process with the function, and perturbed copies of it had to fail."""
 
@@ -37,14 +37,14 @@ class Verdict:
 
     solved: bool
     visible: float
-    """Share of the examples that it gets right; where there are none, 1 if it is solved."""
+    """Share of the examples that it gets right; if there are none, 1 for a solved task."""
     hidden: float
     """Share of the hidden tests that it passes."""
     progress: float
-    """Share of those that no constant passes, nor an argument given back; 1 if it is solved."""
+    """The same, without the tests that a constant or a returned argument passes; 1 for a solved task."""
     how: How
     problem: str | None = None
-    """What keeps the answer from being judged at all, in words for the model. Then no hidden test has run."""
+    """Why the answer could not be graded, in words for the model; no hidden test has run then."""
 
 
 @dataclass(frozen=True)
@@ -81,33 +81,33 @@ def room_for(text: str) -> int:
 
 
 def passed_by(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[bool]:
-    """Return which cases are right; those without an outcome, as of code that did not load again, are not."""
+    """Return which cases pass; one without an outcome fails, as the code may not load a second time."""
     missing = [Outcome(problem="was not called")] * (len(cases) - len(outcomes))
     return [case.passed_by(outcome) for case, outcome in zip(cases, [*outcomes, *missing], strict=True)]
 
 
 def share(passed: Sequence[bool], solved: bool) -> float:
-    """Return the share of passed tests; where there is none, 1 if the task is solved."""
+    """Return the share of passed tests; if there are no tests, 1 for a solved task."""
     return sum(passed) / len(passed) if passed else float(solved)
 
 
 def progress(passed: Sequence[bool], arguments: Sequence[Any], expected: Sequence[Any], solved: bool) -> float:
-    """Return the share of passed tests that neither a constant passes nor a function that gives back an argument.
+    """Return the share of passed tests that neither a constant nor a function that returns an argument would pass.
 
     Args:
-        passed: Which tests are passed.
+        passed: Which tests pass.
         arguments: Trees of their arguments.
-        expected: Trees of what they expect.
-        solved: Whether all is right; that is 1 however few tests there are.
+        expected: Trees of their expected values.
+        solved: Whether everything is right; the result is then 1 however few tests there are.
     """
-    for_nothing = _passed_for_nothing(arguments, expected)
-    if solved or for_nothing == len(passed):
+    trivial = _passed_trivially(arguments, expected)
+    if solved or trivial == len(passed):
         return float(solved)
-    return max(0.0, (sum(passed) - for_nothing) / (len(passed) - for_nothing))
+    return max(0.0, (sum(passed) - trivial) / (len(passed) - trivial))
 
 
-def _passed_for_nothing(arguments: Sequence[Any], expected: Sequence[Any]) -> int:
-    """Return how many tests the best constant passes, or the best function that gives back one of its arguments."""
+def _passed_trivially(arguments: Sequence[Any], expected: Sequence[Any]) -> int:
+    """Return how many tests the best constant passes, or the best function that returns one of its arguments."""
     texts = [json.dumps(tree) for tree in expected]
     given = [[json.dumps(part) for part in tree[1][1:]] for tree in arguments]
     returned = [

@@ -1,8 +1,8 @@
-"""A check without its expected values: what the submitted code returns is noted instead, and compared out here.
+"""A check without its expected values: it notes what the submitted code returns, which is compared outside.
 
-Code that shares a process with a check may make every assert come out as it likes, once it knows or guesses which form
-of the check it meets. Here nothing can be guessed: `assert x == 6` is in that process as a note of `x`, `assert x` and
-`assert not x` both as a note of whether `x` is true, and the values that are wanted stay outside of the sandbox.
+Code that shares a process with a check can make every assert pass or fail at will, once it knows or guesses which form
+of the check it meets. Here it cannot guess: `assert x == 6` becomes a note of `x`, `assert x` and `assert not x` both
+become a note of whether `x` is true, and the expected values stay outside the sandbox.
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from agentgym.syntax import parse
 
 @dataclass(frozen=True)
 class Withheld:
-    """A check that notes values, and what must be noted."""
+    """A check that notes values, and the values that it must note."""
 
     check: str
     noted: tuple[tuple[int, Any], ...]
-    """Number of the assert and the wanted value, in the order in which the gold function's values are noted."""
+    """Number of the assert and the expected value, in the order of the gold function's notes."""
 
     def is_met(self, submission: Submission, ask: Ask) -> bool:
-        """Whether a submission's values are those that the check wants, each where it is wanted."""
+        """Whether a submission produces every value that the check expects, each at its assert."""
         found = _notes(ask(submission.request("withheld", check=self.check)))
         if found is None or len(found) != len(self.noted):
             return False
         return all(
-            place == number and _equal(value, wanted)
-            for (place, value), (number, wanted) in zip(found, self.noted, strict=True)
+            place == number and _equal(value, expected)
+            for (place, value), (number, expected) in zip(found, self.noted, strict=True)
         )
 
 
 def withheld(check: str, gold: Submission, ask_gold: Ask) -> Withheld | None:
     """Return a check without its expected values; `None` if the gold function does not meet it in this form."""
     tree = parse(check)
-    taker = _Taker()
-    without = ast.unparse(ast.fix_missing_locations(taker.visit(tree)))
+    withholder = _Withholder()
+    without = ast.unparse(ast.fix_missing_locations(withholder.visit(tree)))
     found = _notes(ask_gold(gold.request("withheld", check=without)))
-    if not found or any(not _equal(value, taker.wanted[place]) for place, value in found):
+    if not found or any(not _equal(value, withholder.expected[place]) for place, value in found):
         return None
-    return Withheld(without, tuple((place, taker.wanted[place]) for place, _ in found))
+    return Withheld(without, tuple((place, withholder.expected[place]) for place, _ in found))
 
 
-class _Taker(ast.NodeTransformer):
-    """Puts a note in the place of every assert that wants a plain value, and keeps the value."""
+class _Withholder(ast.NodeTransformer):
+    """Replaces every assert that expects a plain value with a note, and keeps the value."""
 
     def __init__(self) -> None:
-        self.wanted: list[Any] = []
+        self.expected: list[Any] = []
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """Drop the docstring: some say what should come out."""
+        """Drop the docstring: some state the expected results."""
         self.generic_visit(node)
         if len(node.body) > 1 and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        """Turn an assert into a note, if what it wants is known without running it."""
-        shown, wanted = node.test, True
+        """Turn an assert into a note, if its expected value is known without running it."""
+        shown, expected = node.test, True
         while isinstance(shown, ast.UnaryOp) and isinstance(shown.op, ast.Not):
-            shown, wanted = shown.operand, not wanted
+            shown, expected = shown.operand, not expected
         if not isinstance(shown, ast.Compare):
-            return self._note(ast.Call(ast.Name("bool", ast.Load()), [shown], []), wanted)
-        if len(shown.ops) != 1 or not isinstance(shown.ops[0], ast.Eq | ast.Is) or not wanted:
+            return self._note(ast.Call(ast.Name("bool", ast.Load()), [shown], []), expected)
+        if len(shown.ops) != 1 or not isinstance(shown.ops[0], ast.Eq | ast.Is) or not expected:
             return node
         for value, other in ((shown.comparators[0], shown.left), (shown.left, shown.comparators[0])):
             try:
@@ -79,14 +79,14 @@ class _Taker(ast.NodeTransformer):
             return self._note(other, literal)
         return node
 
-    def _note(self, value: ast.expr, wanted: Any) -> ast.stmt:
-        self.wanted.append(wanted)
-        number = ast.Constant(len(self.wanted) - 1)
+    def _note(self, value: ast.expr, expected: Any) -> ast.stmt:
+        self.expected.append(expected)
+        number = ast.Constant(len(self.expected) - 1)
         return ast.Expr(ast.Call(ast.Name(NOTE, ast.Load()), [number, value], []))
 
 
 def _notes(reply: Reply) -> list[tuple[int, Any]] | None:
-    """Return what was noted, by the number of the assert; `None` unless the check came to its end."""
+    """Return the noted values with the numbers of their asserts; `None` unless the check ran to its end."""
     if not reply.result.ok or reply.first("verdict") != "passed":
         return None
     found: list[tuple[int, Any]] = []
@@ -102,6 +102,6 @@ def _notes(reply: Reply) -> list[tuple[int, Any]] | None:
     return found
 
 
-def _equal(value: Any, wanted: Any) -> bool:
-    """Whether an assert would have taken a value, which is plain data, for the wanted one."""
-    return bool(value == wanted)
+def _equal(value: Any, expected: Any) -> bool:
+    """Whether an assert would have accepted a value, which is plain data, as the expected one."""
+    return bool(value == expected)

@@ -1,11 +1,11 @@
-"""`Workspace`: the sandbox of one episode, opened when it is first needed, with its sessions and its text files."""
+"""`Workspace`: the sandbox of one episode, opened on first use, with its sessions and text files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from agentgym.errors import ToolError
-from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox, Session
+from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits, SandboxSession
 
 MAX_FILE_BYTES = 1_000_000
 MAX_LINES = 200
@@ -17,19 +17,19 @@ class Workspace:
 
     Args:
         opener: Opens a sandbox.
-        stateful: Keep names and shell variables from one run to the next.
-        staged: Text files that are there from the beginning.
+        stateful: Keep Python names and shell variables from one run to the next.
+        staged: Text files to write when the sandbox opens.
     """
 
     def __init__(self, opener: Callable[[], Sandbox], stateful: bool, staged: Mapping[str, str]):
         self._opener, self._stateful, self._staged = opener, stateful, staged
         self._sandbox: Sandbox | None = None
-        self._python: Session | None = None
-        self._bash: Session | None = None
+        self._python: SandboxSession | None = None
+        self._bash: SandboxSession | None = None
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox, opened now if it was not."""
+        """The sandbox, opened on first use."""
         if self._sandbox is None:
             self._sandbox = self._opener()
             for path, text in self._staged.items():
@@ -39,22 +39,22 @@ class Workspace:
     def python(self, code: str) -> Result:
         """Run Python code."""
         if not self._stateful:
-            return self._known(self.sandbox.exec(code=code))
+            return self._checked(self.sandbox.exec(code=code))
         if self._python is None:
             self._python = self.sandbox.python()
-        return self._known(self._python.run(code))
+        return self._checked(self._python.run(code))
 
     def bash(self, command: str) -> Result:
         """Run a shell command."""
         if not self._stateful:
-            return self._known(self.sandbox.exec(["bash", "-c", command]))
+            return self._checked(self.sandbox.exec(["bash", "-c", command]))
         if self._bash is None:
             self._bash = self.sandbox.bash()
-        return self._known(self._bash.run(command))
+        return self._checked(self._bash.run(command))
 
-    def exec(self, *, code: str, stdin: bytes, limits: Limits | None) -> Result:
+    def exec(self, *, code: str, stdin: bytes, limits: SandboxLimits | None) -> Result:
         """Run a program in a process of its own."""
-        return self._known(self.sandbox.exec(code=code, stdin=stdin, limits=limits))
+        return self._checked(self.sandbox.exec(code=code, stdin=stdin, limits=limits))
 
     def read(self, path: str) -> str:
         """Return a text file. Raises `ToolError`."""
@@ -71,32 +71,30 @@ class Workspace:
         if not lines:
             return f"{path} is empty."
         if not 1 <= start <= last:
-            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or last} is none of that.")
+            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or last} is not among them.")
         shown = [f"{number}: {lines[number - 1]}" for number in range(start, last + 1)]
         rest = f"[{len(lines)} lines in all]" if (start, last) != (1, len(lines)) else ""
         return "\n".join([*shown, rest] if rest else shown)
 
     def edit(self, path: str, old: str, new: str) -> str:
-        """Replace the one place where `old` stands. Raises `ToolError` if there is none, or more than one."""
+        """Replace the only occurrence of `old`. Raises `ToolError` if there is none, or more than one."""
         text = self.read(path)
         count = text.count(old) if old else 0
         if count != 1:
-            advice = (
-                "give more of the text around it" if count else "copy it exactly from the file, without line numbers"
-            )
+            advice = "include more text around it" if count else "copy it exactly from the file, without line numbers"
             raise ToolError(f"{path}: old must occur once, but occurs {count} times; {advice}.")
         line = text[: text.index(old)].count("\n") + 1
         self.write(path, text.replace(old, new))
         return f"Edited {path} at line {line}."
 
     def close(self) -> None:
-        """End the sandbox and all that runs in it."""
+        """Close the sandbox, and end everything that runs in it."""
         sandbox, self._sandbox, self._python, self._bash = self._sandbox, None, None, None
         if sandbox is not None:
             sandbox.close()
 
-    def _known(self, result: Result) -> Result:
-        """Return a result; a sandbox that did not survive the run is opened again when needed."""
+    def _checked(self, result: Result) -> Result:
+        """Return a result; close a sandbox that did not survive the run, so that the next use opens another."""
         if result.ended is Ended.KILLED:
             self.close()
         return result

@@ -1,17 +1,26 @@
 """AdaSearch's first stage: decide whether to search at all, and how good a policy is at that over many episodes.
 
 The positive class is "no search needed"; a policy that always searches has an F1 of 0 (AdaSearch, 2025). Whether a
-search is needed is the task's own label, or one made of a model's solve rate without searching.
+search is needed is labelled by the task itself, or by how often a model solves it without searching.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.envs.search.mode import Hop, Mode, Part
+from agentgym.errors import ToolError, UsageError
+from agentgym.messages import ToolCall
+from agentgym.rewards import Channel
+from agentgym.task import Task
+from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 
-CHANNEL, KNOWN = "decision", "decided_known"
+DECIDED, KNOWN, RIGHT = "decided", "decided_known", "decision"
 
 
 class Way(StrEnum):
@@ -21,8 +30,91 @@ class Way(StrEnum):
     SEARCH = "search"
 
 
+@dataclass(frozen=True)
+class Deciding(Mode):
+    """Ask the policy to decide, before anything else, whether to search (AdaSearch)."""
+
+    needs_search: Mapping[str, bool] = field(default_factory=dict)
+    """Whether a task needs a search, by task id (see `labels`). Other tasks go by their own label."""
+
+    first = True
+    rule = "First decide whether you need to search."
+    channels = {
+        DECIDED: Channel("1 for deciding whether to search", cheap=True),
+        KNOWN: Channel("1 for deciding that no search is needed", cheap=True),
+        RIGHT: Channel("1 if that was right", cheap=True),
+        "rightly_searched": Channel("1 for deciding to search where that is needed", cheap=True),
+        "rightly_known": Channel("1 for deciding that no search is needed where none is", cheap=True),
+    }
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.needs_search, Mapping):
+            raise UsageError(f"needs_search must say true or false for each task id, not {self.needs_search!r}")
+
+    def part(self, env: Env) -> Decider:
+        """Return the decider of an environment."""
+        return Decider(env, self.needs_search)
+
+    @classmethod
+    def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
+        """Return how well it was decided whether to search."""
+        return decision_f1(trajectories)
+
+
+class Decider(Part):
+    """Wants a decision first, holds the policy to it, and pays for it."""
+
+    _way: Way | None = None
+
+    def __init__(self, env: Env, needs_search: Mapping[str, bool]):
+        super().__init__(env)
+        self._needs_search = needs_search
+
+    def begin(self) -> None:
+        """Forget the last decision."""
+        self._way = None
+
+    def check(self, tool: str) -> None:
+        """Refuse every tool before the decision, and searches after a decision against them."""
+        if self._way is None:
+            raise ToolError("First decide whether to search: call decide.")
+        if self._way is Way.KNOW and tool == "search":
+            raise ToolError("You decided to answer without searching. Answer.")
+
+    @tool
+    def decide(self, way: Way) -> str:
+        """Decide whether to search for the answer or to answer without searching.
+
+        Args:
+            way: `search`, or `know` if you can answer without searching.
+        """
+        if self._way is not None:
+            raise ToolError(f"You have already decided: {self._way}.")
+        self._way = way
+        needed = self._needs_search.get(self.env.task.id, _needs_search(self.env.task))
+        self.env.reward(DECIDED, 1.0)
+        self.env.reward(KNOWN, float(way is Way.KNOW))
+        self.env.reward(RIGHT, float((way is Way.SEARCH) == needed))
+        self.env.reward("rightly_searched", float(way is Way.SEARCH and needed))
+        self.env.reward("rightly_known", float(way is Way.KNOW and not needed))
+        return "Go on."
+
+    def hops(self, task: Task, hops: Sequence[Hop]) -> Sequence[Hop]:
+        """Return no searches for a task that needs none."""
+        return hops if _needs_search(task) else ()
+
+    def opening_steps(self, task: Task) -> Solution:
+        """Decide as the task's own label says."""
+        yield ToolCall("decide", {"way": (Way.SEARCH if _needs_search(task) else Way.KNOW).value})
+
+
 def labels(solve_rates: Mapping[str, float], at_least: float) -> dict[str, bool]:
-    """Return per task id whether it needs a search: those a model solves less often without one than `at_least`."""
+    """Return whether each task needs a search, by id: those that a model solves less often than `at_least` without one.
+
+    Args:
+        solve_rates: How often a model solves each task without searching, from 0 to 1, by task id.
+        at_least: The rate from which a task needs no search.
+    """
     return {task_id: rate < at_least for task_id, rate in solve_rates.items()}
 
 
@@ -31,10 +123,10 @@ def decision_f1(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     right = wrong = missed = decided = 0
     for trajectory in trajectories:
         for turn in trajectory.turns:
-            if CHANNEL not in turn.rewards or turn.rewards.get("decided", 0.0) == 0.0:
+            if RIGHT not in turn.rewards or turn.rewards.get(DECIDED, 0.0) == 0.0:
                 continue
             decided += 1
-            known, correct = turn.rewards[KNOWN] > 0, turn.rewards[CHANNEL] > 0
+            known, correct = turn.rewards[KNOWN] > 0, turn.rewards[RIGHT] > 0
             right += known and correct
             wrong += known and not correct
             missed += not known and not correct
@@ -44,3 +136,7 @@ def decision_f1(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     recall = right / (right + missed) if right + missed else 0.0
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     return {"decision precision": precision, "decision recall": recall, "decision F1": f1}
+
+
+def _needs_search(task: Task) -> bool:
+    return bool(task.gold.get("needs_search", True))

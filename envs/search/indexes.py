@@ -1,4 +1,4 @@
-"""The index that an environment searches: given, opened from a folder, at an address, or made for a task's corpus."""
+"""The index that an environment searches: the user's own, or one made for a task's corpus."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ from agentgym.tools.index import Index, SearchR1Client, build_index, open_index
 _KEPT = 8
 _lock = threading.Lock()
 _open: OrderedDict[Path, Index] = OrderedDict()
-"""Indexes of corpora that this process has open, the last used one last. All environments share them."""
+"""Open indexes of corpora, shared by all environments of this process; the most recently used one is last."""
 
 
 def index_of(corpus: Mapping[str, Any], backend: str) -> Index:
-    """Return the index of a task's corpus, made once and kept in the cache folder."""
+    """Return the index of a task's corpus. It is built once and kept in the cache folder.
+
+    Args:
+        corpus: The description of a generated corpus, from a task's data.
+        backend: The engine of the index.
+    """
     folder = cache_folder() / "indexes" / _key(corpus, backend)
     with _lock:
         found = _open.get(folder)
@@ -40,7 +45,7 @@ def index_of(corpus: Mapping[str, Any], backend: str) -> Index:
 
 
 def given_index(index: Any) -> Index | None:
-    """Return the index that an argument stands for: an index, a folder, or the address of a retrieval server."""
+    """Return the index that an argument names: an index, its folder, or the address of a retrieval server."""
     if index is None or not isinstance(index, str | Path):
         return index
     if str(index).startswith(("http://", "https://")):
@@ -58,7 +63,7 @@ def _key(corpus: Mapping[str, Any], backend: str) -> str:
 
 @cache
 def _generator() -> str:
-    """Return a hash of the code that makes corpora, so that a cached one is never older than the code."""
+    """Return a hash of the code that generates corpora, so that an index from older code is never used."""
     found = hashlib.sha256()
     for file in sorted(files("agentgym.tasks.search").iterdir(), key=lambda file: file.name):
         if file.is_file():

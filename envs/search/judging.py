@@ -1,24 +1,105 @@
-"""ReSeek's JUDGE action: after each search the policy says whether what came back helps, and is paid for being right.
+"""ReSeek's JUDGE action: after each search the policy says whether the results help, and is paid for being right.
 
-The published reward compares the verdict with a reranker's similarity of results and gold, above 0.7 being useful
-(ReSeek, 2025; only a summary of it was at hand). Without a reranker, results are useful if they bring something new:
+The published reward compares the verdict with a reranker's similarity of results and gold; above 0.7 counts as useful
+(ReSeek, 2025; only a summary of it was available). Without a reranker, results are useful if they bring something new:
 a page of evidence that no search had found before, or a page not seen before that states an accepted answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
 from agentgym.envs.search.answers import mentions
+from agentgym.envs.search.mode import Mode, Part
+from agentgym.errors import ToolError, UsageError
+from agentgym.messages import ToolCall
+from agentgym.rewards import Channel
+from agentgym.toolset import tool
 
 RIGHT, TOOK_USELESS, LEFT_USEFUL = 0.3, -0.6, -0.3
 USEFUL_ABOVE = 0.7
 _SHORTEST = 3
-"""Characters of the shortest answer that tells something where it stands in a page: most pages hold some 3."""
+"""Characters of the shortest answer that is looked for in pages; shorter ones stand in most of them by chance."""
 
 Scorer = Callable[[str, Mapping[str, Any]], float]
 """Similarity from 0 to 1 of what a search showed and a task's gold."""
+
+
+@dataclass(frozen=True)
+class Judging(Mode):
+    """Ask for a verdict after every search (ReSeek)."""
+
+    scorer: Scorer | None = None
+    """Scores how useful results are, from 0 to 1, such as a reranker. Without one, results that bring news are."""
+
+    rule = "After each search, judge whether its results help."
+    channels = {
+        "judge": Channel("ReSeek's reward of a verdict on results", TOOK_USELESS, RIGHT, per_turn=True, cheap=True),
+        "judged_right": Channel("that of a right verdict", high=RIGHT, per_turn=True, cheap=True),
+        "judged_wrong": Channel("that of a wrong verdict", TOOK_USELESS, 0.0, per_turn=True),
+    }
+
+    def __post_init__(self) -> None:
+        if self.scorer is not None and not callable(self.scorer):
+            raise UsageError(f"the scorer of mode 'reseek' must be a function, not {self.scorer!r}")
+
+    def part(self, env: Env) -> Judge:
+        """Return the judge of an environment."""
+        return Judge(env, self.scorer)
+
+
+class Judge(Part):
+    """Wants a verdict on every search, and pays for it."""
+
+    pending = False
+    """Whether the last search still needs a verdict."""
+    useful = False
+    """Whether the results of the last search help."""
+
+    def __init__(self, env: Env, scorer: Scorer | None):
+        super().__init__(env)
+        self._scorer = scorer
+
+    def begin(self) -> None:
+        """Forget the last search."""
+        self.pending = self.useful = False
+
+    def check(self, tool: str) -> None:
+        """Refuse every tool until the last search has its verdict."""
+        if self.pending:
+            raise ToolError("First judge the results of the last search: call judge.")
+
+    def after_search(self, shown: str, new: Mapping[str, str]) -> None:
+        """Find out whether the results help, and wait for the verdict."""
+        task = self.env.task
+        if self._scorer is not None:
+            self.useful = self._scorer(shown, task.gold) > USEFUL_ABOVE
+        else:
+            self.useful = brings_news(new, task.gold, task.prompt)
+        self.pending = True
+
+    @tool
+    def judge(self, useful: bool) -> str:
+        """Judge whether the results of the last search help to answer the question.
+
+        Args:
+            useful: Whether they do.
+        """
+        if not self.pending:
+            raise ToolError("There are no new results to judge. Search first.")
+        self.pending = False
+        earned = worth(useful, self.useful)
+        self.env.reward("judge", earned)
+        self.env.reward("judged_right" if earned > 0 else "judged_wrong", earned)
+        return "Go on."
+
+    def steps_after_search(self, found: bool) -> Solution:
+        """Call results useful if they hold a document that the answer rests on."""
+        yield ToolCall("judge", {"useful": found})
 
 
 def worth(said: bool, useful: bool) -> float:
@@ -29,10 +110,10 @@ def worth(said: bool, useful: bool) -> float:
 
 
 def brings_news(new: Mapping[str, str], gold: Mapping[str, Any], question: str) -> bool:
-    """Whether a search brought something that helps.
+    """Whether a search found something new that helps.
 
     Args:
-        new: By id, what was shown of the pages that no search had found before.
+        new: What was shown of each page that no earlier search had found, by page id.
         gold: The task's gold.
         question: The question.
     """
@@ -40,6 +121,6 @@ def brings_news(new: Mapping[str, str], gold: Mapping[str, Any], question: str) 
 
 
 def shows_answer(texts: Iterable[str], gold: Mapping[str, Any], question: str) -> bool:
-    """Whether an accepted answer stands in one of `texts`, other than one that the question names or a mere digit."""
+    """Whether one of `texts` states an accepted answer that the question does not name and that is not too short."""
     answers = [answer for answer in gold["answers"] if len(answer) >= _SHORTEST and not mentions(question, [answer])]
     return any(mentions(text, answers) for text in texts)

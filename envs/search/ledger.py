@@ -1,4 +1,4 @@
-"""What an episode has seen: pages get a number when they first turn up, and text that was shown is remembered."""
+"""What an episode has seen: the pages that searches found, numbered, and those whose text was shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAX_TOLD = 5
 
 
 class Ledger:
-    """The pages of one episode, numbered from 1 in the order in which searches found them."""
+    """The pages of one episode, numbered from 1 in the order in which searches first found them."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -24,7 +24,7 @@ class Ledger:
         return len(self._ids)
 
     def add(self, hits: Sequence[Hit]) -> list[int]:
-        """Number the pages of a search; return the numbers."""
+        """Number the pages that a search found; return their numbers."""
         for hit in hits:
             if hit.id not in self._numbers:
                 self._ids.append(hit.id)
@@ -33,14 +33,14 @@ class Ledger:
         return [self._numbers[hit.id] for hit in hits]
 
     def is_redundant(self, query: str, hits: Sequence[Hit]) -> bool:
-        """Whether a search repeats an earlier one or finds nothing but known pages. Ask before `add`."""
+        """Whether a search repeats an earlier one or finds no new page. Call this before `add`."""
         words = " ".join(query.lower().split())
         repeated = words in self._queries
         self._queries.add(words)
         return repeated or all(hit.id in self._numbers for hit in hits)
 
     def show(self, page_id: str) -> None:
-        """Remember that the text of a page was shown."""
+        """Count a page as shown."""
         self._shown.add(page_id)
 
     def number_of(self, page_id: str) -> int | None:
@@ -48,7 +48,11 @@ class Ledger:
         return self._numbers.get(page_id)
 
     def find(self, name: str) -> str:
-        """Return the id of the page that a number (`3`, `[3]`) or an exact title names. Raises `ToolError`."""
+        """Return the id of a page, given its number (`3`, `[3]`) or exact title.
+
+        Raises:
+            ToolError: No page or several match; the message says which numbers there are.
+        """
         wanted = name.strip().removeprefix("[").removesuffix("]").strip()
         if wanted.isdecimal() and len(wanted) < 7 and 1 <= int(wanted) <= len(self._ids):
             return self._ids[int(wanted) - 1]
@@ -62,10 +66,10 @@ class Ledger:
         raise ToolError(f"There is no page {name[:100]!r}. Open a page by the number that a search gave it ({known}).")
 
     def recall(self, evidence: Collection[str]) -> float:
-        """Return the share of `evidence` (page ids) whose text was shown; 0 where there is none."""
+        """Return the share of `evidence` (page ids) whose text was shown; 0 if there is no evidence."""
         return len(self._shown.intersection(evidence)) / len(set(evidence)) if evidence else 0.0
 
     def precision(self, cited: Collection[int], evidence: Collection[str]) -> float:
-        """Return the share of cited pages that are evidence and were shown; 0 where nothing is cited."""
+        """Return the share of the cited pages that are evidence and were shown; 0 if nothing is cited."""
         right = {self._numbers[page_id] for page_id in self._shown.intersection(evidence) if page_id in self._numbers}
         return len(right.intersection(cited)) / len(set(cited)) if cited else 0.0

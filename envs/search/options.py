@@ -1,20 +1,22 @@
-"""From the arguments of `SearchEnv` to tasks and tools; what cannot be is told in one line."""
+"""The arguments of `SearchEnv` that choose tasks, and checks of the others. Each mistake is reported in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
-from agentgym.task_files import Layout, TaskFiles
+from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.search import SearchTasks
 
 FILES = TaskFiles(
     argument="folder",
-    loader="agentgym.tasks.search_files:SearchFileTasks",
+    loader="agentgym.tasks.search.files:SearchFileTasks",
     options={
-        "format": "squad, hotpotqa, 2wiki, musique, open or closed; told by what the file holds if not given",
+        "format": "squad, hotpotqa, 2wiki, musique, open or closed; recognised from the content if not given",
         "split_by": "auto, file (names say train, dev, test), hash, or one split for all: train, validation, test",
     },
     layouts=(
@@ -37,21 +39,48 @@ FILES = TaskFiles(
 )
 
 
+class SearchArguments(EnvArguments, total=False):
+    """The choices of tasks that `SearchEnv` takes, and the arguments of every environment."""
+
+    difficulty: int | Sequence[int] | None
+    families: Sequence[str] | None
+    relations: Sequence[str] | None
+    task_seed: int | None
+    passages: int | None
+    worlds: int | None
+    questions_per_world: int | None
+    folder: str | Path | None
+    format: str | None
+    split_by: str | None
+    strict: bool
+
+
+_FORMER = {
+    "judge": "mode=reseek",
+    "scorer": "mode=Judging(scorer=...), in Python",
+    "two_stage": "mode=adasearch",
+    "needs_search": "mode={name: adasearch, needs_search: {...}}",
+    "simulated": "mode={name: zerosearch, ...}",
+}
+"""Former arguments, and what to pass instead."""
+
+
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
-    """Return `tasks`, the questions of the files that `choices` name, or generated ones."""
+    """Return `tasks` if given, else the questions of the files that `choices` name, else generated ones."""
     if (source := FILES.source(tasks, choices)) is not None:
         return source
     return SearchTasks(**FILES.generator_choices(choices, task_seed="seed"))
 
 
-def tool_names(*, pages: bool, judge: bool, two_stage: bool) -> tuple[str, ...]:
-    """Return the names of the tools that are offered."""
-    names = ["search", *(("open", "more", "find") if pages else ()), "answer"]
-    return (*(["decide"] if two_stage else []), *names, *(["judge"] if judge else []))
+def refuse_former(arguments: Iterable[str]) -> None:
+    """Raise `UsageError` for an argument that a mode has replaced."""
+    for name in arguments:
+        if name in _FORMER:
+            raise UsageError(f"the argument {name!r} was removed; pass {_FORMER[name]}")
 
 
 def between(name: str, value: int, least: int, most: int) -> int:
-    """Return `value` if it lies in the bounds."""
+    """Return `value` if it is from `least` to `most`. Raises `UsageError` otherwise."""
     if not least <= value <= most:
         raise UsageError(f"{name} must be from {least} to {most}, not {value!r}")
     return value

@@ -1,9 +1,9 @@
-"""What the channels of `SearchEnv` can pay: the default, and published schemes by name.
+"""The reward schemes of `SearchEnv`: the default, and published schemes by name.
 
-The published schemes pay junk: Search-R1 any answer in the right format, ReSeek verdicts on searches that were never
-meant to find anything, AdaSearch the decision to search without a search. They keep their published values here, but
-what any legal action can earn is paid only to episodes that have shown evidence (see each scheme). An episode without
-evidence is paid for its outcome alone.
+As published, the schemes pay for junk: Search-R1 for any answer in the right format, ReSeek for verdicts on pointless
+searches, AdaSearch for deciding to search without doing so. They keep their published values here, but what any legal
+action can earn is paid only to episodes that have shown evidence (see each scheme). An episode without evidence is paid
+for its outcome alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from agentgym.envs.search.judging import RIGHT
 from agentgym.rewards import OUTCOME, Gate, Scheme
 
 TIER_WRONG_FORMAT, TIER_FORMAT, TIER_ANSWERED = -0.2, 0.2, 0.1
-"""Search-R1 v0.3: what a broken format takes from a right answer, what a kept one earns, and any answer at all."""
+"""Search-R1 v0.3: what a broken format costs a right answer, what a correct format earns, and any answer at all."""
 
 
 def _with_evidence(*opens: str) -> Gate:
@@ -38,28 +38,28 @@ DEFAULT = Scheme(
     ),
     averaged=frozenset({"format", "redundant", "searches"}),
 )
-"""An episode that fails is paid for the evidence it has shown and for an answer that is half right; what it searched in
-vain costs nothing, or not to search would pay more."""
+"""A failed episode is paid for the evidence it has shown and for a partly right answer. Its searches cost nothing, or
+not searching would pay more."""
 SEARCH_R1 = Scheme(
     weights={OUTCOME: 1.0, "tier": 1.0, "broken": TIER_WRONG_FORMAT},
     gates=(_with_evidence("tier"),),
 )
-"""Search-R1's tiers. Where no evidence was shown, a wrong or missing answer is paid nothing; in the paper's code it is
-paid 0.1 or 0.2."""
+"""Search-R1's tiers. Without evidence, a wrong or missing answer earns nothing; in the paper's code it earns 0.1 or
+0.2."""
 RESEEK = Scheme(
     weights={OUTCOME: 1.0, "judged_right": 1.0, "judged_wrong": 1.0},
     gates=(_with_evidence("judged_right"),),
     averaged=frozenset({"judged_wrong"}),
     capped={"judged_right": RIGHT},
 )
-"""ReSeek's values, but right verdicts are paid once, and only where evidence was shown, and what wrong ones cost is
-averaged over the turns. The paper adds all of them up, so that verdicts on useless searches can rival the outcome."""
+"""ReSeek's values, but right verdicts are paid once, and only if evidence was shown, and the cost of wrong ones is
+averaged over the turns. The paper adds them all up, so that verdicts on useless searches can rival the outcome."""
 ADASEARCH = Scheme(
     weights={OUTCOME: 1.0, "rightly_searched": 0.5, "rightly_known": 0.5},
     gates=(_with_evidence("rightly_searched"), Gate(on=OUTCOME, at_least=1.0, opens=("rightly_known",))),
 )
-"""AdaSearch's reward of a right decision, paid to those who act on it: a decision to search counts once evidence was
-shown, a decision to answer at once if the answer is right. The paper pays the decision alone."""
+"""AdaSearch's reward of a right decision, paid only if the policy acts on it: a decision to search once evidence was
+shown, a decision to answer directly if the answer is right. The paper pays for the decision alone."""
 
 SCHEMES = {
     "search-r1": SEARCH_R1,

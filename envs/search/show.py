@@ -1,4 +1,4 @@
-"""How hits and pages look to a policy: numbered, as few tokens as can be read."""
+"""How hits and pages are shown to a policy: numbered, in few tokens."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _MAX_FOUND = 5
 def show_hits(hits: Sequence[Hit], numbers: Sequence[int], texts: Sequence[str]) -> str:
     """Return the hits of a search, one line each: number, title and text."""
     if not hits:
-        return "No page fits. Try other words."
+        return "No page matches. Try other words."
     return "\n".join(f"[{n}] {hit.title}: {one_line(text)}" for hit, n, text in zip(hits, numbers, texts, strict=True))
 
 
 def show_page(page: Page, number: int | None) -> str:
-    """Return the text of a part of a page, and what there is besides."""
+    """Return the text of one part of a page, with its title and how much of the page is left."""
     head = page.title if number is None else f"[{number}] {page.title}"
     more = "" if page.end >= page.length else f"\n({page.length - page.end} more characters: more)"
     return f"{head}\n{page.text}{more}"
 
 
 def show_found(page: Page, words: str) -> str:
-    """Return where `words` stand in a page, with what stands around."""
+    """Return the places where `words` occur in a page, each with the text around it."""
     places = [match.start() for match in re.finditer(re.escape(words.strip()), page.text, re.IGNORECASE)]
     if not places:
         return f"{page.title} has no {words.strip()!r}."
@@ -39,7 +39,7 @@ def show_found(page: Page, words: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `text` with its white space made single spaces."""
+    """Return `text` with every run of white space replaced by one space."""
     return " ".join(text.split())
 
 

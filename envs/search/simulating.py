@@ -1,59 +1,84 @@
-"""Search that gets worse on purpose (ZeroSearch, SSRL): from plain settings to an index for one task.
+"""Search that gets worse on purpose as training goes on (ZeroSearch, SSRL).
 
-How bad results are depends on the step that the trainer is at, which reaches the environment through
+How bad results are depends on the trainer's step, which reaches the environment through
 `reset(options={"training_step": ...})`. All members of a group play at the same step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
+from agentgym.env import Env
+from agentgym.envs.search.mode import Mode, Part
 from agentgym.errors import UsageError
 from agentgym.task import Task
 from agentgym.tools.index import Index, OpenAIEndpoint, Schedule, SimulatedIndex
 
-_SCHEDULE = tuple(field.name for field in fields(Schedule))
-_OWN = ("misleading", "seed", "step", "endpoint")
 
+@dataclass(frozen=True)
+class Simulating(Mode):
+    """Make results worse as training goes on (ZeroSearch)."""
 
-class Simulation:
-    """The settings of `SearchEnv(simulated=...)`.
+    start: float = Schedule.start
+    """Share of the results that are bad at step 0, from 0 to 1."""
+    end: float = Schedule.end
+    """Share of the results that are bad from step `total` on."""
+    base: float = Schedule.base
+    """How late the share rises; 1 is a straight line."""
+    total: int = Schedule.total
+    """Length of the curriculum in training steps."""
+    misleading: float = 0.5
+    """Of the bad results, the share that states falsehoods; the others are about something else."""
+    seed: int = 0
+    """Decides which results are bad."""
+    step: float | None = None
+    """A step to stay at, whatever the trainer says. Without it, results are as at step 0 outside of training."""
+    endpoint: Mapping[str, Any] | None = None
+    """Arguments of `OpenAIEndpoint`: a model that writes the documents. Without it, they come from the index."""
 
-    Args:
-        settings: `start`, `end`, `base`, `total` of the schedule, `total` being the length of the curriculum in steps
-            of training; `misleading`, `seed` of `SimulatedIndex`; `step`: a step to stay at, whatever the trainer
-            says; `endpoint`: arguments of `OpenAIEndpoint`, to let a model write the documents.
-    """
+    def __post_init__(self) -> None:
+        if self.step is not None and (not isinstance(self.step, int | float) or self.step < 0):
+            raise UsageError(f"the step of mode 'zerosearch' must be a number from 0 upwards, not {self.step!r}")
 
-    def __init__(self, settings: Mapping[str, Any]):
-        if unknown := set(settings) - {*_SCHEDULE, *_OWN}:
-            raise UsageError(
-                f"unknown settings of simulated {sorted(unknown)}; known: {', '.join((*_SCHEDULE, *_OWN))}"
-            )
-        self._schedule = Schedule(**{name: settings[name] for name in _SCHEDULE if name in settings})
-        self._seed = int(settings.get("seed", 0))
-        self._misleading = float(settings.get("misleading", 0.5))
-        self._step = settings.get("step")
-        if self._step is not None and (not isinstance(self._step, int | float) or self._step < 0):
-            raise UsageError(f"the step of simulated is a number from 0 upwards, not {self._step!r}")
-        endpoint = settings.get("endpoint")
-        self._writer = None if endpoint is None else OpenAIEndpoint(**endpoint)
-        self._made: tuple[Index, SimulatedIndex] | None = None
+    @property
+    def schedule(self) -> Schedule:
+        """The share of bad results by training step."""
+        return Schedule(**{field.name: getattr(self, field.name) for field in fields(Schedule)})
 
-    def index_for(self, task: Task, inner: Index, training_step: int | None) -> Index:
-        """Return `inner` made as bad for this task as the schedule wants at a training step."""
-        if self._made is None or self._made[0] is not inner:
-            made = SimulatedIndex(inner, self._schedule, self._seed, self._writer, misleading=self._misleading)
-            self._made = inner, made
-        answers = task.gold["answers"]
-        background = f"Question: {task.prompt}\nAnswer: {answers[0]}" if answers else f"Question: {task.prompt}"
-        return self._made[1].at(self.step_at(training_step), background=background, truths=answers)
+    def part(self, env: Env) -> Simulation:
+        """Return the simulation of an environment."""
+        return Simulation(env, self)
 
     def step_at(self, training_step: int | None) -> float:
         """Return the step of the schedule: the fixed one, else the trainer's, and 0 outside of training."""
-        return float(self._step if self._step is not None else training_step or 0)
+        return float(self.step if self.step is not None else training_step or 0)
+
+
+class Simulation(Part):
+    """Puts a worse index in the place of the environment's."""
+
+    def __init__(self, env: Env, mode: Simulating):
+        super().__init__(env)
+        self._mode, self._schedule = mode, mode.schedule
+        self._writer = None if mode.endpoint is None else OpenAIEndpoint(**mode.endpoint)
+        self._made: tuple[Index, SimulatedIndex] | None = None
+
+    def index_for(self, task: Task, index: Index) -> Index:
+        """Return `index`, made as bad for this task as the schedule wants at the current training step."""
+        answers = task.gold["answers"]
+        background = f"Question: {task.prompt}\nAnswer: {answers[0]}" if answers else f"Question: {task.prompt}"
+        step = self._mode.step_at(self.env.training_step)
+        return self._worse(index).at(step, background=background, truths=answers)
+
+    def _worse(self, index: Index) -> SimulatedIndex:
+        """Return the simulation over `index`. It is kept, because it learns which documents there are."""
+        if self._made is None or self._made[0] is not index:
+            mode = self._mode
+            made = SimulatedIndex(index, self._schedule, mode.seed, self._writer, misleading=mode.misleading)
+            self._made = index, made
+        return self._made[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_made": None}

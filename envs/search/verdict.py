@@ -1,4 +1,4 @@
-"""What an answer is worth: whether it is right, by the rule that was chosen, and what else is measured of it."""
+"""What an answer earns: whether it is right by the chosen rule, and the other measures of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Solved = Literal["em", "f1", "contains"]
 
 
 def why_wrong(said: str, task: Task, rule: Solved) -> str:
-    """Say why an answer that is not right is not; shows nothing of the gold."""
+    """Return why an answer is wrong, without revealing the gold."""
     if task.gold["unanswerable"]:
         return "an answer where there is none"
     if abstains(said):
@@ -22,12 +22,12 @@ def why_wrong(said: str, task: Task, rule: Solved) -> str:
 
 
 def verdict(said: str, task: Task, rule: Solved) -> dict[str, float]:
-    """Return the channels that an answer earns by itself.
+    """Return the channels that depend on the answer alone.
 
     Args:
         said: The answer, without citations.
-        task: What it answers. Where there is no answer, only an answer that says so is right, whatever the rule.
-        rule: When an answer is right elsewhere.
+        task: The task. If its question has no answer, only saying so is right, whatever the rule.
+        rule: When an answer to any other question is right.
     """
     gold = task.gold
     wrong = gold.get("wrong")

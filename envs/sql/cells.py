@@ -1,8 +1,8 @@
 """When two cells, and two multisets of rows, count as equal, whichever engine they came from.
 
 Numbers are equal by value whatever their type; booleans are 0 and 1; whole numbers must be exactly equal, fractional
-ones within `RELATIVE` or `ABSOLUTE`, enough for sums in another order and too little for another answer. Dates equal
-their ISO text, and a timestamp at midnight its date. NULL equals NULL. Text is compared as it is.
+ones within `RELATIVE` or `ABSOLUTE`, enough for sums in another order, too little to accept a different answer. A date
+equals its ISO text, and a timestamp at midnight its date. NULL equals NULL. Text is compared as it is.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 RELATIVE = 1e-6
 ABSOLUTE = 1e-9
 _WHOLE = 1e-9
-"""A float this close to a whole number (relatively) is taken for it."""
+"""A float this close to a whole number (relatively) is treated as that number."""
 _MIDNIGHT = " 00:00:00"
 _MAX_PAIRINGS = 250_000
-"""Pairs of rows with fractional numbers that are tried before the rest is paired in sorted order."""
+"""Beyond this many candidate pairs, rows with fractional numbers are paired in sorted order."""
 
 Row = tuple[Any, ...]
 
@@ -53,7 +53,7 @@ def close(left: Any, right: Any) -> bool:
 
 
 def fractional(rows: Sequence[Row], width: int) -> frozenset[int]:
-    """Return the columns in which a number with a fraction occurs."""
+    """Return the columns that contain a number with a fraction."""
     return frozenset(i for i in range(width) if any(type(row[i]) is float for row in rows))
 
 
@@ -89,7 +89,7 @@ def _without_numbers(row: Row, fractions: frozenset[int]) -> Row:
 
 
 def _pair(left: list[Row], right: list[Row]) -> int:
-    """Count pairs of equal rows; both sides agree in all that is no fractional number."""
+    """Count pairs of equal rows; the two sides differ in fractional numbers at most."""
     order = _by_numbers
     left, right = sorted(left, key=order), sorted(right, key=order)
     if len(left) * len(right) > _MAX_PAIRINGS:

@@ -7,27 +7,26 @@ Databases come from `agentgym.tools.database` (DuckDB or SQLite, locked down the
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, get_args
+from collections.abc import Hashable, Mapping
+from typing import Any, Literal, Unpack, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.sql.grading import answer_matches, match, partial, why_wrong
 from agentgym.envs.sql.linking import linking
-from agentgym.envs.sql.options import FILES, at_least, query_limits, task_source
+from agentgym.envs.sql.options import FILES, SQLArguments, at_least, query_limits, task_source
 from agentgym.envs.sql.recall import Recall
 from agentgym.envs.sql.references import Schema
 from agentgym.envs.sql.show import show_schema, show_table
-from agentgym.envs.sql.ties import match_but_for_ties
+from agentgym.envs.sql.ties import match_up_to_ties
 from agentgym.errors import BrokenTask, ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.sql import SQLTasks, database_for
-from agentgym.tasks.sql_files import SpiderTasks
+from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_database, open_file
 from agentgym.toolset import tool
 
@@ -38,9 +37,9 @@ GRADING_LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_
 """Bounds on gold and submitted queries: results are compared whole, not as a preview."""
 
 RECALL = Recall()
-"""What this process knows about results."""
+"""Query results cached in this process."""
 _SCHEMAS: dict[Hashable, tuple[str, Schema]] = {}
-"""What this process knows about schemas, as text and as names, by database."""
+"""Schemas cached in this process, as text and as names, by database."""
 
 _QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|from)\b", re.IGNORECASE | re.DOTALL)
 _NAMES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
@@ -55,39 +54,39 @@ class SQLEnv(Env):
     Reward: `outcome` 1 if the submitted query's result (or the submitted value) matches the gold's. Episodes that
         submit an answer are also paid for reading the right tables and columns, and then for a partly right result;
         those that are solved, for readable actions and calls that run (gates as in G-RA, arXiv 2508.10548).
-    Episode end: an answer is submitted (a query that fails to run is told and may be corrected), or 8 turns are over.
+    Episode end: an answer is submitted (a query that fails to run may be corrected), or 8 turns have passed.
     Version history: v0, first version.
 
     Args:
-        engine: `"duckdb"`, `"sqlite"` or `"mixed"` (either, by task); `"duckdb"` if not given. For a folder, what its
-            databases are carried over to, `"duckdb"` or `"sqlite"`; each stays in its own if not given.
+        engine: `"duckdb"`, `"sqlite"` or `"mixed"` (either, by task); `"duckdb"` if not given. For a folder, the
+            engine to convert its databases to, `"duckdb"` or `"sqlite"`; by default each keeps its own.
         difficulty: Level or levels of the generated questions, 1 to 5; all if not given.
         families: Names of question families; all if not given.
         domains: Names of domains; all if not given.
         databases_per_domain: How many databases each domain has.
         task_seed: Other seeds give other questions about other databases.
-        folder: A Spider- or BIRD-style folder to take questions from instead (`agentgym.tasks.sql_files`).
-        split_by: How these questions are divided: `"auto"`, `"file"`, `"hash"`, or the one split that all are in.
-        unseen: Share of their databases whose questions form the split `test_unseen`.
-        keep_degenerate: Keep questions of the folder that an empty or constant query answers; they are left out if not
-            given.
+        folder: A Spider- or BIRD-style folder to take questions from instead (`agentgym.tasks.sql.files`).
+        split_by: How to split these questions: `"auto"`, `"file"`, `"hash"`, or the one split that they all belong to.
+        unseen: Share of the databases whose questions form the split `test_unseen`.
+        keep_degenerate: Keep questions of the folder that an empty or constant query answers; by default they are left
+            out.
         strict: Refuse a folder with a broken question, instead of leaving the question out.
-        show_schema: `"tools"`: the policy asks for tables and columns. `"prompt"`: the opening message lists them.
+        show_schema: `"tools"`: the policy looks up tables and columns. `"prompt"`: the opening message lists them.
         preview_rows: Rows that `query` shows.
         sample_rows: Rows that `describe_table` shows.
         limits: Bounds on a query (`QueryLimits`, or its fields by name).
-        solution_style: What `solution` does: `"full"` looks at tables first, `"short"` queries and submits,
+        solution_style: What `solution` does: `"full"` inspects tables first, `"short"` queries and submits,
             `"direct"` submits at once.
-        tasks: A task source of your own, instead of the choices above.
+        tasks: A custom task source, instead of the choices above.
         kwargs: Arguments of `agentgym.Env`.
     """
 
     channels = {
         OUTCOME: Channel("1 if the submitted answer is right"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
+        "format": Channel("1 if the action parsed and its arguments were valid", per_turn=True, cheap=True),
         "executed": Channel("1 if the call ran without an error", per_turn=True, cheap=True),
         "linking": Channel("overlap of the tables and columns that the last query and the gold query read"),
-        "partial": Channel("likeness of the submitted result and the gold result; 1 only if they match"),
+        "partial": Channel("similarity of the submitted result to the gold result; 1 only if they match"),
         "submitted": Channel("1 if an answer was submitted", cheap=True),
     }
     files = FILES
@@ -124,39 +123,16 @@ class SQLEnv(Env):
     def __init__(
         self,
         *,
-        engine: str | None = None,
-        difficulty: int | Sequence[int] | None = None,
-        families: Sequence[str] | None = None,
-        domains: Sequence[str] | None = None,
-        databases_per_domain: int | None = None,
-        task_seed: int | None = None,
-        folder: str | Path | None = None,
-        split_by: str | None = None,
-        unseen: float | None = None,
-        keep_degenerate: bool | None = None,
-        strict: bool = False,
         show_schema: ShowSchema = "tools",
         preview_rows: int = 10,
         sample_rows: int = 3,
         limits: QueryLimits | Mapping[str, Any] | None = None,
         solution_style: SolutionStyle = "full",
         tasks: TaskSource | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[SQLArguments],
     ):
-        choices = {
-            "engine": engine,
-            "difficulty": difficulty,
-            "families": families,
-            "domains": domains,
-            "databases_per_domain": databases_per_domain,
-            "task_seed": task_seed,
-            "folder": folder,
-            "split_by": split_by,
-            "unseen": unseen,
-            "keep_degenerate": keep_degenerate,
-            "strict": strict,
-        }
-        super().__init__(tasks=task_source(tasks, choices), **kwargs)
+        choices, others = FILES.divide(kwargs)
+        super().__init__(tasks=task_source(tasks, choices), **others)
         self.show_schema: ShowSchema = one_of("show_schema", show_schema, get_args(ShowSchema))
         self.solution_style: SolutionStyle = one_of("solution_style", solution_style, get_args(SolutionStyle))
         self._preview_rows = at_least("preview_rows", preview_rows, 1)
@@ -174,7 +150,7 @@ class SQLEnv(Env):
         return SQLTasks()
 
     def start(self, task: Task) -> str:
-        """Tell the question, the SQL dialect and, if wanted, the schema."""
+        """Return the question, the SQL dialect and, if `show_schema` asks for it, the schema."""
         self._last_query = self._why_wrong = ""
         opening = f"{task.prompt}\nSQL dialect: {_NAMES[task.data['dialect']]}"
         return f"{opening}\n{self._schema()[0]}" if self.show_schema == "prompt" else opening
@@ -222,22 +198,22 @@ class SQLEnv(Env):
         if is_query(answer, self.task.data["dialect"]):
             result = self._run_submitted(answer)
             self._last_query = answer
-            solved = match(result, gold, ordered) or (ordered and self._matches_but_for_ties(result, gold))
-            likeness = 1.0 if solved else partial(result, gold, ordered)
+            solved = match(result, gold, ordered) or (ordered and self._matches_up_to_ties(result, gold))
+            similarity = 1.0 if solved else partial(result, gold, ordered)
             self._why_wrong = "" if solved else why_wrong(result, gold)
         else:
             solved = answer_matches(answer, gold, ordered)
-            likeness = float(solved)
+            similarity = float(solved)
             self._why_wrong = "" if solved else "another value"
-        self._settle_answer(solved, likeness)
+        self._settle_answer(solved, similarity)
         return "Submitted."
 
     def details(self) -> dict[str, Any]:
-        """Return in what a wrong answer differs from the gold, once it has been submitted."""
+        """Return how the submitted answer differs from the gold, if it is wrong."""
         return {"why_wrong": self._why_wrong} if self._why_wrong else {}
 
     def solution(self, task: Task) -> Solution:
-        """Look at the tables that are needed, take the steps there are, try the gold query and submit it."""
+        """Inspect the needed tables, run the intermediate steps and the gold query, and submit that."""
         gold = task.gold["sql"]
         if self.solution_style == "full":
             yield ToolCall("list_tables")
@@ -270,7 +246,7 @@ class SQLEnv(Env):
         return self.__dict__ | {"_database": None, "_opened": None, "_opened_for": None}
 
     def _open(self, task: Task) -> tuple[Database, Hashable]:
-        """Open the database of `task`; return it with what tells its content from every other's."""
+        """Open the database of `task`; return it with a key that identifies its content."""
         dialect = task.data["dialect"]
         if "file" not in task.data:
             return open_database(database_for(task.data), dialect, self._limits), _database_key(task)
@@ -295,9 +271,9 @@ class SQLEnv(Env):
         except QueryError as error:
             raise BrokenTask(f"the gold query of task {self.task.id!r} fails: {error}") from error
 
-    def _matches_but_for_ties(self, result: QueryResult, gold: QueryResult) -> bool:
+    def _matches_up_to_ties(self, result: QueryResult, gold: QueryResult) -> bool:
         sql, dialect = self.task.gold["sql"], self.task.data["dialect"]
-        return match_but_for_ties(result, gold, sql, dialect, lambda keyed: self._ask(keyed, GRADING_LIMITS))
+        return match_up_to_ties(result, gold, sql, dialect, lambda keyed: self._ask(keyed, GRADING_LIMITS))
 
     def _run_submitted(self, sql: str) -> QueryResult:
         try:
@@ -306,10 +282,10 @@ class SQLEnv(Env):
             hint = "The answer was run as a query and failed; correct it, or put quotes around it if it is a value."
             raise ToolError(f"{error}\n{hint}") from error
 
-    def _settle_answer(self, solved: bool, likeness: float) -> None:
+    def _settle_answer(self, solved: bool, similarity: float) -> None:
         self.reward("executed", 1.0)
         self.reward("submitted", 1.0)
-        self.reward("partial", likeness)
+        self.reward("partial", similarity)
         if self._last_query:
             gold, dialect = self.task.gold["sql"], self.task.data["dialect"]
             self.reward("linking", linking(self._last_query, gold, dialect, self._schema()[1]))
@@ -320,7 +296,7 @@ class SQLEnv(Env):
 def is_query(answer: str, dialect: str) -> bool:
     """Whether a submitted answer is a query: it begins with SELECT, WITH or VALUES (in DuckDB also FROM).
 
-    Comments and opening parentheses may come before. Everything else, also what stands in quotes, is a value.
+    Comments and opening parentheses may come before. Everything else, including quoted text, is a value.
     """
     found = _QUERY.match(answer)
     return found is not None and (found[1].lower() != "from" or dialect == "duckdb")

@@ -1,6 +1,6 @@
 """Execution match and partial credit for query results, and for answers given as plain values.
 
-Two results match if some one order of the predicted columns, the same for all rows, makes the rows equal: as a
+Two results match if one reordering of the predicted columns, the same for all rows, makes the rows equal: as a
 multiset (duplicates count), or in sequence where the question asks for an order. Column names do not matter, the
 number of columns does. `cells` says when two cells are equal.
 """
@@ -18,7 +18,7 @@ from agentgym.tools.database.base import QueryResult
 NEAR = 0.5
 """Partial credit stays below this unless the results match."""
 _MAX_TRIES = 2_000
-"""Column assignments that are tried; results that need more have more equal columns than any real question."""
+"""Column assignments tried; results that need more have more equal columns than any real question."""
 _MAX_PARTIAL_CELLS = 200_000
 """Larger predictions get no partial credit."""
 _MAX_PARTIAL_COLUMNS = 20
@@ -59,8 +59,8 @@ def partial(predicted: QueryResult, gold: QueryResult, ordered: bool = False) ->
 
     The score is half the square of the lower of precision and F1 over cells. Cells count in whole rows under one
     assignment of columns, so values in wrong rows are worth nothing; surplus rows and columns cost precision, because
-    returning too much is the cheapest trick; the lower of the score over all rows and that over different rows counts,
-    so repeating a frequent row does not pay; and rows that agree in nothing but NULL do not count.
+    returning too much is the cheapest trick; the score is computed over all rows and over distinct rows, and the lower
+    one counts, so repeating a frequent row does not pay; and rows that agree in nothing but NULL do not count.
     """
     if match(predicted, gold, ordered):
         return 1.0
@@ -73,14 +73,14 @@ def partial(predicted: QueryResult, gold: QueryResult, ordered: bool = False) ->
     assignment = _best_assignment(mine, theirs)
     if not assignment:
         return 0.0
-    share = min(_likeness(mine, theirs, assignment, distinct) for distinct in (False, True))
+    share = min(_similarity(mine, theirs, assignment, distinct) for distinct in (False, True))
     return NEAR * share * share * 0.999
 
 
 def why_wrong(predicted: QueryResult, gold: QueryResult) -> str:
-    """Say in what a result that does not match differs from the gold result first; shows nothing of either."""
+    """Return the first difference between a wrong result and the gold result, without showing values of either."""
     if predicted.truncated:
-        return "more rows than are read"
+        return "too large to compare"
     for what, mine, theirs in (
         ("columns", predicted.columns, gold.columns),
         ("rows", predicted.rows, gold.rows),
@@ -135,20 +135,20 @@ def _agree(mine: _Table, theirs: _Table, chosen: Sequence[int], ordered: bool) -
 
 
 def _common(mine: _Table, theirs: _Table, assignment: Sequence[tuple[int, int]], distinct: bool) -> int:
-    """Count the rows that agree in the assigned (gold, predicted) columns and say something in them."""
-    left = _telling(zip(*(mine.columns[i] for _, i in assignment), strict=True))
-    right = _telling(zip(*(theirs.columns[j] for j, _ in assignment), strict=True))
+    """Count the rows that agree in the assigned (gold, predicted) columns and are not all NULL in them."""
+    left = _informative(zip(*(mine.columns[i] for _, i in assignment), strict=True))
+    right = _informative(zip(*(theirs.columns[j] for j, _ in assignment), strict=True))
     if distinct:
         left, right = list(dict.fromkeys(left)), list(dict.fromkeys(right))
     return common_rows(left, right, fractional([*left, *right], len(assignment)))
 
 
-def _telling(rows: Iterable[Row]) -> list[Row]:
+def _informative(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if any(cell is not None for cell in row)]
 
 
 def _best_assignment(mine: _Table, theirs: _Table) -> list[tuple[int, int]]:
-    """Return (gold, predicted) pairs of columns that agree in many cells: the best pair, then what adds most to it."""
+    """Return (gold, predicted) pairs of columns that agree in many cells: the best pair, then those that add most."""
     pairs = [
         (j, i) for j in range(len(theirs.columns)) for i in range(len(mine.columns)) if _overlap(mine, theirs, j, i)
     ]
@@ -171,12 +171,12 @@ def _overlap(mine: _Table, theirs: _Table, j: int, i: int) -> bool:
     return not set(left).isdisjoint(right) or any(type(cell) is float for cell in (*left, *right))
 
 
-def _likeness(mine: _Table, theirs: _Table, assignment: list[tuple[int, int]], distinct: bool) -> float:
+def _similarity(mine: _Table, theirs: _Table, assignment: list[tuple[int, int]], distinct: bool) -> float:
     """Return the lower of precision and F1 over cells."""
     shared = _common(mine, theirs, assignment, distinct) * len(assignment)
     sizes = [len(set(t.rows)) if distinct else len(t.rows) for t in (mine, theirs)]
-    given, wanted = sizes[0] * len(mine.columns), sizes[1] * len(theirs.columns)
-    return min(1.0, shared / given, 2 * shared / (given + wanted))
+    mine_cells, their_cells = sizes[0] * len(mine.columns), sizes[1] * len(theirs.columns)
+    return min(1.0, shared / mine_cells, 2 * shared / (mine_cells + their_cells))
 
 
 def answer_matches(answer: str, gold: QueryResult, ordered: bool = False) -> bool:
@@ -195,7 +195,7 @@ def answer_matches(answer: str, gold: QueryResult, ordered: bool = False) -> boo
 
 
 def _lists(answer: str) -> list[list[str]]:
-    """Read `answer` as a list in each way that is possible."""
+    """Read `answer` as a list in every possible way."""
     text = answer.strip()
     if text[:1] in "[(" and text[-1:] in "])":
         text = text[1:-1]
@@ -208,7 +208,7 @@ def _list_equals(given: list[str], wanted: list[Any], in_order: bool) -> bool:
     if len(wanted) > 200:
         return Counter(map(_plain, given)) == Counter(_plain(str(value)) for value in wanted)
     rest = list(wanted)
-    # The most exact first: a rounded number could take the place of one that it stands for less well.
+    # The most precise first: a rounded number could otherwise claim a value that a more precise one needs.
     for text in sorted(given, key=lambda text: -len(text.partition(".")[2])):
         found = next((i for i, value in enumerate(rest) if _value_equals(text, value)), None)
         if found is None:

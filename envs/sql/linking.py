@@ -8,7 +8,7 @@ from agentgym.envs.sql.references import Schema, references
 def linking(predicted: str, gold: str, dialect: str, schema: Schema) -> float:
     """Return the Jaccard index of the tables and columns that two queries read; 0 where neither reads any."""
     if predicted == gold:
-        return 1.0  # Most right answers of a policy that has been trained; parsing takes longer than running.
+        return 1.0  # Common once a policy is trained; parsing takes longer than running the query.
     mine, theirs = references(predicted, dialect, schema), references(gold, dialect, schema)
     union = mine | theirs
     return len(mine & theirs) / len(union) if union else 0.0

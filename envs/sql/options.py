@@ -1,24 +1,26 @@
-"""From the arguments of `SQLEnv` to a task source and limits; what cannot be is told in one line."""
+"""Turns the arguments of `SQLEnv` into a task source and limits, or reports in one line why it cannot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from agentgym.choices import limits_from
+from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
-from agentgym.task_files import Layout, TaskFiles
+from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.sql import SQLTasks
 from agentgym.tools.database import QueryLimits
 
 FILES = TaskFiles(
     argument="folder",
-    loader="agentgym.tasks.sql_files:SpiderTasks",
+    loader="agentgym.tasks.sql.files:SpiderTasks",
     options={
-        "engine": "duckdb carries SQLite databases and queries over as far as they mean the same; sqlite",
+        "engine": "duckdb: convert SQLite databases and queries where that keeps their meaning; or sqlite",
         "split_by": "auto, file (names say train, dev, test), hash, or one split for all: train, validation, test",
-        "unseen": "share of the databases whose questions form the split test_unseen, 0 if not given",
+        "unseen": "share of the databases whose questions form the split test_unseen; default 0",
         "keep_degenerate": "true keeps questions that an empty or constant query answers",
     },
     layouts=(
@@ -33,6 +35,22 @@ FILES = TaskFiles(
 )
 
 
+class SQLArguments(EnvArguments, total=False):
+    """The choices of tasks that `SQLEnv` takes, and the arguments of every environment."""
+
+    engine: str | None
+    difficulty: int | Sequence[int] | None
+    families: Sequence[str] | None
+    domains: Sequence[str] | None
+    databases_per_domain: int | None
+    task_seed: int | None
+    folder: str | Path | None
+    split_by: str | None
+    unseen: float | None
+    keep_degenerate: bool | None
+    strict: bool
+
+
 def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
     """Return `tasks`, the questions of the folder that `choices` name, or generated ones."""
     if (source := FILES.source(tasks, choices)) is not None:
@@ -41,7 +59,7 @@ def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSou
 
 
 def query_limits(limits: QueryLimits | Mapping[str, Any] | None) -> QueryLimits:
-    """Return limits that are given whole, by name, or not at all."""
+    """Return limits from a `QueryLimits`, from its fields by name, or the default ones."""
     return QueryLimits(**limits_from(QueryLimits, limits))
 
 

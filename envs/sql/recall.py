@@ -1,7 +1,7 @@
-"""A memory for results and how they look: databases are only read, so what was run once need not be run again.
+"""A cache of query results and their text: databases are read-only, so no query needs to run twice.
 
-The members of a group ask much the same, and every one of them is graded with the same gold query. The memory is one
-per process; it holds no locks, so that forks and threads need no care.
+The rollouts of a group send similar queries, and each is graded with the same gold query. There is one cache per
+process; it holds no locks, so forks and threads need no special care.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ _T = TypeVar("_T")
 
 MAX_ENTRIES = 2_048
 MAX_SIZE = 20_000
-"""Size of the largest result that is kept, in characters, numbers counting for 8."""
+"""Size of the largest result to keep, in characters; a number counts as 8."""
 
 _CHANGES = (
     "random", "uuid", "now", "today", "current", "local", "clock", "sequence", "nextval", "changes", "start", "version"
 )  # fmt: skip
-"""Words of statements that may give another result next time."""
+"""Words in statements whose result may change between runs."""
 
 
 class Recall:
-    """Results of statements, by database, statement and limits; the oldest make room."""
+    """Cached results by database, statement and limits; the oldest are evicted first."""
 
     def __init__(self) -> None:
         self._results: OrderedDict[Hashable, QueryResult] = OrderedDict()
         self._previews: OrderedDict[Hashable, str] = OrderedDict()
 
     def query(self, database: Database, identity: Hashable, sql: str, limits: QueryLimits) -> QueryResult:
-        """Return the result of `sql`. Raises what `database.query` raises; errors are not kept.
+        """Return the result of `sql`. Raises what `database.query` raises; errors are not cached.
 
         Args:
             database: Where to run it.
-            identity: What tells this database's content from every other's.
+            identity: Key that identifies the database's content.
             sql: One statement.
             limits: Bounds on it.
         """
         key = (identity, sql, limits)
-        known = self._results.get(key)
-        if known is not None:
-            return known
+        cached = self._results.get(key)
+        if cached is not None:
+            return cached
         result = database.query(sql, limits)
         if not _may_change(sql) and _size(result) <= MAX_SIZE:
             _keep(self._results, key, result)
@@ -53,9 +53,9 @@ class Recall:
     def preview(self, database: Database, identity: Hashable, sql: str, limits: QueryLimits, rows: int) -> str:
         """Return the result of `sql` as text with at most `rows` rows; otherwise like `query`."""
         key = (identity, sql, limits, rows)
-        known = self._previews.get(key)
-        if known is not None:
-            return known
+        cached = self._previews.get(key)
+        if cached is not None:
+            return cached
         text = show_result(self.query(database, identity, sql, limits), rows)
         if key[:3] in self._results:
             _keep(self._previews, key, text)
@@ -67,10 +67,10 @@ class Recall:
         self._previews.clear()
 
 
-def _keep(known: OrderedDict[Hashable, _T], key: Hashable, value: _T) -> None:
-    known[key] = value
-    if len(known) > MAX_ENTRIES:
-        known.popitem(last=False)
+def _keep(cache: OrderedDict[Hashable, _T], key: Hashable, value: _T) -> None:
+    cache[key] = value
+    if len(cache) > MAX_ENTRIES:
+        cache.popitem(last=False)
 
 
 def _may_change(sql: str) -> bool:

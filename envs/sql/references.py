@@ -1,8 +1,7 @@
 """The tables and columns that a query reads, with aliases, common table expressions and sub-queries resolved.
 
-A name counts where the query reads it, not where it is merely written down: strings, comments, aliases, tables whose
-columns nobody asks for, sub-queries whose result is not used and common table expressions that are never referred to
-do not count.
+A name counts where the query reads it, not where it merely appears: strings, comments, aliases, tables whose columns
+are not used, sub-queries whose result is not used and common table expressions without a reference do not count.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ Reference = tuple[str, str]
 """`("table", name)` or `("column", name)`, in lower case."""
 
 _ALIASED = ("order", "group", "having", "qualify")
-"""Clauses in which a name means the alias of that name before it means a column."""
+"""Clauses in which a name resolves to an alias before a column."""
 
 
 class Schema:
-    """The columns of each table, in lower case. Equal to itself alone, so that it is quick to look up by."""
+    """The columns of each table, in lower case. Compared by identity, which makes it a cheap cache key."""
 
     def __init__(self, tables: Mapping[str, Iterable[str]]):
         self._columns = {table.lower(): frozenset(map(str.lower, names)) for table, names in tables.items()}
@@ -45,7 +44,7 @@ class Schema:
 
 @lru_cache(maxsize=2048)
 def references(sql: str, dialect: str, schema: Schema) -> frozenset[Reference]:
-    """Return the tables and columns that `sql` reads; nothing for what cannot be parsed."""
+    """Return the tables and columns that `sql` reads; an empty set if it cannot be parsed."""
     try:
         query = sqlglot.parse_one(sql, dialect=dialect)
         for identifier in query.find_all(exp.Identifier):
@@ -61,22 +60,22 @@ def references(sql: str, dialect: str, schema: Schema) -> frozenset[Reference]:
 
 
 class _Reader:
-    """Walks from the outermost query to those whose results it uses."""
+    """Walks from the outermost query to the sub-queries whose results it uses."""
 
     def __init__(self, schema: Schema):
         self.found: set[Reference] = set()
         self._schema = schema
         self._read: set[tuple[int, frozenset[str] | None, bool]] = set()
 
-    def read(self, scope: Scope, wanted: frozenset[str] | None, counts_rows: bool = False) -> None:
-        """Note what a query reads.
+    def read(self, scope: Scope, needed: frozenset[str] | None, counts_rows: bool = False) -> None:
+        """Record what a query reads.
 
         Args:
             scope: The query.
-            wanted: The columns of its result that are used; `None` for all of them.
-            counts_rows: Whether how many rows it has is used.
+            needed: The columns of its result that are used; `None` for all of them.
+            counts_rows: Whether the number of its rows is used.
         """
-        key = (id(scope), wanted, counts_rows)
+        key = (id(scope), needed, counts_rows)
         if key in self._read:
             return
         self._read.add(key)
@@ -85,41 +84,43 @@ class _Reader:
             for part in scope.set_operation_scopes:
                 self.read(part, None)
         elif isinstance(query, exp.Select):
-            self._read_select(scope, query, wanted, counts_rows)
+            self._read_select(scope, query, needed, counts_rows)
 
-    def _read_select(self, scope: Scope, query: exp.Select, wanted: frozenset[str] | None, counts_rows: bool) -> None:
+    def _read_select(self, scope: Scope, query: exp.Select, needed: frozenset[str] | None, counts_rows: bool) -> None:
         inner = {id(each.expression): each for each in scope.subquery_scopes}
-        asked: dict[str, set[str]] = {}
-        """Of the queries in FROM: the columns that are asked for."""
-        for node, is_aliased in _used(query, wanted):
+        requested: dict[str, set[str]] = {}
+        """The requested columns of each sub-query in FROM."""
+        for node, is_aliased in _used(query, needed):
             for part in _nodes(node, inner):
                 if isinstance(part, exp.Star):
-                    self._star(scope, part, asked, None if query.args.get("distinct") else wanted)
+                    self._star(scope, part, requested, None if query.args.get("distinct") else needed)
                 elif isinstance(part, exp.Column):
                     aliases = _aliases(query) if is_aliased else ()
                     if part.table or part.name not in aliases:
-                        self._column(scope, part.table, part.name, asked)
+                        self._column(scope, part.table, part.name, requested)
                 elif (below := inner.get(id(part))) is not None:
                     self.read(below, None)
                 counts_rows |= isinstance(part, exp.AggFunc)
         for join in query.args.get("joins") or ():
-            self._joined(scope, join, asked)
+            self._joined(scope, join, requested)
         for name, (_, source) in scope.selected_sources.items():
             if isinstance(source, exp.Table):
                 if counts_rows:
                     self._table(source)
             elif isinstance(source, Scope):
-                columns = asked.get(name, set())
-                self.read(source, None if "*" in columns else _inside(source, columns), counts_rows)
+                columns = requested.get(name, set())
+                self.read(source, None if "*" in columns else _inner_names(source, columns), counts_rows)
 
-    def _star(self, scope: Scope, star: exp.Star, asked: dict[str, set[str]], wanted: frozenset[str] | None) -> None:
-        """Note the wanted columns of all sources, or of the one that is named. COUNT(*) asks for none."""
+    def _star(
+        self, scope: Scope, star: exp.Star, requested: dict[str, set[str]], needed: frozenset[str] | None
+    ) -> None:
+        """Record the needed columns of all sources, or of the named one. COUNT(*) needs none."""
         if isinstance(star.parent, exp.Count):
             return
         only = star.parent.table if isinstance(star.parent, exp.Column) else ""
-        if wanted is not None:
-            for column in wanted:
-                self._column(scope, only, column, asked)
+        if needed is not None:
+            for column in needed:
+                self._column(scope, only, column, requested)
             return
         for name, (_, source) in scope.selected_sources.items():
             if only and name != only:
@@ -128,10 +129,10 @@ class _Reader:
                 self._table(source)
                 self.found |= {("column", column) for column in self._schema.columns(source.name)}
             else:
-                asked.setdefault(name, set()).add("*")
+                requested.setdefault(name, set()).add("*")
 
-    def _column(self, scope: Scope, table: str, column: str, asked: dict[str, set[str]]) -> None:
-        """Note a column where it comes from: a source of this query, or of one around it."""
+    def _column(self, scope: Scope, table: str, column: str, requested: dict[str, set[str]]) -> None:
+        """Record a column at its origin: a source of this query or of an enclosing one."""
         if column == "*":
             return
         place: Scope | None = scope
@@ -144,62 +145,62 @@ class _Reader:
                         self._table(source)
                         self.found.add(("column", column))
                         return
-                elif isinstance(source, Scope) and _gives(source, column):
+                elif isinstance(source, Scope) and _returns(source, column):
                     if place is scope:
-                        asked.setdefault(name, set()).add(column)
+                        requested.setdefault(name, set()).add(column)
                     else:
-                        self.read(source, _inside(source, [column]))
+                        self.read(source, _inner_names(source, [column]))
                     return
             place = place.parent
 
-    def _joined(self, scope: Scope, join: exp.Join, asked: dict[str, set[str]]) -> None:
-        """Note the columns that USING and NATURAL compare."""
+    def _joined(self, scope: Scope, join: exp.Join, requested: dict[str, set[str]]) -> None:
+        """Record the columns that USING and NATURAL compare."""
         names = {each.name for each in join.args.get("using") or ()}
         sources = [source for _, source in scope.selected_sources.values() if isinstance(source, exp.Table)]
         if str(join.args.get("method") or "").upper() == "NATURAL" and len(sources) > 1:
             names |= frozenset.intersection(*(self._schema.columns(source.name) for source in sources))
         for name in names:
             for alias in scope.selected_sources:
-                self._column(scope, alias, name, asked)
+                self._column(scope, alias, name, requested)
 
     def _table(self, table: exp.Table) -> None:
         if table.name in self._schema:
             self.found.add(("table", table.name))
 
 
-def _used(query: exp.Select, wanted: frozenset[str] | None) -> Iterator[tuple[exp.Expr, bool]]:
-    """Yield the parts of a query that decide its rows and wanted columns, and whether aliases come first in them."""
+def _used(query: exp.Select, needed: frozenset[str] | None) -> Iterator[tuple[exp.Expr, bool]]:
+    """Yield the parts of a query that decide its rows and needed columns, and whether aliases come first in them."""
     for key, value in query.args.items():
         if key in ("with_", "from_"):
             continue
         parts = [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
         if key == "joins":
             parts = [condition for join in parts if (condition := join.args.get("on")) is not None]
-        elif key == "expressions" and wanted is not None and not query.args.get("distinct"):
-            parts = [part for part in parts if part.is_star or part.alias_or_name in wanted]
+        elif key == "expressions" and needed is not None and not query.args.get("distinct"):
+            parts = [part for part in parts if part.is_star or part.alias_or_name in needed]
         for part in parts:
             yield part, key in _ALIASED
 
 
 def _nodes(start: exp.Expr, inner: Mapping[int, Scope]) -> Iterator[exp.Expr]:
-    """Yield the nodes of a part of a query, and the queries within it, but not what they consist of."""
+    """Yield the nodes of a part of a query, including its sub-queries but not their contents."""
     yield from start.walk(prune=lambda node: id(node) in inner)
 
 
 def _aliases(query: exp.Select) -> frozenset[str]:
-    """Return the names that a query gives to what it selects, other than a column's own."""
+    """Return the aliases of the selected expressions, except those that repeat the name of a column in them."""
     named = [item for item in query.expressions if isinstance(item, exp.Alias)]
     return frozenset(item.alias for item in named if item.alias not in [c.name for c in item.find_all(exp.Column)])
 
 
-def _gives(source: Scope, column: str) -> bool:
-    """Whether the result of a query has a column, as far as can be seen."""
+def _returns(source: Scope, column: str) -> bool:
+    """Whether the result of a query has a column, as far as the query shows."""
     query = source.expression
     return not isinstance(query, exp.Query) or query.is_star or column in (source.outer_columns or query.named_selects)
 
 
-def _inside(source: Scope, columns: Iterable[str]) -> frozenset[str]:
-    """Return columns by the names that they have inside of a query, where its alias gives them others."""
+def _inner_names(source: Scope, columns: Iterable[str]) -> frozenset[str]:
+    """Return the names that columns have inside a sub-query, where its alias renames them."""
     if not source.outer_columns or not isinstance(source.expression, exp.Query):
         return frozenset(columns)
     inside = dict(zip(source.outer_columns, source.expression.named_selects, strict=False))

@@ -1,4 +1,4 @@
-"""How databases and results look to a policy: as few tokens as can be read without loss. No padding, no frames."""
+"""How databases and results look to a policy: as few tokens as possible without loss. No padding, no frames."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def show_cell(cell: Any) -> str:
 
 
 def show_table(info: TableInfo) -> str:
-    """Return the columns with types and keys, the number of rows and the sample rows."""
+    """Return the columns with types and keys, the row count and the sample rows."""
     targets = {key.column: f" -> {key.target_table}.{key.target_column}" for key in info.foreign_keys}
     lines = [
         f"{column.name} {column.type}{' key' if column.name == info.primary_key else ''}{targets.get(column.name, '')}"
@@ -56,7 +56,7 @@ def show_table(info: TableInfo) -> str:
 
 
 def show_schema(database: Database) -> str:
-    """Return one line a table: `name(column TYPE, …)`, with keys."""
+    """Return one line per table: `name(column TYPE, …)`, with keys."""
     return "\n".join(_signature(database.describe(table, 0)) for table in database.tables())
 
 
@@ -81,11 +81,11 @@ def _count(result: QueryResult, limit: int) -> str:
 
 
 def _elapsed(result: QueryResult) -> str:
-    return next((said for bound, said in _ELAPSED if result.elapsed_s < bound), ">10 s")
+    return next((label for bound, label in _ELAPSED if result.elapsed_s < bound), ">10 s")
 
 
 def _float(value: float) -> str:
-    """Return a number with four decimals, or four digits if it is small: more than graders look at in an answer."""
+    """Return a number with four decimals, or four digits if it is small: more than graders compare."""
     if abs(value) >= 1e15 or not math.isfinite(value):
         return repr(value)
     if abs(value) >= 1 or value == 0:

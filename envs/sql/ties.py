@@ -1,7 +1,7 @@
-"""Which rows of an ordered gold result might as well stand the other way round, because they tie in the sort keys.
+"""Finds rows of an ordered gold result that may be swapped because they tie in the sort keys.
 
-Only looked at when a submitted result has the gold's rows in another order. A tie at the cut of a LIMIT stays what the
-gold query made of it.
+Needed only when a submitted result has the gold's rows in another order. A tie cut off by LIMIT stays as the gold
+query resolved it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentgym.envs.sql.grading import match
 from agentgym.tools.database import QueryError, QueryResult
 
 
-def match_but_for_ties(
+def match_up_to_ties(
     predicted: QueryResult, gold: QueryResult, sql: str, dialect: str, run: Callable[[str], QueryResult]
 ) -> bool:
     """Whether `predicted` has the gold's rows in an order that the gold's ORDER BY allows.
@@ -39,7 +39,7 @@ def match_but_for_ties(
 
 @lru_cache(maxsize=512)
 def with_sort_keys(sql: str, dialect: str) -> str | None:
-    """Return `sql` with its sort keys as further columns, or `None` if it cannot be rewritten so."""
+    """Return `sql` with its sort keys as further columns, or `None` if it cannot be rewritten."""
     try:
         query = sqlglot.parse_one(sql, dialect=dialect)
     except (SqlglotError, RecursionError):
@@ -57,7 +57,7 @@ def with_sort_keys(sql: str, dialect: str) -> str | None:
 
 
 def _groups(gold: QueryResult, keyed_sql: str | None, run: Callable[[str], QueryResult]) -> list[int] | None:
-    """Number the runs of gold rows that tie; `None` if the keyed query does not give the same rows."""
+    """Number the runs of gold rows that tie; `None` if the keyed query returns other rows."""
     if keyed_sql is None:
         return None
     try:
@@ -75,6 +75,6 @@ def _groups(gold: QueryResult, keyed_sql: str | None, run: Callable[[str], Query
 
 
 def _marked(result: QueryResult, groups: Sequence[int]) -> QueryResult:
-    """Return `result` with the group of each place as a column that resembles no other."""
+    """Return `result` with the tie group of each row as an extra column that matches no other."""
     rows = tuple((f"\0{group}", *row) for group, row in zip(groups, result.rows, strict=True))
     return replace(result, columns=("", *result.columns), types=("", *result.types), rows=rows)

@@ -1,4 +1,4 @@
-"""The software-engineering environment: mend a repository, graded by hidden tests in fresh sandboxes."""
+"""The software-engineering environment: fix a repository, graded by hidden tests in fresh sandboxes."""
 
 from agentgym.envs.swe.env import SWEEnv
 from agentgym.envs.swe.schemes import Tier, g_ra

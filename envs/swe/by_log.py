@@ -1,8 +1,8 @@
 """Grading by the log of a test command, for instances with tools of their own: an image, or a Python environment.
 
-Weaker than `judge`: the tests run once, in their true form, in files that the code under test can read, and what is
-printed can be imitated by it. Exact ids, fresh sandboxes, restored tests and the filter for changes stand in the way,
-changed tests do not; `Verdict.manner` says so, and `Verdict.unchanged` names every test that decides.
+Weaker than `judge`: the tests run once, in their true form, in files that the code under test can read, and that code
+can imitate what they print. Exact ids, fresh sandboxes, restored tests and the filter for changes make cheating harder;
+changed tests are not used. `Verdict.manner` says so, and `Verdict.unchanged` names every test that decides.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from agentgym.envs.swe.repository import Repository
 from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.instance import PREFIX_IDS, TEST_TARGETS
 from agentgym.tasks.swe.logs import Status, look_up, parse_log
-from agentgym.tools.sandbox import Ended, Limits, Sandbox
+from agentgym.tools.sandbox import Ended, Sandbox, SandboxLimits
 
 MANNER = "log"
 LOG_BYTES = 16_000_000
 FINE = (Status.PASSED, Status.XFAILED, Status.SKIPPED)
-"""What may become of a test that passed before."""
+"""Acceptable statuses of a test that passed before."""
 _FINE_VALUES = tuple(status.value for status in FINE)
 _DETAIL_CHARS = 300
 
@@ -31,9 +31,9 @@ _ON_GOLD: Remembered[Repository] = Remembered(512)
 
 
 def as_on_gold(repository: Repository, run: Callable[[Mapping[str, bytes]], TestRun]) -> Repository:
-    """Return an instance with those of the tests to keep that pass on its gold patch here, found out once.
+    """Return an instance whose tests to keep are those that pass on its gold patch here, measured once.
 
-    An environment that somebody has set up by hand may differ from the one in which the instance was made.
+    An environment set up by hand may differ from the one in which the instance was made.
 
     Args:
         repository: The instance.
@@ -48,10 +48,10 @@ def as_on_gold(repository: Repository, run: Callable[[Mapping[str, bytes]], Test
         gold = run(repository.to_grade(repository.gold))
         lost = [test for test in instance.fail_to_pass if gold.statuses.get(test) != Status.PASSED.value]
         if lost or gold.error:
-            told = gold.error or f"{lost[0]} {gold.statuses.get(lost[0], 'is not in the log')}"
+            reason = gold.error or f"{lost[0]} {gold.statuses.get(lost[0], 'is not in the log')}"
             raise BrokenTask(
                 f"the tests of {instance.id!r} do not pass on its gold patch in {instance.python!r}, so it cannot be "
-                f"graded: {told}"
+                f"graded: {reason}"
             )
         kept = tuple(test for test in instance.pass_to_pass if gold.statuses.get(test) in _FINE_VALUES)
         return replace(repository, instance=replace(instance, pass_to_pass=kept))
@@ -59,7 +59,7 @@ def as_on_gold(repository: Repository, run: Callable[[Mapping[str, bytes]], Test
     return _ON_GOLD.get(repository.key, found)
 
 
-def run_by_log(sandbox: Sandbox, repository: Repository, limits: Limits) -> TestRun:
+def run_by_log(sandbox: Sandbox, repository: Repository, limits: SandboxLimits) -> TestRun:
     """Run an instance's test command in a sandbox whose workspace holds the tree to grade."""
     instance = repository.instance
     targets = [str(target) for target in instance.meta.get(TEST_TARGETS, ())]

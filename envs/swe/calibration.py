@@ -1,8 +1,8 @@
-"""What is known of an instance's tests from running them: which changed forms right code fails, and where.
+"""Calibrates an instance by running its tests: which changed forms correct code fails, and where.
 
 A changed form is kept only if the gold solution failed it every time, always in the same lines, and left the other
-tests of the process alone. Forms that withhold expected values are tried as well (`withheld_calibration`). Calibrated
-once per instance and kept in the cache folder.
+tests of the process undisturbed. Forms that withhold expected values are tried as well (`withheld_calibration`).
+Calibrated once per instance and kept in the cache folder.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from agentgym.errors import BrokenTask
 from agentgym.tasks.swe.pytest_folder import versions
 
 DECISIVE_FORMS = 12
-"""Changed forms tried of each function with tests that decide."""
+"""Changed forms to try of each function with tests that decide."""
 OTHER_FORMS = 3
-"""Changed forms tried of each other function."""
+"""Changed forms to try of each other function."""
 OTHER_FUNCTIONS = 40
-"""Other functions of which changed forms are tried: those in the files with tests that decide first."""
+"""How many other functions to change; those in files with tests that decide come first."""
 MAX_FORMS = 90
-"""Changed forms tried of one function, whatever the number of its cases."""
+"""Most changed forms to try of one function, whatever the number of its cases."""
 SMALL = 150
-"""So many tests all run in every process of a calibration; of more, only the files that decide in most."""
+"""Up to this many tests, all run in every process of a calibration; beyond it, most processes run only the files that
+decide."""
 MAX_ROUNDS = 6
-"""How often forms that disturb other tests are taken out; then all forms of the disturbed files are."""
+"""Rounds that remove forms which disturb other tests; the last one removes all forms of the disturbed files."""
 PATIENCE, LEAST_WALL_S = 5.0, 20.0
-"""A process with changed tests may take so many times as long as one without, and always so many seconds: a changed
-test may wait for ever."""
+"""Time limit of a process with changed tests, as a multiple of one without, and its lower bound in seconds: a changed
+test may wait forever."""
 _VERSION = 7
 
 
@@ -58,9 +59,9 @@ class Calibration:
     manner: Manner
     forms: tuple[Form, ...]
     excused: tuple[str, ...] = ()
-    """Tests that should pass before and after, and do not pass on the gold solution: they are not asked for."""
+    """Tests that should pass before and after, and do not pass on the gold solution: they are not required."""
     withheld: tuple[Form, ...] = ()
-    """Forms of functions that decide, one of each at most, that withhold what is expected."""
+    """Forms of functions that decide, at most one of each, that withhold the expected values."""
 
     def by_place(self) -> dict[Place, list[Form]]:
         """Return the forms of each function."""
@@ -70,7 +71,7 @@ class Calibration:
         return dict(found)
 
     def unchanged(self, tests: Iterable[str]) -> tuple[str, ...]:
-        """Return which of the tests have no changed form, so that nothing but the test itself speaks for them."""
+        """Return which of the tests have no changed form, so that nothing but the test itself vouches for them."""
         forms = self.by_place()
         parts = {test: NodeId.of(test) for test in tests}
         return tuple(
@@ -82,7 +83,7 @@ _CALIBRATIONS: Remembered[Calibration] = Remembered(4096)
 
 
 def calibrated(repository: Repository, run: Runner) -> Calibration:
-    """Return the calibration of an instance, from memory, from the cache folder, or made now.
+    """Return the calibration of an instance, from memory, from the cache folder, or by a new measurement.
 
     Raises:
         BrokenTask: The tests do not pass on the gold solution, so nothing could be graded.
@@ -176,7 +177,7 @@ def _tried(
 
 
 def _form(change: Change, cases: Mapping[str, int], contradicts: bool) -> Form:
-    """Return the form of a change before it was tried: it concerns the case of its row, if that is known, or all."""
+    """Return the untried form of a change: it concerns the case of its row, if that is known, or all cases."""
     if change.row is None:
         return Form(change, contradicts=contradicts)
     concerned = {case: "" for case, number in cases.items() if number == change.row}
@@ -184,7 +185,7 @@ def _form(change: Change, cases: Mapping[str, int], contradicts: bool) -> Form:
 
 
 def _bundles(forms: Sequence[Form]) -> list[list[Form]]:
-    """Return a function's forms in groups that can be in one process: forms of different rows, or a single one."""
+    """Return a function's forms in groups that can share a process: forms of different rows, or a single one."""
     made: list[list[Form]] = []
     for form in forms:
         own = next((group for group in made if all(compatible(form, one) for one in group)), None)
@@ -203,9 +204,9 @@ def _undisturbing(
     manner: Manner,
     run: Callable[[Sequence[Process]], Sequence[TestRun]],
 ) -> tuple[Form, ...]:
-    """Return the forms that fail, after those that hang or disturb other tests are taken out.
+    """Return the forms that fail, without those that hang or disturb other tests.
 
-    A test that fails half-way may leave the state of a module changed, by which honest work would then be judged.
+    A test that fails half-way may leave a module in a changed state, which would then fail honest work.
     """
     first = {NodeId.of(test).place for test in decisive}
     passing = frozenset(plain.passed(hidden.tests))
@@ -219,17 +220,17 @@ def _undisturbing(
         disturbed = _disturbed(processes, found, passing)
         if not disturbed:
             return tuple(_working(found))
-        guilty = {_guilty(test, processes, found, tried.keys() - first or tried.keys()) for test in disturbed}
-        if round_ >= MAX_ROUNDS - 1 or guilty <= {None}:
-            guilty = {place for place in tried if place[0] in files_of(disturbed)}
-        tried = {place: forms for place, forms in tried.items() if place not in guilty}
+        blamed = {_most_suspect(test, processes, found, tried.keys() - first or tried.keys()) for test in disturbed}
+        if round_ >= MAX_ROUNDS - 1 or blamed <= {None}:
+            blamed = {place for place in tried if place[0] in files_of(disturbed)}
+        tried = {place: forms for place, forms in tried.items() if place not in blamed}
     return ()
 
 
 def _processes(
     hidden: HiddenTests, decisive: Sequence[str], tried: Mapping[Place, Sequence[Form]], manner: Manner
 ) -> list[Process]:
-    """Return processes in which each form is tried once or more, in mixtures like those of grading."""
+    """Return processes in which each form is tried once or more, mixed as in grading."""
     first, files = {NodeId.of(test).place for test in decisive}, set(files_of(decisive))
     near = hidden.only(
         [test for test in hidden.tests if NodeId.of(test).place in tried or NodeId.of(test).place in first]
@@ -243,7 +244,7 @@ def _processes(
         forms = [
             form for place in first & bundles.keys() for group in bundles[place][turn : turn + 1] for form in group
         ]
-        # Of any two other functions, one is changed in some process in which the other is true, and the reverse.
+        # For any two other functions, some process has the first changed and the second true, and some the reverse.
         for code, own in enumerate(others.values()):
             if (code >> turn // 2 % bits & 1) == turn % 2:
                 forms += next(own)
@@ -255,12 +256,12 @@ def _processes(
 
 
 def _stuck(found: Sequence[TestRun]) -> set[Form]:
-    """Return the forms that did not come to their end in a process that did not: one of them may hang."""
+    """Return the forms that did not finish in a process that did not finish: one of them may hang."""
     return {what.form for one in found if one.error for what in one.changed.values() if what.status == MISSING}
 
 
 def _disturbed(processes: Sequence[Process], found: Sequence[TestRun], passing: Collection[str]) -> list[str]:
-    """Return the tests that pass alone, and did not in their true form beside changed tests."""
+    """Return the tests that pass alone but failed in their true form beside changed tests."""
     lost: dict[str, None] = {}
     for (hidden, _, _), one in zip(processes, found, strict=True):
         for test in hidden.tests:
@@ -270,13 +271,13 @@ def _disturbed(processes: Sequence[Process], found: Sequence[TestRun], passing: 
     return list(lost)
 
 
-def _guilty(
+def _most_suspect(
     test: str,
     processes: Sequence[Process],
     found: Sequence[TestRun],
     suspects: Collection[Place],
 ) -> Place | None:
-    """Return the function whose changed forms go together most with the failures of a test."""
+    """Return the function whose changed forms correlate most with the failures of a test."""
     changed: dict[Place, list[bool]] = defaultdict(list)
     true: dict[Place, list[bool]] = defaultdict(list)
     for (hidden, forms, _), one in zip(processes, found, strict=True):
@@ -301,12 +302,12 @@ def _working(found: Iterable[TestRun]) -> list[Form]:
             seen[what.form][what.case].add((what.status, what.lines))
     kept = []
     for form, cases in seen.items():
-        fails = {case: next(iter(told))[1] for case, told in cases.items() if _is_plain(told, FAILED)}
-        rest = [told for case, told in cases.items() if case not in fails]
-        if fails and all(len(told) == 1 and next(iter(told))[0] == PASSING for told in rest):
+        fails = {case: next(iter(outcomes))[1] for case, outcomes in cases.items() if _is_clear(outcomes, FAILED)}
+        rest = [outcomes for case, outcomes in cases.items() if case not in fails]
+        if fails and all(len(outcomes) == 1 and next(iter(outcomes))[0] == PASSING for outcomes in rest):
             kept.append(replace(form, fails=fails))
     return sorted(kept, key=lambda form: form.change)
 
 
-def _is_plain(told: set[tuple[str, str]], status: str) -> bool:
-    return len(told) == 1 and next(iter(told))[0] == status and next(iter(told))[1] != ""
+def _is_clear(outcomes: set[tuple[str, str]], status: str) -> bool:
+    return len(outcomes) == 1 and next(iter(outcomes))[0] == status and next(iter(outcomes))[1] != ""

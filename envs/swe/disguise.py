@@ -1,4 +1,4 @@
-"""A test module as it goes into one process: every test in one form only, under a name of the moment.
+"""A test module as it goes into one process: every test in one form only, under a temporary name.
 
 No process holds a test and a copy of it, and no name, docstring, comment or line says whether a test is
 true or changed.
@@ -26,7 +26,7 @@ class Disguised:
     """New names of the functions that have one."""
 
     def hidden(self, test: str) -> str:
-        """Return the id that a test has in the sandbox."""
+        """Return the id of a test in the sandbox."""
         parts = NodeId.of(test)
         return str(NodeId(parts.path, parts.scope, self.names.get(parts.name, parts.name), parts.case))
 
@@ -40,7 +40,7 @@ def disguised(
         path: The module's path, which its ids begin with.
         source: Its text.
         changes: What to change; changes of other modules are left out.
-        rng: Chooses names; must be new and unforeseeable for every process.
+        rng: Chooses names; must be new and unpredictable for every process.
         rename: Give the tests new names.
     """
     module = parse(source)
@@ -69,17 +69,17 @@ def _drop_docstring(node: Function) -> None:
 
 
 def _new_names(module: ast.Module, functions: Sequence[TestFunction], rng: random.Random) -> dict[str, str]:
-    """Return new names for all tests that nothing in the module calls by name."""
-    spoken = set(map(_spoken, ast.walk(module)))
+    """Return new names for all tests that nothing in the module refers to by name."""
+    referenced = set(map(_referenced, ast.walk(module)))
     # unittest runs tests in the order of their names, which must stay as it was.
     ordered = sorted({function.node.name for function in functions})
     ranks = {function.node.name: ordered.index(function.node.name) for function in functions if function.inherits}
     taken = set(ordered)
-    return {name: _random_name(ranks.get(name), taken, rng) for name in ordered if name not in spoken}
+    return {name: _random_name(ranks.get(name), taken, rng) for name in ordered if name not in referenced}
 
 
-def _spoken(node: ast.AST) -> str:
-    """Return the name that a node uses, or the text that may be one."""
+def _referenced(node: ast.AST) -> str:
+    """Return the name that a node uses, or a text that may be a name."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

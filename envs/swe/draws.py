@@ -1,10 +1,10 @@
-"""What each process of a grading runs, and in which forms: drawn anew every time from the system's own randomness.
+"""Draws what each process of a grading runs, and in which forms, anew every time from the system's randomness.
 
 Every process has each test in one form. The tests that decide are in every process, true in some and changed in others,
-each function by draws of its own; other tests are beside them, true or changed, so that a test that fails is no sign of
-one that decides. Code that cannot tell the forms of a test apart has to guess right in all processes. In one process
-the tests that decide do not hold what they expect, as far as it can be withheld: all in the same, because the value
-that one expects may stand in another.
+drawn independently for each function; other tests run beside them, true or changed, so that a failing test does not
+reveal one that decides. Code that cannot tell the forms of a test apart has to guess right in all processes. In one
+process the tests that decide do not hold their expected values, as far as these can be withheld: all in the same
+process, because the value that one test expects may appear in another.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from agentgym.envs.swe.repository import files_of
 
 PROCESSES = 6
 MIN_TRUE, MIN_CHANGED = 1, 3
-"""How often a function that decides is in each form, at least."""
+"""Least number of times that a function that decides runs in each form."""
 MIN_CHANGED_ALONE = 4
-"""How often a function that decides is changed, at least, if it has no form that withholds what it expects. Code that
-goes by what is in a form is fooled by each different one, however often it sees the true one."""
+"""Least number of times that a function that decides is changed if no form withholds its expected values. Code that
+goes by the content of a form is fooled by each different one, however often it sees the true one."""
 BESIDE = 12
-"""Other tests in a process, but for the one that runs all."""
+"""Other tests in a process, except in the one that runs all."""
 APART = 8
-"""Functions in files without tests that decide that are changed in a grading."""
+"""How many functions to change in files without tests that decide."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Drawn:
 def draw(
     hidden: HiddenTests, decisive: Sequence[str], calibration: Calibration, rng: random.Random
 ) -> tuple[Drawn, list[Drawn]]:
-    """Return the process to begin with, which has all tests that decide in their true form, and the others.
+    """Return the first process, which has all tests that decide in their true form, and the others.
 
-    One of the others runs all tests. What it has changed runs in its true form in another.
+    One of the others runs all tests. The tests that it changes run in their true form in another.
     """
     forms = calibration.by_place()
     tests: dict[Place, list[str]] = defaultdict(list)
@@ -66,8 +66,8 @@ def draw(
         for place in changeable:
             if place not in true and rng.random() < 0.5:
                 chosen += _some(forms.get(place, []), rng)
-        wanted = [test for place in (*first, *places) for test in tests[place]]
-        return Drawn(hidden.only(wanted), tuple(chosen))
+        chosen_tests = [test for place in (*first, *places) for test in tests[place]]
+        return Drawn(hidden.only(chosen_tests), tuple(chosen))
 
     varied = rng.sample(
         [place for place in apart if place in forms], min(APART, sum(place in forms for place in apart))
@@ -75,7 +75,7 @@ def draw(
     beside = [_sampled(near, tests, rng) for _ in range(PROCESSES)]
     every = process(1, [*near, *apart], (), [*beside[1], *varied])
     changed = {form.change.place for form in every.forms} - first
-    # What was changed there is true here, beside others of the same files that were not.
+    # Tests changed there are true here, beside others of the same files that were not changed.
     mixed = [place for place in apart if place[0] in {one[0] for one in changed} and place in forms][:APART]
     again = process(2, {*beside[2], *changed, *mixed}, changed, {*beside[2], *mixed})
     others = [every, again, *(process(turn, beside[turn], (), beside[turn]) for turn in range(3, PROCESSES))]
@@ -84,7 +84,7 @@ def draw(
 
 
 def _sampled(places: Sequence[Place], tests: Mapping[Place, Sequence[str]], rng: random.Random) -> list[Place]:
-    """Return as many functions as have about `BESIDE` tests."""
+    """Return functions that together have about `BESIDE` tests."""
     chosen, number = [], 0
     for place in rng.sample(places, len(places)):
         if number + len(tests[place]) <= BESIDE or not chosen:
@@ -98,9 +98,9 @@ def _schedule(forms: Sequence[Form], withheld: Form | None, blind: int, rng: ran
 
     Args:
         forms: Changed forms.
-        withheld: The form that withholds what is expected, if there is one.
+        withheld: The form that withholds the expected values, if there is one.
         blind: The process that has that form.
-        rng: Draws.
+        rng: Source of the draws.
     """
     free = [turn for turn in range(1, PROCESSES) if withheld is None or turn != blind]
     least = MIN_CHANGED_ALONE if withheld is None else MIN_CHANGED
@@ -108,7 +108,7 @@ def _schedule(forms: Sequence[Form], withheld: Form | None, blind: int, rng: ran
     left: list[Form] = []
     schedule: list[list[Form]] = [[] for _ in range(PROCESSES)]
     for turn in sorted(turns):
-        if len(left) < 2:  # each form has its turn before one comes again
+        if len(left) < 2:  # every form is used before one is repeated
             left += rng.sample(forms, len(forms))
         schedule[turn] = _compatible(left)
     if withheld is not None:

@@ -1,4 +1,4 @@
-"""`SWEEnv`: mend a repository: read it, change it, run its tests, and submit.
+"""`SWEEnv`: fix a repository: read it, change it, run its tests, and submit.
 
 Sandboxes come from `agentgym.tools.sandbox`, tasks from `agentgym.tasks.swe` or a file of instances, the verdict from
 `grading`, which never runs anything in the sandbox that the agent worked in.
@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from agentgym.choices import one_of
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.swe.grading import Grader, Verdict
 from agentgym.envs.swe.options import FILES, above_zero, run_limits, task_source
@@ -26,46 +27,45 @@ from agentgym.envs.swe.verdicts import verdict_on
 from agentgym.envs.swe.workspace import Workspace
 from agentgym.errors import ToolError
 from agentgym.rewards import OUTCOME
-from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.pytest_folder import require_pytest
 from agentgym.tools.patches import localisation, similarity
-from agentgym.tools.sandbox import Ended, Limits, Result
+from agentgym.tools.sandbox import Ended, Result, SandboxLimits
 from agentgym.toolset import tool
 
 SolutionStyle = Literal["full", "short"]
 
 
 class SWEEnv(Env):
-    """Mend a repository.
+    """Fix a repository.
 
-    Task: a repository with a fault and a description of it; hidden tests that the agent never sees.
+    Task: a repository with a bug and a description of it; hidden tests that the agent never sees.
     Tools: `list_files`, `search`, `view`, `edit`, `insert`, `create`, `apply_patch`, `run`, `run_tests`, `submit`.
-    Observation: terse text; durations and addresses are left out of what programs print.
+    Observation: terse text; program output is shown without durations and addresses.
     Reward: `outcome` 1 if the submitted change passes every hidden test, graded in fresh sandboxes. Smaller parts for
-        the right places changed and tests mended are paid only to episodes that submit a change, for running tests
+        changing the right places and fixing tests are paid only to episodes that submit a change, for running tests
         only if that change overlaps the gold patch, and for readable, working calls only to solved ones (G-RA,
         arXiv 2508.10548); `agentgym.envs.swe.g_ra` varies tiers and gate.
-    Episode end: the work is submitted, or 30 turns are over.
+    Episode end: the work is submitted, or 30 turns have passed.
     Version history: v0, first version.
 
     Args:
-        kind: Bundled tasks: `"bugs"` to mend, or `"refactor"` over several files, judged by the shape of the code too.
+        kind: Bundled tasks: `"bugs"` to fix, or `"refactor"` over several files, graded by the shape of the code too.
         file: Instances to take tasks from instead, in any known format (`agentgym.tasks.swe.formats`).
-        format: Name of that format; told by the fields of the rows if not given.
+        format: Name of that format; detected from the fields of the rows if not given.
         repositories: A folder of archives or checkouts to take their files from, instead of images.
         environments: A folder of Python environments to run their tests in, or one for all
             (`agentgym.tasks.swe.local`).
-        split_by: `"auto"`, or the one split that they are all in.
+        split_by: `"auto"`, or the one split that they all belong to.
         strict: Refuse files with a broken instance, instead of leaving the instance out.
-        backend: How code is held in (`agentgym.tools.sandbox.backends`); `"auto"` takes the strongest that works.
-        allow_weak: Accept a backend that does not hold in everything.
-        limits: Bounds on a run of the agent's (`Limits`, or its fields by name).
+        backend: Sandbox backend (`agentgym.tools.sandbox.backends`); `"auto"` selects the strongest that works.
+        allow_weak: Accept a backend that does not confine everything.
+        limits: Bounds on a run by the agent (`SandboxLimits`, or its fields by name).
         test_timeout_s: Seconds that one run of hidden tests may take.
         solution_style: What `solution` does: `"full"` looks at the files, edits them and runs the tests, `"short"`
             applies the patch and submits.
-        tasks: A task source of your own, instead of a file.
+        tasks: A custom task source, instead of a file.
         kwargs: Arguments of `agentgym.Env`.
     """
 
@@ -73,7 +73,7 @@ class SWEEnv(Env):
     files = FILES
     scheme = g_ra()
     system_prompt = (
-        "Mend the repository so that the described problem is gone. Look at the code, change it, run the tests, then "
+        "Fix the described problem in the repository. Look at the code, change it, run the tests, then "
         "submit. Hidden tests decide; changes to tests and test settings do not count."
     )
     max_turns = 30
@@ -97,7 +97,7 @@ class SWEEnv(Env):
         strict: bool = False,
         backend: str = "auto",
         allow_weak: bool = False,
-        limits: Limits | Mapping[str, Any] | None = None,
+        limits: SandboxLimits | Mapping[str, Any] | None = None,
         test_timeout_s: float = 120.0,
         solution_style: SolutionStyle = "full",
         tasks: TaskSource | None = None,
@@ -130,7 +130,7 @@ class SWEEnv(Env):
         return BundledSWETasks()
 
     def start(self, task: Task) -> str:
-        """Tell what is wrong."""
+        """Return the name of the repository and the description of the problem."""
         self.release()
         self._verdict, self._held = None, {}
         self._tests_run = self._lost = False
@@ -151,7 +151,7 @@ class SWEEnv(Env):
 
         Args:
             pattern: Python regular expression.
-            path: File or folder to look in.
+            path: File or folder to search.
         """
         return self._done(self.workspace.search(pattern, path))
 
@@ -161,19 +161,19 @@ class SWEEnv(Env):
 
         Args:
             path: The file.
-            start: First line.
-            end: Last line; 200 lines if not given.
+            start: First line to show.
+            end: Last line to show; by default, 200 lines are shown.
         """
         return self._done(self.workspace.view(path, start, end))
 
     @tool
     def edit(self, path: str, old: str, new: str) -> str:
-        """Replace text that stands in a file exactly once.
+        """Replace text that occurs exactly once in a file.
 
         Args:
             path: The file.
             old: The text to replace, exactly, without line numbers.
-            new: What to put there.
+            new: The replacement.
         """
         return self._done(self.workspace.edit(path, old, new))
 
@@ -183,8 +183,8 @@ class SWEEnv(Env):
 
         Args:
             path: The file.
-            line: Number of the line after which they go; 0 is the top.
-            text: The lines.
+            line: Number of the line to insert after; 0 is the top.
+            text: The lines to insert.
         """
         return self._done(self.workspace.insert(path, line, text))
 
@@ -193,8 +193,8 @@ class SWEEnv(Env):
         """Write a new file.
 
         Args:
-            path: The file, which must not be there yet.
-            content: All of its text.
+            path: The file, which must not exist yet.
+            content: Its complete text.
         """
         return self._done(self.workspace.create(path, content))
 
@@ -214,7 +214,7 @@ class SWEEnv(Env):
         Args:
             command: The command.
         """
-        result = self._known(self.workspace.run(command_of(command)))
+        result = self._checked(self.workspace.run(command_of(command)))
         self.reward("executed", float(result.ok))
         return show_run(result) or "No output."
 
@@ -225,7 +225,7 @@ class SWEEnv(Env):
         Args:
             paths: Test files, folders or test ids; all tests if not given.
         """
-        result = self._known(self.workspace.run_pytest(pytest_arguments(paths or ())))
+        result = self._checked(self.workspace.run_pytest(pytest_arguments(paths or ())))
         ran = result.ended is Ended.EXITED and result.exit_code in (0, 1)
         self._tests_run = self._tests_run or ran
         self.reward("executed", float(ran))
@@ -239,39 +239,39 @@ class SWEEnv(Env):
         return "Submitted."
 
     def grade(self) -> Mapping[str, float] | None:
-        """Note whether something was changed, if nothing was submitted, and let go of the sandbox."""
+        """If nothing was submitted, record whether anything was changed; close the sandbox."""
         modified = self._verdict is None and self._opened is not None and self._opened.changed
         values = {"modified": float(modified and self._worked() != self._repository.files), "unsubmitted": 1.0}
         self.release()
         return values if self._verdict is None else None
 
     def details(self) -> Mapping[str, Any]:
-        """Tell what held the agent's code, and what was noticed when its work was graded."""
-        told: dict[str, Any] = {"sandbox": dict(self._held)} if self._held else {}
+        """Return which sandbox confined the agent's code, and the findings of the grader."""
+        details: dict[str, Any] = {"sandbox": dict(self._held)} if self._held else {}
         if self._lost:
-            told["sandbox_lost"] = True
+            details["sandbox_lost"] = True
         if self._verdict is not None:
-            told["dropped"] = dict(self._verdict.dropped)
-            told["tampered"] = bool(self._verdict.tampered)
-            told["tests_error"] = self._verdict.error
-            told["tests_in"] = self._verdict.manner
-            told["tests_unchanged"] = len(self._verdict.unchanged)
-        return told
+            details["dropped"] = dict(self._verdict.dropped)
+            details["tampered"] = bool(self._verdict.tampered)
+            details["tests_error"] = self._verdict.error
+            details["tests_in"] = self._verdict.manner
+            details["tests_unchanged"] = len(self._verdict.unchanged)
+        return details
 
     def solution(self, task: Task) -> Solution:
-        """Look at what the gold patch changes, change it, run the tests and submit."""
+        """View the places that the gold patch changes, edit them, run the tests and submit."""
         repository = repository_of(self.tasks, task, self._sandboxes)
         return solve(repository, full=self.solution_style == "full")
 
     def release(self) -> None:
-        """End the sandbox of the episode."""
+        """Close the sandbox of the episode."""
         if self._opened is not None:
             self._opened.sandbox.close()
             self._opened = None
 
     @property
     def workspace(self) -> Workspace:
-        """The agent's workspace, set up when it is first needed."""
+        """The agent's workspace, set up on first use."""
         if self._opened is None:
             repository = self._repository
             sandbox = self._sandboxes.open(repository.instance)
@@ -296,25 +296,25 @@ class SWEEnv(Env):
             return self._repository.files
         return read_tree(self._opened.sandbox)
 
-    def _known(self, result: Result) -> Result:
-        """Return a result; if the sandbox did not survive the run, let the agent know."""
+    def _checked(self, result: Result) -> Result:
+        """Return a result. Raises `ToolError` if the sandbox did not survive the run."""
         if result.ended is Ended.KILLED:
             self.release()
             self._lost = True
             raise ToolError(
-                "The command ended the whole sandbox. It was set up anew: the repository is as it was at first."
+                "The command killed the sandbox. A new one was set up: the repository is in its original state."
             )
         return result
 
-    def _done(self, told: str) -> str:
+    def _done(self, observation: str) -> str:
         self.reward("executed", 1.0)
-        return told
+        return observation
 
     def _settle_work(self, verdict: Verdict) -> None:
         self.finish(Reason.SOLVED if verdict.passed else Reason.ANSWERED)
         self.reward("modified", float(bool(verdict.changed or verdict.dropped)))
         if verdict.tampered:
-            # Worth as much as nothing at all: the gates stay shut, and no tier is paid.
+            # Treated as nothing submitted: the gates stay shut, and no tier is paid.
             self.reward("unsubmitted", 1.0)
             return
         gold = self._repository.instance.gold_patch

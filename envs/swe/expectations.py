@@ -1,4 +1,4 @@
-"""Where a test function says what it expects, and where it says what it puts in. Works on syntax trees."""
+"""Finds where a test function states its expected values, and where its inputs. Works on syntax trees."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _OPPOSITE_METHODS |= {two: one for one, two in _OPPOSITE_METHODS.items()}
 
 
 class Rank(IntEnum):
-    """What a place is for; the lower, the more plainly a change there contradicts the test."""
+    """The role of a place; the lower the rank, the more clearly a change there contradicts the test."""
 
     EXPECTED = 0
-    """A constant that is, or is in, what something must be equal to."""
+    """A constant that is, or is part of, an expected value."""
     BUILT = 1
-    """The same, but something is built of it first: `date(2024, 2, 29)`."""
+    """The same, but as an argument of a constructor: `date(2024, 2, 29)`."""
     TOLD = 2
-    """Another constant in an assertion, or the text that an exception must have."""
+    """Another constant in an assertion, or the expected text of an exception."""
     RAISES = 3
-    """The exception that is expected."""
+    """The expected exception."""
     OPPOSITE = 4
     """A condition."""
     INPUT = 5
@@ -54,9 +54,9 @@ class Place:
 
 
 def constants(tree: ast.AST) -> list[Value]:
-    """Return the constants in a tree that have others of their kind, each as often as it occurs, but no docstrings."""
-    told = _unfit(tree)
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told)
+    """Return the changeable constants in a tree, each as often as it occurs, without docstrings."""
+    unfit = _unfit(tree)
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in unfit)
     return [node.value for node in nodes if changeable(node.value)]  # type: ignore[misc]
 
 
@@ -99,7 +99,7 @@ def ranked(function: Function) -> list[Place]:
 
 
 def _outside_calls(assertion: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of an assertion that are not handed to the code under test."""
+    """Yield the nodes of an assertion that are not passed to the code under test."""
     for part in ast.iter_child_nodes(assertion):
         yield part
         if not isinstance(part, ast.Call):
@@ -112,7 +112,7 @@ def _note_constant(node: ast.AST, rank: Rank, note) -> None:  # type: ignore[no-
 
 
 def _unfit(tree: ast.AST) -> set[int]:
-    """Return the constants that are no values: docstrings, parts of f-strings."""
+    """Return the constants that are not values: docstrings, parts of f-strings."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -123,12 +123,12 @@ def _unfit(tree: ast.AST) -> set[int]:
 
 
 def _expected_sides(function: Function) -> Iterator[ast.expr]:
-    """Yield the expressions that something is compared with: literal, bound to a name, or handed in by the cases."""
+    """Yield the expressions that something is compared with: literal, bound to a name, or a parameter of the cases."""
     names: set[str] = set()
     for node in ast.walk(function):
         for pair in _compared(node):
             plain = [side for side in pair if _is_plain(side)]
-            # Where both are, what stands right is the expectation more often than not.
+            # If both sides qualify, the right one is usually the expectation.
             yield from plain[-1:]
             names |= {side.id for side in pair if isinstance(side, ast.Name)}
     for node in ast.walk(function):
@@ -156,7 +156,7 @@ def _compared(node: ast.AST) -> Iterator[list[ast.expr]]:
 
 
 def parametrised(function: Function) -> Iterator[tuple[list[str], list[ast.expr]]]:
-    """Yield the columns and rows of each parametrisation that is written out."""
+    """Yield the columns and rows of each literal parametrisation."""
     for call in function.decorator_list:
         if not isinstance(call, ast.Call) or getattr(call.func, "attr", "") != "parametrize" or len(call.args) < 2:
             continue
@@ -198,7 +198,7 @@ def _parts(side: ast.expr) -> list[ast.expr]:
 
 
 def is_literal(side: ast.expr) -> bool:
-    """Whether an expression consists of constants and containers alone."""
+    """Whether an expression consists only of constants and containers."""
     if isinstance(side, ast.Constant):
         return True
     if isinstance(side, ast.UnaryOp):
@@ -207,7 +207,7 @@ def is_literal(side: ast.expr) -> bool:
 
 
 def _is_plain(side: ast.expr) -> bool:
-    """Whether an expression is written out: literal, or an object built of what is."""
+    """Whether an expression is plain: literal, or an object constructed from plain expressions."""
     if isinstance(side, ast.Call):
         name = side.func.attr if isinstance(side.func, ast.Attribute) else getattr(side.func, "id", "")
         builds = name[:1].isupper() or name in _BUILDERS
@@ -235,12 +235,12 @@ def _is_raises(node: ast.Call) -> bool:
 
 
 def opposite_of(node: ast.AST) -> bool:
-    """Whether a node asserts a condition that can be turned round."""
+    """Whether a node asserts a condition that can be negated."""
     return isinstance(node, ast.Assert) or _method(node) in _OPPOSITE_METHODS
 
 
 def set_opposite(node: ast.AST) -> None:
-    """Turn the condition that a node asserts round."""
+    """Negate the condition that a node asserts."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         node.func.attr = _OPPOSITE_METHODS[node.func.attr]
     elif isinstance(node, ast.Assert):
@@ -257,7 +257,7 @@ _NEGATIONS: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.NotEq: ast.Eq, ast.IsN
 
 
 def affirmed(condition: ast.expr) -> tuple[ast.expr, bool]:
-    """Return a condition without what negates it, and what that must be for the condition to hold."""
+    """Return a condition without its negations, and the truth value that it must have for the condition to hold."""
     if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
         inner, holds = affirmed(condition.operand)
         return inner, not holds

@@ -1,4 +1,4 @@
-"""How often grading accuses the innocent: gold solutions and unchanged repositories, graded again and again."""
+"""Measures false positives of grading: gold solutions and unchanged repositories, graded repeatedly."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from agentgym.errors import TaskError
 
 @dataclass
 class FalsePositives:
-    """What was measured."""
+    """The measurements."""
 
     instances: int = 0
     runs: int = 0
     accused: int = 0
-    """Gradings in which something honest was taken for tampering."""
+    """Gradings in which honest work was taken for tampering."""
     refused: int = 0
     """Gradings of a gold solution in which some test did not convince."""
     changed: int = 0
-    """Times that a test was run in a changed form."""
+    """How often a test was run in a changed form."""
     unusable: dict[str, str] = field(default_factory=dict)
     """Instances that cannot be graded, and why."""
     unchanged: dict[str, int] = field(default_factory=dict)
-    """Instances with tests that decide and have no changed form, and how many."""
+    """Instances with tests that decide but have no changed form, and the number of these tests."""
     manners: dict[str, int] = field(default_factory=dict)
-    """How the tests of the instances are brought in."""
+    """How the tests of each instance enter the sandbox."""
 
 
 def false_accusations(repositories: Iterable[Repository], grader: Grader, *, repeats: int = 3) -> FalsePositives:
-    """Measure over honest trees: the gold solution and the unchanged repository, with new draws every time."""
+    """Measure over honest trees: the gold solution and the unchanged repository, with new draws each time."""
     found = FalsePositives()
     for repository in repositories:
         found.instances += 1

@@ -1,6 +1,6 @@
-"""What of an agent's work is graded: changes to source files. What could change how tests run is left out and named.
+"""Selects what to grade of an agent's work: changes to source files. Changes to how tests run are dropped and named.
 
-Works on trees held in memory; nothing of the agent's is run, imported or parsed as anything but data.
+Works on trees held in memory; files of the agent are never run or imported, and parsed only as data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEST_TOOLS = {"pytest", "_pytest", "pluggy", "iniconfig"}
 _NATIVE = {".so", ".pyd", ".dll", ".dylib", ".exe", ".a", ".o"}
 _BYTECODE = {".pyc", ".pyo"}
 _IGNORED = {".git", ".hg", ".svn", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
-"""Folders that are no part of anybody's work; they are left out without a word."""
+"""Folders that are never part of the work; they are dropped silently."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Filtered:
     changed: tuple[str, ...]
     """Paths at which it differs from the pristine tree."""
     dropped: Mapping[str, str]
-    """Paths whose change was left out, and why."""
+    """Paths whose change was dropped, and why."""
 
 
 def filtered(pristine: Mapping[str, bytes], worked: Mapping[str, bytes], allowed: Collection[str] = ()) -> Filtered:
-    """Return the pristine tree with those changes of the worked-on tree that count.
+    """Return the pristine tree with the changes of the worked-on tree that count.
 
     Args:
         pristine: The repository as the agent found it.
-        worked: What the agent left.
-        allowed: Paths that may be changed whatever they are called, such as those that the gold patch changes.
+        worked: The files that the agent left.
+        allowed: Paths that may be changed whatever their name, such as those that the gold patch changes.
     """
     tree, changed, dropped = dict(pristine), [], {}
     for path in sorted({*pristine, *worked}):
@@ -64,14 +64,14 @@ def filtered(pristine: Mapping[str, bytes], worked: Mapping[str, bytes], allowed
 
 
 def is_test(path: str) -> bool:
-    """Whether a file belongs to the tests by its name or folder."""
+    """Whether a file belongs to the tests, judging by its name and folder."""
     *folders, name = path.split("/")
     named = name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py") or name == "tests.py")
     return named or name == "conftest.py" or bool(_TEST_FOLDERS.intersection(folders))
 
 
 def _kind_refused(path: str, before: bytes | None) -> str:
-    """Return why a file of this name must not be changed, or nothing."""
+    """Return why a file of this name must not be changed, or an empty text."""
     pure = PurePosixPath(path)
     parts = set(pure.parts)
     if pure.name in _TEST_SETTINGS:
@@ -94,7 +94,7 @@ def _is_metadata(part: str) -> bool:
 
 
 def _shadows_standard_library(path: PurePosixPath) -> bool:
-    """Whether a new file at a place that may be imported from takes the name of a standard module."""
+    """Whether a new importable file has the name of a standard module."""
     parts = list(path.parts)
     if len(parts) > 1 and parts[0] in ("src", "lib"):
         del parts[0]
@@ -124,7 +124,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _pytest_settings(data: bytes | None) -> object:
-    """Return the part of a pyproject.toml that is pytest's; something of its own if it cannot be read."""
+    """Return pytest's part of a pyproject.toml, or an object that equals no other if the file cannot be read."""
     if data is None:
         return None
     try:

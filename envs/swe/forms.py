@@ -1,7 +1,7 @@
-"""`Form`: a form of a test that is not the true one, with what right code is known to make of it.
+"""`Form`: a form of a test other than the true one, with the known behaviour of correct code in it.
 
-Right code fails a changed form; which of its cases, and where, is known. Right code passes a form from which what is
-expected is withheld, and does in it what is expected.
+Correct code fails a changed form, in known cases and lines. Correct code passes a form from which the expected values
+are withheld, and produces those values in it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from agentgym.syntax import parse
 
 @dataclass(frozen=True)
 class Form:
-    """A change of a test function, with what the gold solution makes of it."""
+    """A change of a test function, with the behaviour of the gold solution in it."""
 
     change: Change
     fails: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Cases that fail, by what parametrisation adds to the id, to the lines in which they do. Empty: not known yet, so
-    that all are."""
+    """Failing cases, by the suffix that parametrisation adds to the id, to the lines in which they fail. If empty, they
+    are not known yet, and every case counts as affected."""
     numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """Cases to their numbers among all of the function, if the change is in the cases: ids say what is in them."""
+    """Cases to their numbers within the function, if the change is in the cases: their ids reveal their content."""
 
     contradicts: bool = False
     """Whether no code passes both this form and the true one."""
     notes: Mapping[str, Mapping[int, int]] = field(default_factory=dict, hash=False)
-    """Cases to the places of what is withheld from them, and how often each is compared."""
+    """Cases to the places of their withheld values, and how often each is compared."""
 
     @property
     def withholds(self) -> bool:
-        """Whether it withholds what is expected, where others change something."""
+        """Whether it withholds expected values, where other forms change something."""
         return any(edit.kind in WITHHOLDING for edit in self.change.edits)
 
     @cached_property
     def expected(self) -> Mapping[int, object]:
-        """What is withheld, by place."""
+        """The withheld values, by place."""
         return {
             edit.number: Raised(*literal_eval(parse(edit.text, mode="eval")))
             if edit.kind == "raised"
@@ -49,11 +49,11 @@ class Form:
         }
 
     def concerns(self, case: str) -> bool:
-        """Whether a case is another one because of the change."""
+        """Whether the change affects a case."""
         return not self.fails or case in self.fails
 
     def lines(self, case: str) -> str:
-        """Return the lines in which a case fails on right code."""
+        """Return the lines in which a case fails on correct code."""
         return self.fails.get(case, "")
 
     def to_list(self) -> list[object]:
@@ -76,6 +76,6 @@ class Form:
 
 
 def compatible(one: Form, two: Form) -> bool:
-    """Whether a function can be in both forms at once: they change different rows of its parametrisation."""
+    """Whether a function can have both forms at once: they change different rows of its parametrisation."""
     rows = one.change.row, two.change.row
     return None not in rows and UNKNOWN_ROW not in rows and rows[0] != rows[1]

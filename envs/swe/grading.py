@@ -1,9 +1,9 @@
 """The verdict on an agent's work: its changes on a pristine tree, in fresh sandboxes, with the tests restored.
 
-The agent's own sandbox is only ever read from. What is graded are the files that `filtering` lets through; what decides
-are exact test ids, and that the tests are believed: each that decides must pass whenever it is in its true form, and
-fail where right code fails whenever it is in a changed one, in several processes of which none knows the forms; and
-where it does not hold what it expects, the code under test must come to that by itself.
+The agent's own sandbox is only ever read from. The files that `filtering` lets through are graded by exact test ids,
+and the results must be credible: each test that decides must pass whenever it is in its true form, and fail where
+correct code fails whenever it is in a changed one, in several processes, none of which knows the forms; and where it
+does not hold its expected values, the code under test must produce them by itself.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from agentgym.tools.patches import diff_trees
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an agent's work is worth."""
+    """The verdict on an agent's work."""
 
     passed: bool = False
-    """Every test that must pass does, nothing else is broken, nothing was tampered with."""
+    """Every required test passes, nothing else is broken, nothing was tampered with."""
     mended: float = 0.0
     """Share of the tests that failed before and pass now."""
     broken: int = 0
@@ -43,25 +43,25 @@ class Verdict:
     changed: tuple[str, ...] = ()
     """Files whose change was graded."""
     dropped: Mapping[str, str] = field(default_factory=dict)
-    """Files whose change was left out, and why."""
+    """Files whose change was dropped, and why."""
     patch: str = ""
-    """What was graded, as a patch."""
+    """The graded changes, as a patch."""
     tampered: tuple[str, ...] = ()
     """Signs of tampering with the tests; any one makes the work worth nothing."""
     error: str = ""
-    """Why the tests did not come to their end."""
+    """Why the tests did not finish."""
     unmet: tuple[str, ...] = ()
     """Checks of the shape of the code that do not hold, and why (refactoring tasks)."""
     manner: str = ""
-    """How the tests were brought in."""
+    """How the tests entered the sandbox."""
     changed_tests: int = 0
-    """How often a test was run in another form than its true one."""
+    """How often a test was run in a form other than its true one."""
     unchanged: tuple[str, ...] = ()
-    """Tests that decide and that cannot be changed so that right code fails them: only the test itself was asked."""
+    """Tests that decide and have no changed form that correct code fails: only their true form was run."""
 
 
 PARALLEL = 2
-"""Processes of one grading that run at the same time."""
+"""Processes of one grading that run concurrently."""
 
 
 class Grader:
@@ -88,7 +88,7 @@ class Grader:
         return _verdict(repository, changes, evidence, calibration.manner.value, calibration)
 
     def calibrate(self, repository: Repository) -> Calibration:
-        """Return how the instance is graded, known from its gold solution."""
+        """Return how the instance is graded, as measured on its gold solution."""
 
         def run(tree: Mapping[str, bytes], processes: Sequence[Process], wall_s: float = inf) -> Sequence[TestRun]:
             return self._run_all(repository, repository.to_grade(tree), processes, wall_s)
@@ -104,7 +104,7 @@ class Grader:
         manner: Manner,
         wall_s: float = inf,
     ) -> TestRun:
-        """Run hidden tests on a tree in a fresh sandbox, at most so many seconds."""
+        """Run hidden tests on a tree in a fresh sandbox, for at most `wall_s` seconds."""
         with self._sandboxes.open(repository.instance) as sandbox:
             put_tree(sandbox, stubbed(tree, hidden, manner))
             limits = self._sandboxes.test_limits
@@ -121,26 +121,26 @@ class Grader:
         *,
         to_the_end: bool = False,
     ) -> Evidence:
-        """Run the hidden tests on a tree as often as it takes.
+        """Run the hidden tests on a tree in as many processes as the verdict needs.
 
         Args:
             repository: The instance.
             tree: The files to grade, with the tests restored.
-            calibration: Of the instance.
+            calibration: The calibration of the instance.
             to_the_end: Go on even if the verdict is known: no test that decides passes in the first process, or
                 something was tampered with.
         """
         hidden, instance = repository.hidden, repository.instance
-        # Nobody may foresee the forms: the operating system's own randomness, not the episode's.
+        # Nobody may predict the forms, so they are drawn from the operating system, not from the episode's seed.
         rng = random.Random(secrets.token_bytes(16))
         first, others = draw(hidden, instance.fail_to_pass, calibration, rng)
         processes = [(drawn.hidden, drawn.forms, calibration.manner) for drawn in (first, *others)]
         evidence = Evidence([])
-        # What the first few show saves the others, where work does not pass anyway.
+        # If the first processes show that the work fails, the others are not needed.
         for some in (processes[:PARALLEL], processes[PARALLEL:]):
-            begun = not evidence.runs
+            is_first = not evidence.runs
             evidence.runs += self._run_all(repository, tree, some)
-            nothing = begun and not evidence.runs[0].passed(instance.fail_to_pass)
+            nothing = is_first and not evidence.runs[0].passed(instance.fail_to_pass)
             if not to_the_end and (nothing or evidence.error or evidence.signs()):
                 return evidence
         evidence.complete = True
@@ -166,47 +166,47 @@ class Grader:
 
 @dataclass
 class Evidence:
-    """What several processes have shown of a piece of work."""
+    """Evidence about a piece of work, from several processes."""
 
     runs: list[TestRun]
     complete: bool = False
     """Whether all tests were run."""
     alone: Mapping[str, str] = field(default_factory=dict)
-    """Tests that passed when none was in a changed form."""
+    """Tests that passed when no test was in a changed form."""
 
     @property
     def error(self) -> str:
-        """Why some process did not come to its end, if one did not."""
+        """Why some process did not finish, if one did not."""
         return next((run.error for run in self.runs if run.error), "")
 
     def statuses(self, test: str) -> list[str]:
-        """Return what became of a test in its true form."""
+        """Return the statuses of a test in its true form."""
         return [run.statuses[test] for run in self.runs if test in run.statuses]
 
     def changed(self, test: str) -> list[Seen]:
-        """Return what became of a test in other forms."""
+        """Return the results of a test in other forms."""
         return [run.changed[test] for run in self.runs if test in run.changed]
 
     def fails(self, test: str) -> bool:
         """Whether a test is missing, or did not pass in its true form."""
-        told = self.statuses(test)
-        return test not in self.alone and (not told or any(status != PASSING for status in told))
+        statuses = self.statuses(test)
+        return test not in self.alone and (not statuses or any(status != PASSING for status in statuses))
 
     def convinces(self, test: str) -> bool:
-        """Whether a test passed whenever it was true, and otherwise did what it does on right code."""
+        """Whether a test passed whenever it was true, and otherwise behaved as on correct code."""
         return not self.fails(test) and all(seen.as_on_gold for seen in self.changed(test))
 
     def signs(self) -> list[str]:
         """Return the signs of tampering.
 
         A changed test that passes is a sign only if it contradicts a true one that passes too: wrong code may do what
-        right code does not.
+        correct code does not.
         """
-        told = [sign for run in self.runs for sign in run.tampered]
+        signs = [sign for run in self.runs for sign in run.tampered]
         passed = [(test, seen) for run in self.runs for test, seen in run.changed.items() if seen.status == PASSING]
         changed = {test: seen for test, seen in passed if seen.form.contradicts}
-        told += [f"{test} passed when right code fails it" for test in changed if not self.fails(test)]
-        return list(dict.fromkeys(told))
+        signs += [f"{test} passed where correct code fails it" for test in changed if not self.fails(test)]
+        return list(dict.fromkeys(signs))
 
 
 def _verdict(
@@ -219,17 +219,16 @@ def _verdict(
     instance = repository.instance
     excused = calibration.excused if calibration else ()
     mended = sum(map(evidence.convinces, instance.fail_to_pass))
-    asked = [test for test in instance.pass_to_pass if test not in excused]
+    required = [test for test in instance.pass_to_pass if test not in excused]
     if calibration is None:
-        broken = sum(not set(evidence.statuses(test)) & set(by_log.FINE) for test in asked)
+        broken = sum(not set(evidence.statuses(test)) & set(by_log.FINE) for test in required)
     else:
-        broken = sum(
-            map(evidence.fails, asked if evidence.complete else [test for test in asked if evidence.statuses(test)])
-        )
+        ran = required if evidence.complete else [test for test in required if evidence.statuses(test)]
+        broken = sum(map(evidence.fails, ran))
     tampered = tuple(evidence.signs())
     checks = evaluate(instance.meta.get(CHECKS, ()), repository.to_grade(changes.tree))
     unmet = tuple(check.reason for check in checks if not check.holds)
-    # What only a process or two have said, or processes that left early, may be what the code under test had them say.
+    # Reports of only one or two processes, or of processes that exited early, may be forged by the code under test.
     trusted = calibration is None or (evidence.complete and not evidence.error)
     fine_tests = trusted and mended == len(instance.fail_to_pass) > 0
     return Verdict(

@@ -1,4 +1,4 @@
-"""Pytest node ids taken apart, and the functions in a test module that they name."""
+"""Parses pytest node ids, and finds the functions in a test module that they name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Place = tuple[str, str, str]
 """Path, classes and name of a test function."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class NodeId:
     """`path::Class::name[case]`, in parts."""
 
@@ -20,11 +20,11 @@ class NodeId:
     """Names of the classes around the function, joined by `::`; empty for a function of the module."""
     name: str
     case: str
-    """What parametrisation added, with its brackets, or nothing."""
+    """The suffix that parametrisation added, with its brackets, or an empty text."""
 
     @classmethod
     def of(cls, text: str) -> NodeId:
-        """Take an id apart."""
+        """Parse an id."""
         head, bracket, rest = text.partition("[")
         path, *scope = head.split("::")
         name = scope.pop() if scope else ""
@@ -41,7 +41,7 @@ class NodeId:
 
 @dataclass(frozen=True)
 class TestFunction:
-    """A test function where it stands in its module."""
+    """A test function and its place in its module."""
 
     __test__ = False
 
@@ -50,11 +50,11 @@ class TestFunction:
     siblings: list[ast.stmt]
     """The body of the module or class that it is part of."""
     inherits: bool
-    """Whether its class has a base: such tests may be unittest's, which runs them in the order of their names."""
+    """Whether its class has a base: it may be a unittest class, whose tests run in the order of their names."""
 
 
 def test_functions(module: ast.Module) -> Iterator[TestFunction]:
-    """Yield the functions and methods that pytest or unittest would take for tests, in order."""
+    """Yield the functions and methods that pytest or unittest would collect as tests, in order."""
     yield from _in_body(module.body, "", False)
 
 

@@ -1,9 +1,9 @@
-"""What runs hidden tests inside the sandbox on the grader's behalf. Travels as text; needs only pytest.
+"""Runs hidden tests inside the sandbox on the grader's behalf. Sent as text; needs only pytest.
 
 The request comes on stdin, with the test modules and a key; stdin is read and closed before any code under test is
-imported. Every result goes, numbered and signed, to the private reply descriptor. Which tests are in their true form
-is known to the grader alone: nothing in the request, the modules or this process says it. Where a test's expected
-values are withheld, stand-ins (`stand_in`) note what they are compared with.
+imported. Every result goes, numbered and signed, to the private reply descriptor. Only the grader
+knows which tests are in their true form: nothing in the request, the modules or this process reveals it. Where a
+test's expected values are withheld, stand-ins (`stand_in`) note what they are compared with.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import sys
 
 UNCOLLECTED, TEST, END = "uncollected", "test", "end"
 STAND_IN = "__stand_in__"
-"""What tests from which values are withheld call for them; a name that no module has of its own."""
+"""Name by which tests with withheld values call the stand-ins; no module defines it itself."""
 _MESSAGE_CHARS = 400
 _MAX_LINES = 4
 
 
 def main() -> None:
-    """Do what stdin asks for and leave at once, so that nothing registered for the end is run."""
+    """Serve the request on stdin and exit at once, so that no exit handler runs."""
     request = json.loads(sys.stdin.buffer.read())
     emit = _signer(bytes.fromhex(request.pop("key")), _private_descriptor())
     _close_stdin()
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _find_in(folder: str) -> None:
-    """Import pytest, and what is still to come of a pytest that was imported elsewhere, from this folder."""
+    """Import pytest from this folder, including parts that an already imported pytest has not loaded yet."""
     sys.path.append(folder)
     names = {name.partition(".")[0] for name in os.listdir(folder)}
     for name, module in list(sys.modules.items()):
@@ -59,7 +59,7 @@ def _find_in(folder: str) -> None:
 
 
 def _private_descriptor() -> int:
-    """Take the reply descriptor over under another number that child processes do not inherit."""
+    """Move the reply descriptor to another number, which child processes do not inherit."""
     given = int(os.environ.pop("AGENTGYM_REPLY_FD"))
     own = os.dup(given)
     os.close(given)
@@ -90,7 +90,7 @@ def _signer(key: bytes, descriptor: int):
 
 
 def _prepared_pytest():
-    """Import pytest as long as nothing under test is importable, and return how to run it."""
+    """Import pytest before anything under test is importable, and return a function that runs it."""
     import _pytest.python
     import _pytest.unittest  # noqa: F401 (loaded now, so that no other module of that name is)
     import pytest
@@ -100,7 +100,7 @@ def _prepared_pytest():
 
 
 def _stand_ins(text):
-    """Let tests call for stand-ins, which are made by this text; return what takes the notes of these."""
+    """Install the stand-ins that this text defines; return the function that collects their notes."""
     namespace: dict[str, object] = {"__name__": "stand_in"}
     exec(text, namespace)
     made, taken = namespace["stand_ins"]()  # type: ignore[operator]
@@ -116,7 +116,7 @@ def _arguments(root: str) -> list[str]:
 
 
 def _finder(texts, compiled):
-    """Return a finder that makes modules of the grader's own copies, whatever became of the files."""
+    """Return a finder that loads modules from the grader's own copies, whatever happened to the files."""
 
     def code_of(path):
         if compiled:
@@ -147,7 +147,7 @@ def _finder(texts, compiled):
 
 
 def _selecting(select, numbers):
-    """Return a plugin that keeps the wanted tests, after it has numbered the cases of every function."""
+    """Return a plugin that numbers the cases of every function and then keeps the requested tests."""
     import pytest
 
     wanted = {test for test, how in select if how == "id"}
@@ -172,7 +172,7 @@ def _selecting(select, numbers):
 
 
 def _observing(emit, numbers, taken):
-    """Return a plugin that reports what it saw of each test, beside what pytest says of it."""
+    """Return a plugin that reports what it observed of each test beside what pytest reports."""
     seen, told, lines, notes = {}, {}, {}, {}
     watching = _watching(seen, lines, notes, taken)
 
@@ -212,7 +212,7 @@ def _observing(emit, numbers, taken):
 
 
 def _watching(seen, lines, notes, taken):
-    """Return what makes the hook of a phase, which writes down exceptions and, of the call, what stand-ins noted."""
+    """Return a factory of hooks for the phases, which record exceptions and, for the call, the notes of stand-ins."""
     import unittest
 
     import pytest
@@ -253,7 +253,7 @@ def _watching(seen, lines, notes, taken):
 
 
 def _lines_in(path, error) -> str:
-    """Return the lines of a file in which an exception rose, from the outermost to the innermost."""
+    """Return the lines of a file that an exception passed, from the outermost to the innermost."""
     found, trace = [], error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == path:

@@ -1,6 +1,6 @@
-"""What runs tests inside the agent's own sandbox, when it asks for that. Travels as text; needs only pytest.
+"""Runs tests inside the agent's own sandbox, on its request. Sent as text; needs only pytest.
 
-It finds the same modules in the same order as the grader's runs (`inside`), but nothing of what it prints is believed.
+It finds the same modules in the same order as the grader's runs (`inside`), but nothing that it prints is trusted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Run pytest as stdin says."""
+    """Run pytest with the arguments from stdin."""
     request = json.loads(sys.stdin.buffer.read())
     root, folder = os.getcwd(), request["pytest"]
     sys.path[:] = [entry for entry in sys.path if entry and os.path.abspath(entry) != root]

@@ -1,7 +1,7 @@
-"""Running hidden tests in one process, so that what comes back can be believed as far as that is possible.
+"""Runs hidden tests in one process, with results that are as trustworthy as possible.
 
-The modules travel compiled, in memory, and disguised: each test in one form. Only empty files are in their place.
-Results come as signed records (`records`). Nothing here decides what a result is worth.
+The modules are sent compiled, in memory, and disguised: each test in one form. Only empty files are in their place.
+Results come back as signed records (`records`). Nothing here decides what a result means for the verdict.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from agentgym.envs.swe.forms import Form
 from agentgym.envs.swe.ids import NodeId, Place
 from agentgym.envs.swe.notes import Note, as_expected
 from agentgym.envs.swe.records import Records, read_records
-from agentgym.tools.sandbox import Ended, Limits, Result, Sandbox, Tier
+from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxLimits, SandboxTier
 
 PASSING, FAILED, MISSING = "passed", "failed", "missing"
 
 
 class Manner(StrEnum):
-    """How tests are brought into the sandbox, the safest first."""
+    """How tests enter the sandbox, the safest way first."""
 
     RENAMED = "renamed"
     """In memory, all under new names."""
     NAMED = "named"
-    """In memory, under their own names, because some need them."""
+    """In memory, under their own names, because some tests need these."""
     FILES = "files"
     """As files, because some tests need their own or pytest's rewritten assertions."""
 
@@ -45,14 +45,14 @@ class HiddenTests:
     """Tests to run, and the modules they come from."""
 
     modules: Mapping[str, str]
-    """Text of the modules that are kept in memory, by path: those of the tests, and what they import from beside."""
+    """Text of the modules that are kept in memory, by path: the test modules and the neighbours that they import."""
     tests: tuple[str, ...]
     """Ids to run."""
     prefixes: tuple[str, ...] = ()
-    """Ids of which only the beginning is known."""
+    """Prefixes of ids that are not known in full."""
     python_path: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    """Further arguments for pytest."""
+    """Additional arguments for pytest."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -78,43 +78,43 @@ class HiddenTests:
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a test in a form that is not the true one."""
+    """The result of a test in a form other than the true one."""
 
     form: Form
     case: str
     status: str
     lines: str
-    """The lines of its file in which it failed; empty if it did not, or failed elsewhere."""
+    """The lines of its file in which it failed; empty if it passed, or failed elsewhere."""
     notes: tuple[Note, ...] = ()
-    """What was compared with values that were withheld."""
+    """The values that were compared with withheld ones."""
 
     @property
     def as_on_gold(self) -> bool:
-        """Whether it did what it does on right code: failed in the same lines, or passed with the values withheld."""
+        """Whether it behaved as on correct code: failed in the same lines, or passed with the right values."""
         if self.form.withholds:
             return self.status == PASSING and self.is_right
         return self.status == FAILED and self.lines == self.form.lines(self.case)
 
     @property
     def is_right(self) -> bool:
-        """Whether what was compared equals what was withheld."""
+        """Whether the compared values equal the withheld ones."""
         return as_expected(self.notes, self.form.expected, self.form.notes.get(self.case, {}))
 
 
 @dataclass(frozen=True)
 class TestRun:
-    """What became of hidden tests in one process."""
+    """The results of hidden tests in one process."""
 
     __test__ = False
 
     statuses: Mapping[str, str]
-    """Id to status, of the tests that were asked for in their true form; `MISSING` if nothing was reported."""
+    """Id to status, of the tests requested in their true form; `MISSING` if nothing was reported."""
     changed: Mapping[str, Seen] = field(default_factory=dict)
-    """Id to what was seen, of the tests that ran in another form."""
+    """Id to result, of the tests that ran in another form."""
     tampered: tuple[str, ...] = ()
-    """What an honest run could not have shown."""
+    """Findings that an honest run cannot produce."""
     error: str = ""
-    """Why the run is not complete, if it is not."""
+    """Why the run is incomplete, if it is."""
     uncollected: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     """Id to the number of the test among the cases of its function."""
@@ -125,7 +125,7 @@ class TestRun:
 
 
 Process = tuple[HiddenTests, Sequence[Form], Manner]
-"""What to run, in which forms those tests of it are that are not in their true one, and how they are brought in."""
+"""The tests to run, the forms of those that are not in their true one, and how they enter the sandbox."""
 
 
 class Runner(Protocol):
@@ -134,7 +134,7 @@ class Runner(Protocol):
     def __call__(
         self, tree: Mapping[str, bytes], processes: Sequence[Process], wall_s: float = inf
     ) -> Sequence[TestRun]:
-        """Return what became of the tests in each process, none of which runs longer than this, in seconds."""
+        """Return the results of each process, none of which runs longer than `wall_s` seconds."""
         ...
 
 
@@ -145,19 +145,19 @@ def run_hidden(
     pytest: str,
     forms: Collection[Form] = (),
     manner: Manner = Manner.RENAMED,
-    limits: Limits | None = None,
+    limits: SandboxLimits | None = None,
 ) -> TestRun:
     """Run hidden tests in a sandbox whose workspace holds the tree.
 
     Args:
-        sandbox: Used for nothing else before, if its answer is to be worth something.
-        hidden: What to run.
+        sandbox: A fresh one; otherwise its results cannot be trusted.
+        hidden: The tests to run.
         pytest: Folder inside the sandbox that pytest is imported from.
-        forms: The forms that some of the tests are in; the others are in their true form.
-        manner: How the tests are brought in.
+        forms: The forms of some of the tests; the others run in their true form.
+        manner: How the tests enter the sandbox.
         limits: Bounds on the run.
     """
-    # Nobody may foresee names and key: the operating system's own randomness, not the episode's.
+    # Nobody may predict names and key, so they are drawn from the operating system, not from the episode's seed.
     rng = random.Random(secrets.token_bytes(16))
     masks: dict[str, Disguised] = {}
     for path in set(hidden.files).intersection(hidden.modules):
@@ -169,7 +169,7 @@ def run_hidden(
         sandbox.upload({path: mask.text.encode() for path, mask in masks.items()})
     key = secrets.token_bytes(32)
     selection = _Selection(hidden, masks, forms)
-    select = selection.asked()
+    select = selection.requested()
     rng.shuffle(select)
     in_memory = {} if manner is Manner.FILES else hidden.modules
     texts = {path: masks[path].text if path in masks else text for path, text in in_memory.items()}
@@ -189,12 +189,12 @@ def run_hidden(
     return _judged(result, read_records(result.reply, key), selection)
 
 
-_OWN_INTERPRETER = (Tier.NAMESPACES, Tier.LANDLOCK, Tier.RLIMITS, Tier.BUBBLEWRAP)
-"""Where runs have this process's own interpreter, which can load what this one has compiled."""
+_OWN_INTERPRETER = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK, SandboxTier.RLIMITS, SandboxTier.BUBBLEWRAP)
+"""Tiers whose runs use this process's interpreter, which can load the modules that it compiled."""
 
 
 class _Selection:
-    """Which tests of a process are asked for, and what is known of each under the name that it has there."""
+    """The tests requested from a process, and their properties by the name that they have there."""
 
     def __init__(self, hidden: HiddenTests, masks: Mapping[str, Disguised], forms: Collection[Form]):
         self._prefixes = frozenset(hidden.prefixes)
@@ -214,20 +214,20 @@ class _Selection:
                 self._forms[test] = form
             number = next((one.numbers[parts.case] for one in own if parts.case in one.numbers), None)
             if number is not None:
-                # The id of a case says what is in it, so that of a changed one is not known before.
+                # The id of a case contains its values, so the id of a changed case is not known in advance.
                 self._numbered[name.partition("[")[0], number] = test
             else:
                 self._true[name] = test
 
-    def asked(self) -> list[list[object]]:
-        """Return what the process is told."""
-        asked: list[list[object]] = [[name, number] for name, number in self._numbered]
+    def requested(self) -> list[list[object]]:
+        """Return the selection to send to the process."""
+        requested: list[list[object]] = [[name, number] for name, number in self._numbered]
         for name, test in self._true.items():
-            asked.append([name, "beginning" if test in self._prefixes else "id"])
-        return asked
+            requested.append([name, "beginning" if test in self._prefixes else "id"])
+        return requested
 
     def sort(self, records: Records) -> tuple[dict[str, str], dict[str, Seen], dict[str, int]]:
-        """Return what became of the tests in their true forms and in others, and their numbers."""
+        """Return the results of the tests in their true forms and in others, and their numbers."""
         statuses: dict[str, str] = {}
         seen: dict[str, Seen] = {}
         numbers: dict[str, int] = {}
@@ -257,20 +257,20 @@ def _judged(result: Result, records: Records, selection: _Selection) -> TestRun:
         if result.exit_code != records.exit_code:
             tampered.append(f"the process ended with {result.exit_code}, the run said {records.exit_code}")
         elif records.exit_code not in _expected_codes(records):
-            tampered.append(f"pytest ended with {records.exit_code}, which is not what the tests say")
+            tampered.append(f"pytest exited with {records.exit_code}, which contradicts the test results")
     statuses, seen, numbers = selection.sort(records)
     return TestRun(statuses, seen, tuple(tampered), error, records.uncollected, numbers)
 
 
 def _expected_codes(records: Records) -> tuple[int, ...]:
-    """Return what pytest may end with, given what became of the tests; 5 is its word for none."""
+    """Return the exit codes that are consistent with the test results; 5 means that no test ran."""
     if records.failed:
         return (1, 2)
     return (0,) if records.statuses else (0, 5)
 
 
 def _unfinished(result: Result) -> str:
-    """Say why a run did not come to its end."""
+    """Return why a run did not finish."""
     if result.ended is Ended.EXITED:
         return f"the test process left early with exit code {result.exit_code}"
     if result.ended is Ended.SIGNALED:
@@ -279,7 +279,7 @@ def _unfinished(result: Result) -> str:
 
 
 def _compiled_all(texts: Mapping[str, str], folder: str) -> dict[str, str] | None:
-    """Return modules compiled, or nothing if one cannot be: then the process has to say so itself."""
+    """Return the compiled modules, or `None` if one does not compile: then the process reports that itself."""
     try:
         return {path: _compiled(text, str(PurePosixPath(folder, path))) for path, text in texts.items()}
     except (SyntaxError, ValueError, RecursionError):
@@ -293,11 +293,11 @@ def _compiled(text: str, path: str) -> str:
 
 @cache
 def _text_of(name: str) -> str:
-    """Return the text of a module that travels."""
+    """Return the text of a module that is sent to the sandbox."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def stubbed(tree: Mapping[str, bytes], hidden: HiddenTests, manner: Manner) -> dict[str, bytes]:
-    """Return the tree with nothing in the files of tests that travel in memory."""
+    """Return the tree with empty files for the tests that are sent in memory."""
     empty = set() if manner is Manner.FILES else set(hidden.files).intersection(hidden.modules)
     return {path: b"" if path in empty else data for path, data in tree.items()}

@@ -1,6 +1,6 @@
-"""What was compared with what a process did not hold: read from its notes, and compared with that here.
+"""Reads the notes of a process on which values it compared with withheld ones, and compares them here.
 
-Notes come from where the code under test runs. They prove only that it came to the right values without seeing them.
+Notes come from where the code under test runs. They prove only that it produced the right values without seeing them.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from agentgym.envs.swe.stand_in import MAX_DEPTH, MAX_MESSAGE, MAX_NOTES
 from agentgym.syntax import parse
 
 MAX_CLASSES = 10
-"""Classes that an exception may be an instance of: one that is of every kind says nothing."""
+"""Most classes that an exception may be an instance of: one that claims every class proves nothing."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """What something withheld was compared with."""
+    """A value that was compared with a withheld one."""
 
     number: int
-    """Which of the function's places."""
+    """The place in the function."""
     value: object = None
     plain: bool = True
-    """Whether the value is plain data; others are not noted."""
+    """Whether the value is plain data; other values are not kept."""
 
     def says(self, expected: object) -> bool:
-        """Whether what was noted equals a value, as `==` in the test would have it."""
+        """Whether the noted value equals another, as `==` in the test would find."""
         try:
             return self.plain and bool(self.value == expected)
         except (ArithmeticError, TypeError, RecursionError):  # such as a signaling NaN of `Decimal`
@@ -43,19 +43,19 @@ class Note:
 
 @dataclass(frozen=True)
 class Raised:
-    """An expected exception: equal to the notes of those that are it."""
+    """An expected exception: equal to the notes of exceptions that match it."""
 
     name: str
-    """Of its class."""
+    """The name of its class."""
     match: str | None = None
-    """What is searched in its text."""
+    """A pattern to search for in its text."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, list) or len(other) != 2:
             return NotImplemented
         names, text = other
-        told = self.name in names and len(names) <= MAX_CLASSES and len(text) <= MAX_MESSAGE
-        return told and (self.match is None or re.search(self.match, text) is not None)
+        known = self.name in names and len(names) <= MAX_CLASSES and len(text) <= MAX_MESSAGE
+        return known and (self.match is None or re.search(self.match, text) is not None)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -64,12 +64,12 @@ def value_of(text: str) -> object:
     """Return the value of an expression of constants, containers and well-known types of the standard library.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not such an expression.
     """
     try:
         return _value(parse(text, mode="eval").body)
     except (TypeError, SyntaxError, ArithmeticError, LookupError, MemoryError, RecursionError) as error:
-        raise ValueError(f"no plain value: {text[:80]}") from error
+        raise ValueError(f"not a plain value: {text[:80]}") from error
 
 
 def _value(node: ast.expr | None) -> Any:
@@ -82,8 +82,8 @@ def _value(node: ast.expr | None) -> Any:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         keywords = {keyword.arg or "": _value(keyword.value) for keyword in node.keywords}
         return _BUILT[name](*map(_value, node.args), **keywords)
-    if node is None:  # of a dictionary that is unpacked
-        raise ValueError("no plain value")
+    if node is None:  # an unpacked dictionary
+        raise ValueError("not a plain value")
     return ast.literal_eval(node)
 
 
@@ -94,21 +94,21 @@ _BUILT: Mapping[str, Callable[..., object]] = {
 
 
 def read_notes(text: str) -> tuple[Note, ...]:
-    """Read the notes of a test. Raises `ValueError` if they make no sense."""
+    """Read the notes of a test. Raises `ValueError` if they are malformed."""
     try:
         found = json.loads(text) if text else []
         return tuple(_note(int(number), data) for number, data in found[:MAX_NOTES])
     except (TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise ValueError(f"no notes: {error}") from error
+        raise ValueError(f"malformed notes: {error}") from error
 
 
 def as_expected(notes: Iterable[Note], expected: Mapping[int, object], counts: Mapping[int, int]) -> bool:
     """Whether all notes equal the expected values.
 
     Args:
-        notes: What was noted.
-        expected: Values by number of their places.
-        counts: How often each place must have been noted, at least.
+        notes: The notes.
+        expected: Expected values by the number of their place.
+        counts: Least number of notes of each place.
     """
     seen: Counter[int] = Counter()
     for note in notes:

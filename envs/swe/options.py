@@ -1,4 +1,4 @@
-"""From the arguments of `SWEEnv` to a task source and limits; what cannot be is told in one line."""
+"""Turns the arguments of `SWEEnv` into a task source and limits, or reports in one line why it cannot."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from agentgym.choices import limits_from, one_of
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
-from agentgym.task_files import Layout, TaskFiles
+from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.swe.bundled import BundledSWETasks
 from agentgym.tasks.swe.refactor import RefactorTasks
-from agentgym.tools.sandbox import Limits
+from agentgym.tools.sandbox import SandboxLimits
 
-WORK_LIMITS = Limits(wall_s=60.0, cpu_s=60.0, memory_mb=2048, total_memory_mb=3072)
-"""Bounds on one run of an agent's."""
+WORK_LIMITS = SandboxLimits(wall_s=60.0, cpu_s=60.0, memory_mb=2048, total_memory_mb=3072)
+"""Bounds on one run by an agent."""
 
 
 _BUNDLED = {"bugs": BundledSWETasks, "refactor": RefactorTasks}
@@ -24,10 +24,10 @@ FILES = TaskFiles(
     argument="file",
     loader="agentgym.envs.swe.source:InstanceTasks",
     options={
-        "format": "name of the format, such as swe-bench; told by the fields of the rows if not given",
+        "format": "name of the format, such as swe-bench; detected from the fields of the rows if not given",
         "repositories": "folder of archives or checkouts to take the files from, instead of images",
         "environments": "folder of Python environments to run the tests in, or one environment for all",
-        "split_by": "auto (what a row or the file's name says, else train), or one split: train, validation, test",
+        "split_by": "auto (the split named by the row or the file, else train), or one split: train, validation, test",
     },
     layouts=(
         Layout("SWE-bench", "rows as Parquet or JSON (Lite, Verified, Multilingual), with Docker", "file=test.parquet"),
@@ -50,9 +50,9 @@ def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSou
     return _BUNDLED[one_of("kind", choices["kind"] or "bugs", tuple(_BUNDLED))]()
 
 
-def run_limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
-    """Return limits that are given whole, by name, or not at all."""
-    return WORK_LIMITS.but(**limits_from(Limits, limits))
+def run_limits(limits: SandboxLimits | Mapping[str, Any] | None) -> SandboxLimits:
+    """Return limits from a `SandboxLimits`, from its fields by name, or the default ones."""
+    return WORK_LIMITS.but(**limits_from(SandboxLimits, limits))
 
 
 def above_zero(name: str, value: float) -> float:

@@ -1,8 +1,8 @@
-"""Changing a test so that right code does not pass it any more, and nothing in the test says that it was changed.
+"""Changes a test so that correct code no longer passes it, and nothing in the test reveals the change.
 
 Constants are replaced by others of their kind (`values`), expected exceptions by others, conditions by their
-opposites; a changed test has the same statements in the same lines. What a test expects can also be withheld from it
-(`withholding`). Works on syntax trees; runs nothing.
+opposites; a changed test has the same statements in the same lines. The expected values of a test can also be withheld
+from it (`withholding`). Works on syntax trees; runs nothing.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from agentgym.syntax import parse
 _ERRORS = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError", "LookupError")
 UNKNOWN_ROW = -1
 WITHHOLDING = ("value", "condition", "raised", "left out")
-"""Kinds of edits that replace an expected value, truth or exception by a stand-in, or leave a condition out."""
+"""Kinds of edits that replace an expected value, truth or exception by a stand-in, or drop a condition."""
 _PER_PLACE = 6
-"""Changes of one place, at most, before another place has its turn."""
+"""Most changes of one place before the next place has its turn."""
 
 
 @dataclass(frozen=True, order=True)
 class Edit:
-    """One node of a function made another."""
+    """The replacement of one node of a function."""
 
     number: int
-    """Which of the function's nodes, in the order of `ast.walk`."""
+    """Number of the node in the function, in the order of `ast.walk`."""
     kind: str
     """`constant`, `opposite` or `raises`; or one of `WITHHOLDING`."""
     text: str = ""
-    """Source of the new constant, of the new exception, or of what is withheld."""
+    """Source of the new constant, of the new exception, or of the withheld value."""
 
 
 @dataclass(frozen=True, order=True)
 class Change:
-    """A test function made one that right code fails, or one that does not hold what it expects."""
+    """Changes a test function into one that correct code fails, or that does not hold its expected values."""
 
     path: str
     scope: str
     name: str
     edits: tuple[Edit, ...]
     row: int | None = None
-    """The row of the function's parametrisation that it changes, and with it ids; `UNKNOWN_ROW` if there are several
+    """The row of the function's parametrisation that it changes, and ids with it; `UNKNOWN_ROW` if there are several
     parametrisations; `None` if it changes the body."""
 
     @property
@@ -73,7 +73,7 @@ class Change:
 
 
 def change(function: Function, edits: Sequence[Edit]) -> None:
-    """Make these edits in a function."""
+    """Apply edits to a function."""
     nodes = list(ast.walk(function))
     for edit in edits:
         node = nodes[edit.number]
@@ -89,13 +89,13 @@ def change(function: Function, edits: Sequence[Edit]) -> None:
 
 
 class _Withholding(ast.NodeTransformer):
-    """Puts stand-ins in the place of nodes."""
+    """Replaces nodes with stand-ins."""
 
     def __init__(self, edits: Mapping[int, Edit]):
         self._edits = edits
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """Return a node, or what is in its place."""
+        """Return a node or its replacement."""
         edit = self._edits.get(id(node))
         if edit is None:
             return self.generic_visit(node)
@@ -110,7 +110,7 @@ class _Withholding(ast.NodeTransformer):
 
 
 def proposals(function: Function, source: str, rng: random.Random) -> Iterator[tuple[tuple[Edit, ...], int | None]]:
-    """Yield different changes of a function with their `Change.row`, those that contradict most plainly first.
+    """Yield different changes of a function with their `Change.row`, the clearest contradictions first.
 
     Places of a rank take turns, so that the first few changes are of many kinds and in many places.
     """
@@ -164,7 +164,7 @@ def _other_constants(number: int, value: object, pools: Pools, rng: random.Rando
 def _exchanged(
     number: int, partners: Sequence[int], nodes: Sequence[ast.AST], rng: random.Random
 ) -> Iterator[tuple[Edit, ...]]:
-    """Yield exchanges of a constant with others of the same expectation: right values in the wrong order."""
+    """Yield swaps of a constant with others of the same expectation: right values in the wrong order."""
     own = _value(nodes[number])
     for partner in rng.sample(partners, len(partners)):
         other = _value(nodes[partner])
@@ -179,19 +179,19 @@ def _value(node: ast.AST) -> Value:
 
 
 def _other_errors(number: int, node: ast.AST, module: ast.Module, rng: random.Random) -> Iterator[tuple[Edit, ...]]:
-    """Yield other exceptions to expect: those that the module's other tests expect, then some that any may."""
+    """Yield other exceptions to expect: those that the module's other tests expect, then some that any test may."""
     assert isinstance(node, ast.Call)
     calls = [nodes for nodes in ast.walk(module) if isinstance(nodes, ast.Call)]
-    spoken = [ast.unparse(call.args[0]) for call in calls if expects_error(call)]
+    expected = [ast.unparse(call.args[0]) for call in calls if expects_error(call)]
     own = ast.unparse(node.args[0])
-    for pool in (spoken, _ERRORS):
+    for pool in (expected, _ERRORS):
         names = sorted({name for name in pool if name != own and name.rpartition(".")[2] not in ("Exception",)})
         for name in rng.sample(names, len(names)):
             yield (Edit(number, "raises", name),)
 
 
 def expects_error(call: ast.Call) -> bool:
-    """Whether a call waits for an exception that is named."""
+    """Whether a call expects an exception by name."""
     named = isinstance(call.func, ast.Attribute) and call.func.attr in ("raises", "assertRaises", "assertRaisesRegex")
     return named and bool(call.args) and isinstance(call.args[0], ast.Name | ast.Attribute)
 

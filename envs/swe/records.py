@@ -1,4 +1,4 @@
-"""Reading what the runner inside the sandbox reported: only what is signed, in order and free of contradiction.
+"""Reads the report of the runner inside the sandbox: only signed, ordered and consistent records count.
 
 A record that an honest run could not have written makes the run tampered with; one that is missing makes it unfinished.
 """
@@ -21,26 +21,26 @@ _TOLD = {"passed", "failed", "skipped", "xpassed", "xskipped", "xfailed", "-"}
 
 @dataclass
 class Records:
-    """What came of a run, as far as it was told."""
+    """The result of a run, as far as it was reported."""
 
     statuses: dict[str, str] = field(default_factory=dict)
     """Id of each test, as the sandbox knows it, to its status."""
     numbers: dict[str, int] = field(default_factory=dict)
-    """Id to the place of the test among the cases of its function."""
+    """Id to the number of the test among the cases of its function."""
     lines: dict[str, str] = field(default_factory=dict)
-    """Id of a test that failed to the lines of its file in which it did."""
+    """Id of a failed test to the lines of its file in which it failed."""
     notes: dict[str, tuple[Note, ...]] = field(default_factory=dict)
-    """Id to what was compared with values that were withheld."""
+    """Id to the values that were compared with withheld ones."""
     uncollected: dict[str, str] = field(default_factory=dict)
     """Files that could not be collected, and why."""
     tampered: list[str] = field(default_factory=list)
-    """What an honest run could not have reported."""
+    """Findings that an honest run cannot report."""
     exit_code: int | None = None
-    """What the run said last; `None` if it did not come to its end."""
+    """The final exit code of the run; `None` if it did not finish."""
 
     @property
     def failed(self) -> bool:
-        """Whether some test did not pass, so that pytest must have said so."""
+        """Whether some test did not pass, which pytest must have reported."""
         bad = (FAILED, ERROR)
         return bool(self.uncollected) or any(status in bad for status in self.statuses.values())
 
@@ -62,7 +62,7 @@ def read_records(reply: bytes, key: bytes) -> Records:
         try:
             _take(records, parts[1], parts[2:])
         except (ValueError, IndexError, binascii.Error):
-            records.tampered.append(f"record {number} makes no sense")
+            records.tampered.append(f"record {number} is malformed")
             break
     if rest and not records.tampered and records.exit_code is not None:
         records.tampered.append("a record after the last")
@@ -86,18 +86,18 @@ def _take(records: Records, kind: str, parts: list[str]) -> None:
 
 
 def status_of(letters: str, words: list[str], tampered: list[str]) -> str:
-    """Return a test's status from what was seen of its three phases and what pytest says of them.
+    """Return a test's status from the observed outcomes of its three phases and those that pytest reports.
 
     Args:
-        letters: Seen: `p` no exception, `f` an exception, `s` a skip, `x` an expected failure, `-` never run.
-        words: Told: pytest's outcome of each, with an `x` before it if the test was marked to fail.
-        tampered: Gets a line if the two contradict each other.
+        letters: Observed: `p` no exception, `f` an exception, `s` a skip, `x` an expected failure, `-` never run.
+        words: Reported: pytest's outcome of each, with an `x` before it if the test was marked to fail.
+        tampered: Receives a line if the two contradict each other.
     """
     if len(letters) != 3 or len(words) != 3 or not set(letters) <= _SEEN or not set(words) <= _TOLD:
         raise ValueError(letters)
-    for seen, told in zip(letters, words, strict=True):
-        if seen == "f" and told in ("passed", "skipped"):
-            tampered.append(f"pytest says {told!r} of a test that was seen to fail")
+    for observed, reported in zip(letters, words, strict=True):
+        if observed == "f" and reported in ("passed", "skipped"):
+            tampered.append(f"pytest reported {reported!r} for a test that was seen to fail")
     if any(word.startswith("x") for word in words):
         return XFAILED if "xskipped" in words else XPASSED if "xpassed" in words else FAILED
     if letters[0] == "f" or letters[2] == "f" or words[0] == "failed" or words[2] == "failed":

@@ -1,4 +1,4 @@
-"""What a process keeps of what was costly to find out: bounded, and safe to ask from several threads."""
+"""A bounded cache of expensive results, safe to use from several threads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Value = TypeVar("Value")
 
 
 class Remembered(Generic[Value]):
-    """The values made last, by key.
+    """The most recent values, by key.
 
     Args:
-        size: How many are kept.
+        size: Number of values to keep.
     """
 
     def __init__(self, size: int):
@@ -24,7 +24,7 @@ class Remembered(Generic[Value]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key; make it if it is not known. Two threads never make the same at once."""
+        """Return the value of a key; make it if it is missing. Two threads never make the same value at once."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)

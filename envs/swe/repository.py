@@ -1,4 +1,4 @@
-"""The trees of an instance: what the agent finds, what it should become, and the tests that are restored for grading.
+"""The trees of an instance: what the agent receives, the gold state, and the tests that are restored for grading.
 
 Trees are held in memory as path -> bytes. Nothing here runs anything.
 """
@@ -27,13 +27,13 @@ class Repository:
 
     instance: Instance
     files: Mapping[str, bytes]
-    """What the agent finds."""
+    """The files that the agent receives."""
     in_image: Mapping[str, bytes] | None = None
-    """What the workspace holds from the start, if it is that of an image."""
+    """The initial files of the workspace, if it comes from an image."""
 
     @cached_property
     def key(self) -> str:
-        """Content hash (hex) of all that grading depends on, but for the agent's work."""
+        """Content hash (hex) of everything that grading depends on, except the agent's work."""
         digest = hashlib.sha256(json.dumps(self.instance.to_dict(), sort_keys=True).encode())
         for path, data in sorted(self.files.items()):
             digest.update(f"\0{path}\0{len(data)}\0".encode() + data)
@@ -51,7 +51,7 @@ class Repository:
 
     @cached_property
     def restored(self) -> dict[str, bytes]:
-        """The test files as they must be at grading: whatever was done to them is undone."""
+        """The test files in their state for grading, which undoes any change to them."""
         files = {path: data for path, data in self.files.items() if is_test(path) and path not in self.gold_paths}
         if self.instance.test_patch:
             patched = self._patched(self.files, self.instance.test_patch, "test patch")
@@ -60,7 +60,7 @@ class Repository:
 
     @cached_property
     def hidden(self) -> HiddenTests:
-        """The tests that decide, and the modules that only the grader's own copy of is used."""
+        """The tests that decide, and the modules that are used only in the grader's own copy."""
         instance = self.instance
         tests = (*instance.fail_to_pass, *instance.pass_to_pass)
         prefixes = frozenset(instance.meta.get(PREFIX_IDS, ()))

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from agentgym.errors import ToolError
 
 MAX_COMMAND_BYTES = 100_000
-"""Longer commands cannot be passed to a program on every system."""
+"""Longer commands cannot be passed to a program on some systems."""
 
 
 def command_of(command: str) -> list[str]:
-    """Return the program that runs a shell command. Raises `ToolError` if no program can be given it."""
+    """Return the program that runs a shell command. Raises `ToolError` if it cannot be passed to a program."""
     if not command.strip():
         raise ToolError("The command is empty.")
     _check(command, "command")
@@ -19,11 +19,11 @@ def command_of(command: str) -> list[str]:
 
 
 def pytest_arguments(paths: Sequence[str]) -> list[str]:
-    """Return the arguments with which pytest runs tests as they are graded. Raises `ToolError` for what is no path."""
+    """Return the arguments with which pytest runs tests as in grading. Raises `ToolError` for an option."""
     for path in paths:
         _check(path, "path")
         if path.startswith("-"):
-            raise ToolError(f"{path!r} is no path. Give test files, folders or ids; use run for other options.")
+            raise ToolError(f"{path!r} is not a path. Give test files, folders or test ids; use run for options.")
     options = ["-q", "--tb=short", "--no-header", "-c", "/dev/null", "--rootdir", ".", "-p", "no:cacheprovider"]
     return [*options, "--import-mode=importlib", "-W", "ignore", "--color=no", *paths]
 
@@ -32,8 +32,8 @@ def _check(text: str, what: str) -> None:
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError:
-        raise ToolError(f"The {what} has lone surrogates in it.") from None
+        raise ToolError(f"The {what} contains lone surrogates.") from None
     if "\0" in text:
-        raise ToolError(f"The {what} has a NUL character in it.")
+        raise ToolError(f"The {what} contains a NUL character.")
     if size > MAX_COMMAND_BYTES:
-        raise ToolError(f"The {what} has {size} bytes; write a file and run that.")
+        raise ToolError(f"The {what} has {size} bytes, too many; write a script and run that.")

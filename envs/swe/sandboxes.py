@@ -1,4 +1,4 @@
-"""Which sandbox an instance is worked on and graded in, and putting a tree into it."""
+"""Opens the sandboxes that instances are worked on and graded in, and fills them with files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 
+from agentgym.envs.swe.building.sandbox_runner import spec_with_pytest
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.local import spec_of
 from agentgym.tasks.swe.pytest_folder import pytest_folder
-from agentgym.tasks.swe.sandbox_runner import spec_with_pytest
-from agentgym.tools.sandbox import Limits, Sandbox, SandboxSpec, open_sandbox
+from agentgym.tools.sandbox import Sandbox, SandboxLimits, SandboxSpec, open_sandbox
 from agentgym.tools.sandbox.containers.backend import DockerBackend
 from agentgym.tools.sandbox.containers.hardening import Hardening
 
 MAX_TREE_BYTES = 256_000_000
-"""Greatest size of a workspace that is read back."""
+"""Largest workspace to read back."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class Sandboxes:
 
     Args:
         backend: A name of `agentgym.tools.sandbox.backends()`, or `"auto"`.
-        allow_weak: Accept a backend that does not hold in everything.
-        limits: Bounds on a run of the agent's.
+        allow_weak: Accept a backend that does not confine everything.
+        limits: Bounds on a run by the agent.
         test_limits: Bounds on a run of hidden tests.
     """
 
     backend: str
     allow_weak: bool
-    limits: Limits
-    test_limits: Limits
+    limits: SandboxLimits
+    test_limits: SandboxLimits
 
     def open(self, instance: Instance) -> Sandbox:
-        """Open a fresh sandbox. Those for work and for grading are alike, so that they are made ahead together."""
+        """Open a fresh sandbox. Sandboxes for work and for grading are alike, so both come from one prepared pool."""
         if instance.image is not None:
             spec = SandboxSpec(limits=self.limits, image=instance.image, workdir=instance.workdir)
             return open_sandbox(spec, backend=_image_backend(), allow_weak=self.allow_weak)
@@ -47,9 +47,9 @@ class Sandboxes:
 
 @cache
 def _image_backend() -> DockerBackend:
-    """Return what starts images that hold a repository: root's, by custom, and changed in place.
+    """Return the backend for images that hold a repository: by convention owned by root, and changed in place.
 
-    Root of such a container has no capabilities and no network.
+    Root in such a container has no capabilities and no network.
     """
     backend = DockerBackend(hardening=Hardening(user="0:0", writable_root=True))
     atexit.register(backend.close)
@@ -59,7 +59,7 @@ def _image_backend() -> DockerBackend:
 def environment(sandbox: Sandbox, instance: Instance) -> dict[str, str]:
     """Return the variables with which an agent's programs find the repository and pytest.
 
-    Images have their own, and so have Python environments (`spec_of`).
+    Images and Python environments (`spec_of`) have their own.
     """
     if instance.image is not None or instance.python is not None:
         return {}
@@ -73,7 +73,7 @@ def environment(sandbox: Sandbox, instance: Instance) -> dict[str, str]:
 
 
 def python_path(instance: Instance) -> tuple[str, ...]:
-    """Return what an instance's modules are imported from, relative to its root."""
+    """Return the folders that an instance's modules are imported from, relative to its root."""
     return instance.python_path or (".",)
 
 
@@ -83,7 +83,7 @@ def read_tree(sandbox: Sandbox) -> dict[str, bytes]:
 
 
 def put_tree(sandbox: Sandbox, tree: Mapping[str, bytes], *, there: Mapping[str, bytes] | None = None) -> None:
-    """Make a workspace hold a tree, given what it holds of files already."""
+    """Make a workspace hold a tree; `there` are the files that it holds already."""
     there = there or {}
     sandbox.upload({path: data for path, data in tree.items() if there.get(path) != data})
     for path in there.keys() - tree.keys():

@@ -1,4 +1,4 @@
-"""Reward schemes of the SWE environment: the tiers of Gated Reward Accumulation (arXiv 2508.10548), to be varied."""
+"""Reward schemes of the SWE environment: the tiers of Gated Reward Accumulation (arXiv 2508.10548) and variants."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ CHANNELS = {
         "0 nothing submitted, 1 an empty change, 2 a change that fails tests, 3 one that passes", high=3.0, cheap=True
     ),
     "unsubmitted": Channel("1 if nothing was submitted", cheap=True),
-    "empty": Channel("1 if what was submitted changes no source file", cheap=True),
+    "empty": Channel("1 if the submission changes no source file", cheap=True),
     "submitted": Channel("1 if the work was submitted", cheap=True),
-    "patched": Channel("1 if what was submitted changes source files", cheap=True),
+    "patched": Channel("1 if the submission changes source files", cheap=True),
     "mended": Channel("share of the failing tests that pass now"),
-    "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
-    "executed": Channel("1 if the call did what it was meant to do", per_turn=True, cheap=True),
+    "format": Channel("1 if the action parsed and its arguments were valid", per_turn=True, cheap=True),
+    "executed": Channel("1 if the call succeeded", per_turn=True, cheap=True),
     "modified": Channel("1 if the repository was changed, submitted or not", cheap=True),
     "tests_run": Channel("1 if tests were run before the work was submitted", cheap=True),
     "localised": Channel("mean F1 of the files and lines changed, against the gold patch"),
-    "similarity": Channel("likeness of the change and the gold patch (SWE-RL, arXiv 2502.18449)"),
+    "similarity": Channel("similarity of the change to the gold patch (SWE-RL, arXiv 2502.18449)"),
 }
 
 LOW = MappingProxyType({"format": 0.05, "executed": 0.05, "tests_run": 0.05, "localised": 0.1, "mended": 0.2})
-"""What counts only behind the gate, unless told otherwise."""
+"""Default weights of the channels behind the gate."""
 
 
 def g_ra(
@@ -59,20 +59,21 @@ def g_ra(
 
     Args:
         no_submit: Pay if nothing was submitted, at most 0.
-        empty: Pay if what was submitted changes nothing, at most 0.
+        empty: Pay if the submission changes nothing, at most 0.
         fails: Pay for a change that overlaps the gold patch and fails tests.
         passes: Pay for a change that passes.
-        opens_at: Tier from which on the smaller channels count.
+        opens_at: Tier from which the smaller channels count.
         strict: They count only above that tier.
         low: Weights of the smaller channels.
-        similarity: Weight of the likeness with the gold patch, which counts only if some failing test passes now.
+        similarity: Weight of the similarity to the gold patch, which counts only if some failing test passes now.
         allow_unsound: Accept tiers in which a failed episode, or one without work, could earn too much.
     """
     weights = {OUTCOME: passes - fails, "unsubmitted": no_submit, "empty": empty, "patched": fails, **low}
     calls = tuple(name for name in low if CHANNELS[name].per_turn)
     gates = [
-        Gate(on="tier", at_least=float(opens_at), opens=tuple(low), strict=strict),
+        # First, because `localised` may be among the smaller channels, and then be 0 behind the gate of these.
         Gate(on="localised", at_least=0.0, opens=("patched", "tests_run"), strict=True),
+        Gate(on="tier", at_least=float(opens_at), opens=tuple(low), strict=strict),
         Gate(on=OUTCOME, at_least=1.0, opens=calls),
     ]
     if similarity:

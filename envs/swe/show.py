@@ -1,4 +1,4 @@
-"""How files, runs and mistakes look to a policy: few tokens, nothing that changes from run to run."""
+"""How files, runs and mistakes look to a policy: few tokens, and nothing that varies between runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _DURATION = re.compile(r" in \d+\.\d+s(?: \(\d+:\d\d:\d\d\))?")
 _ADDRESS = re.compile(r"(?<= at 0x)[0-9a-f]{6,}")
 _TEMPORARY = re.compile(r"/pytest-of-[^/\s]+/pytest-\d+")
 _LIMITS = {
-    Ended.TIMEOUT: "It took too long and was ended.",
-    Ended.CPU: "It used too much processor time and was ended.",
-    Ended.MEMORY: "It used too much memory and was ended.",
-    Ended.PROCESSES: "It started too many processes and was ended.",
-    Ended.OUTPUT: "It printed too much and was ended.",
-    Ended.FILE_SIZE: "It wrote too large a file and was ended.",
-    Ended.DISK: "It filled the disk and was ended.",
-    Ended.FILES: "It made too many files and was ended.",
+    Ended.TIMEOUT: "It took too long and was stopped.",
+    Ended.CPU: "It used too much processor time and was stopped.",
+    Ended.MEMORY: "It used too much memory and was stopped.",
+    Ended.PROCESSES: "It started too many processes and was stopped.",
+    Ended.OUTPUT: "It printed too much and was stopped.",
+    Ended.FILE_SIZE: "It wrote too large a file and was stopped.",
+    Ended.DISK: "It filled the disk and was stopped.",
+    Ended.FILES: "It created too many files and was stopped.",
 }
 
 
@@ -37,25 +37,25 @@ def count_of(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def nearest(text: str, wanted: str) -> str:
-    """Say which lines of a text are most like some that are not in it."""
-    lines, target = text.splitlines()[:_LOOKED_AT_LINES], wanted.strip("\n").splitlines()[:_SHOWN_OF_NEAREST]
+def nearest(text: str, missing: str) -> str:
+    """Return a hint with the lines of a text that are most similar to `missing`, which does not occur in it."""
+    lines, target = text.splitlines()[:_LOOKED_AT_LINES], missing.strip("\n").splitlines()[:_SHOWN_OF_NEAREST]
     if not lines or not any(line.strip() for line in target):
         return ""
     anchor = max(target, key=lambda line: len(line.strip()))
     matcher = SequenceMatcher(None, autojunk=False)
     matcher.set_seq2(anchor.strip()[:MAX_LINE_CHARS])
-    best, likeness = 0, 0.0
+    best, similarity = 0, 0.0
     for index, line in enumerate(lines):
         matcher.set_seq1(line.strip()[:MAX_LINE_CHARS])
-        if matcher.real_quick_ratio() > likeness and matcher.quick_ratio() > likeness:
+        if matcher.real_quick_ratio() > similarity and matcher.quick_ratio() > similarity:
             ratio = matcher.ratio()
-            if ratio > likeness:
-                best, likeness = index, ratio
-    if likeness < 0.4:
-        return " Nothing in the file is like it; view the file first."
+            if ratio > similarity:
+                best, similarity = index, ratio
+    if similarity < 0.4:
+        return " Nothing in the file is similar; view the file first."
     start = max(0, best - target.index(anchor))
-    return f" The nearest lines are:\n{numbered(lines[start : start + len(target)], start + 1)}"
+    return f" The most similar lines are:\n{numbered(lines[start : start + len(target)], start + 1)}"
 
 
 def show_run(result: Result) -> str:
@@ -70,7 +70,7 @@ def show_tests(result: Result) -> str:
 
 
 def steady(text: str) -> str:
-    """Return printed text without control sequences and without what differs from run to run."""
+    """Return printed text without control sequences and without parts that vary between runs."""
     text = _ESCAPES.sub("", text).replace("\0", "\\0")
     text = _TEMPORARY.sub("/pytest", _ADDRESS.sub("…", _DURATION.sub("", text)))
     return "\n".join(_cut(line) for line in text.replace("\r\n", "\n").split("\n"))
@@ -80,8 +80,8 @@ def _ending(result: Result) -> str:
     if result.ended is Ended.EXITED:
         return "" if result.exit_code == 0 else f"(exit code {result.exit_code})"
     if result.ended is Ended.SIGNALED:
-        return f"(ended by signal {result.signal})"
-    return f"({_LIMITS.get(result.ended, 'It was ended.')})"
+        return f"(killed by signal {result.signal})"
+    return f"({_LIMITS.get(result.ended, 'It was stopped.')})"
 
 
 def _cut(line: str) -> str:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agentgym.engine.steps import Solution
 from agentgym.envs.swe.filtering import is_test
 from agentgym.envs.swe.repository import Repository
 from agentgym.messages import ToolCall
-from agentgym.steps import Solution
 from agentgym.tools.patches import FilePatch, parse_patch, render_patch
 
 _AROUND = 12
 _MAX_STEPS = 20
-"""Steps of looking and editing; larger patches are applied at once."""
+"""Most steps of viewing and editing; larger patches are applied at once."""
 
 
 def solve(repository: Repository, *, full: bool) -> Solution:
-    """Yield the calls that mend a repository.
+    """Yield the calls that fix a repository.
 
     Args:
-        repository: What to mend.
-        full: Look at each place, edit it and run the tests, instead of applying the patch and submitting.
+        repository: The repository to fix.
+        full: View each place, edit it and run the tests, instead of applying the patch and submitting.
     """
     patch = repository.instance.gold_patch
     if not full:
@@ -40,7 +40,7 @@ def solve(repository: Repository, *, full: bool) -> Solution:
 
 
 def _changes(repository: Repository, patch: FilePatch) -> Iterator[ToolCall]:
-    """Yield views and edits of one file; what cannot be edited by exact text is patched."""
+    """Yield views and edits of one file; changes without a unique text to replace are applied as a patch."""
     text = repository.files.get(patch.path, b"").decode("utf-8", "replace")
     edits = list(_edits(patch, text))
     if patch.path != patch.original or len(edits) < len(patch.hunks) or not edits or "\r" in text:
@@ -53,7 +53,7 @@ def _changes(repository: Repository, patch: FilePatch) -> Iterator[ToolCall]:
 
 
 def _edits(patch: FilePatch, text: str) -> Iterator[ToolCall]:
-    """Yield the hunks as exact replacements, as long as their old lines stand in the file once."""
+    """Yield the hunks as exact replacements, as long as their old lines occur in the file once."""
     for hunk in patch.hunks:
         old, new = "".join(hunk.old_lines), "".join(hunk.new_lines)
         if not old or text.count(old) != 1:

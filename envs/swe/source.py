@@ -1,4 +1,4 @@
-"""From a task to its repository: its files come from the task source, from an archive, or from an image."""
+"""Finds the repository of a task: its files come from the task source, from an archive, or from an image."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes, read_tree
 from agentgym.errors import BrokenTask, UsageError
-from agentgym.left_out import LeftOut, Quarantine, Unusable
 from agentgym.task import TRAIN, Task, TaskList, TaskSource
+from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable
+from agentgym.tasks.read_tasks import ReadTask, without_repeats
 from agentgym.tasks.records import Record, existing, files_in, read_records
-from agentgym.tasks.splitting import SPLITS, Draft, first_of_each, named_split, refuse_empty
+from agentgym.tasks.splitting import SPLITS, named_split, refuse_empty
 from agentgym.tasks.swe.formats import detect, read_row
 from agentgym.tasks.swe.instance import Instance, from_task, to_task, without_environment
 from agentgym.tasks.swe.local import (
@@ -28,7 +29,7 @@ from agentgym.tasks.swe.local import (
 from agentgym.tools.patches import PatchError, apply_patch, parse_patch
 
 BUG_PATCH = "bug_patch"
-"""Key in `meta`: turns the archive, which holds the sound repository, into what the agent finds."""
+"""Key in `meta` of the patch that turns the archive, which holds the sound repository, into the buggy one."""
 _REPOSITORIES: Remembered[Repository] = Remembered(16)
 
 
@@ -37,7 +38,7 @@ class HasTrees(Protocol):
     """A task source that knows the files of its tasks."""
 
     def tree(self, task: Task) -> Mapping[str, bytes]:
-        """Return the files that the agent finds."""
+        """Return the files that the agent receives."""
         ...
 
 
@@ -45,18 +46,18 @@ class InstanceTasks(TaskList):
     """Tasks from files of instances in any known format (`agentgym.tasks.swe.formats`).
 
     Args:
-        path: The file, or a folder of such files; archives that instances name lie relative to its folder.
-        format: Name of the format; told by the fields of the first row if not given.
+        path: The file, or a folder of such files; archive paths in instances are relative to its folder.
+        format: Name of the format; detected from the fields of the first row if not given.
         repositories: A folder of archives or checkouts to take the files from, instead of images
             (`agentgym.tasks.swe.local`).
         environments: A folder of Python environments to run the tests in, or one environment for all.
         split_by: `"auto"`: the split that an instance names itself (`meta`), else that of the file's name, else
-            `train`. Or the one split that all tasks are in.
+            `train`. Or the one split that all tasks belong to.
         strict: Raise `UsageError` for the first broken instance instead of leaving it out.
     """
 
     left_out: tuple[LeftOut, ...]
-    """Rows that make no task, each with its reason."""
+    """Rows without a usable task, each with the reason."""
 
     def __init__(
         self,
@@ -74,23 +75,23 @@ class InstanceTasks(TaskList):
         self._environments = None if environments is None else existing(environments)
         self._origins: dict[str, Origin] = {}
         quarantine = Quarantine(str(path), strict)
-        drafts: list[Draft] = []
+        found: list[ReadTask] = []
         for record in _records(self.path, quarantine):
             with quarantine.guard(record.where):
                 format = format or _format_of(record)
-                drafts.append(self._draft(record, format))
-        kept = first_of_each(drafts, quarantine)
+                found.append(self._read(record, format))
+        kept = without_repeats(found, quarantine)
         self.left_out = quarantine.entries
         quarantine.close(len(kept))
-        super().__init__(draft.task for draft in kept)
+        super().__init__(read.task for read in kept)
 
     def tree(self, task: Task) -> Mapping[str, bytes]:
-        """Return the files that the agent finds, of an instance whose files are on this machine."""
+        """Return the files that the agent receives, of an instance whose files are on this machine."""
         if task.id not in self._origins:
             raise BrokenTask(f"instance {task.id!r} names neither an archive nor an image to take its files from")
         return _with_bug(from_task(task), self._origins[task.id].tree())
 
-    def _draft(self, record: Record, format: str) -> Draft:
+    def _read(self, record: Record, format: str) -> ReadTask:
         try:
             instance = read_row(record.fields, format, where=record.where)
         except UsageError as error:
@@ -100,10 +101,10 @@ class InstanceTasks(TaskList):
         split = self._split_by if self._split_by != "auto" else instance.meta.get("split")
         task = to_task(instance, str(split or named_split(record.file) or TRAIN))
         assert task.hash  # text that cannot be hashed makes no task
-        return Draft(record.where, task, record.file)
+        return ReadTask(record.where, task, record.file)
 
     def _placed(self, instance: Instance, folder: Path) -> Instance:
-        """Return an instance with what of it is on this machine. Raises `Unusable` if something is missing."""
+        """Return an instance with its files and environment on this machine. Raises `Unusable` if one is missing."""
         origin = None
         if self._repositories is not None:
             origin = find_repository(self._repositories, instance)
@@ -139,9 +140,9 @@ def _format_of(record: Record) -> str:
 
 
 def _check(instance: Instance) -> None:
-    """Raise `Unusable` for an instance that nobody can be graded on."""
+    """Raise `Unusable` for an instance that cannot be graded."""
     if not instance.fail_to_pass:
-        raise Unusable("no test says whether it is solved: its tests that should fail before the patch are none")
+        raise Unusable("no test says whether it is solved: the list of tests that fail before the patch is empty")
     for name, patch in (("gold patch", instance.gold_patch), ("test patch", instance.test_patch)):
         try:
             parsed = parse_patch(patch)
@@ -155,7 +156,7 @@ def repository_of(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repos
     """Return the repository of a task.
 
     Raises:
-        UsageError: Nothing says where its files are.
+        UsageError: The location of its files is unknown.
     """
     key = type(source).__name__, str(getattr(source, "path", "")), task.hash
     return _REPOSITORIES.get(key, lambda: _read(source, task, sandboxes))
@@ -173,15 +174,15 @@ def _read(source: TaskSource, task: Task, sandboxes: Sandboxes) -> Repository:
     if isinstance(source, HasTrees):
         return Repository(instance, source.tree(task))
     raise UsageError(
-        f"nothing says where the files of task {task.id!r} are; pass file=... (instances with archives or images) or a "
-        "task source with a method tree(task)"
+        f"the location of the files of task {task.id!r} is unknown; pass file=... (instances with archives or images) "
+        "or a task source with a method tree(task)"
     )
 
 
 def _check_environment(source: TaskSource, task: Task, instance: Instance) -> None:
     """Raise `UsageError` unless the source itself names the Python environment, which the sandbox will show.
 
-    A task may come from a manifest that anybody has written.
+    A task may come from a manifest that anybody could write.
     """
     if from_task(source.find(task.id)).python != instance.python:
         raise UsageError(

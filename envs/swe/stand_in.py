@@ -1,8 +1,8 @@
-"""What stands for an expected value in a process from which it is withheld. Travels as text, and needs no package.
+"""Stand-ins for expected values in a process from which these are withheld. Sent as text; needs no package.
 
-A stand-in equals everything and notes what it was compared with, as plain data: what `==` goes by, so that subclasses
-of the built-in types count as these. In the place of an expected exception it stops any, and notes its classes and its
-text. What is expected is with the grader alone (`notes`).
+A stand-in equals everything and notes what it was compared with, as plain data: the data that `==` compares, so
+that subclasses of the built-in types count as these. In place of an expected exception it catches any, and notes its
+classes and its text. Only the grader holds the expected values (`notes`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 MAX_NOTES = 1000
-"""Notes of one test; what is compared after so many is not noted."""
+"""Most notes of one test; later comparisons are not noted."""
 MAX_CHARS = 20_000
 MAX_MESSAGE = 2000
 MAX_PARTS = 4000
@@ -24,7 +24,7 @@ MAX_DEPTH = 20
 
 
 class Odd(Exception):
-    """Something is no plain data, or too large."""
+    """The value is not plain data, or too large."""
 
 
 def stand_ins():
@@ -50,7 +50,7 @@ def stand_ins():
             return False
 
         value = exception = None
-        """The exception that was stopped, as pytest and unittest call it."""
+        """The exception that was caught, under the names that pytest and unittest use."""
 
         def __enter__(self):
             return self
@@ -73,12 +73,12 @@ def stand_ins():
 def _said(error) -> str:
     try:
         return str(error)[:MAX_MESSAGE]
-    except Exception:  # what an exception says of itself may be as faulty as all else
+    except Exception:  # the text of an exception comes from code that may be faulty
         return ""
 
 
 def written(value) -> object:
-    """Return a value as JSON data that names its type; nothing if it is no plain data, or too large."""
+    """Return a value as JSON data that names its type; `None` if it is not plain data, or too large."""
     left = [MAX_PARTS, MAX_CHARS]
     try:
         found = _written(value, left, MAX_DEPTH)

@@ -1,8 +1,8 @@
-"""Other values for the constants of a test: like the true ones in every way but that they are not right.
+"""Other values for the constants of a test: like the true ones in every way, except that they are wrong.
 
-A value may come from the same test, from the same module, or from a small edit in either direction. What is drawn has
-the type and about the size of the true value, and stands elsewhere in the test or module as often as a true one does.
-Nothing here knows what is right: whether a changed test fails is measured (`calibration`).
+A value may come from the same test, from the same module, or from a small edit in either direction. A drawn value has
+the type and about the size of the true value, and occurs elsewhere in the test or module as often as a true one does.
+Nothing here knows the right values: whether a changed test fails is measured (`calibration`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Value = bool | int | float | str | bytes
 
 _TOKENS = re.compile(r"\d+|[^\W\d_]+|\s+|.", re.DOTALL)
 _USUAL, _UNUSUAL = 4, 1
-"""How often a value is drawn from where the true one has its likes, and from elsewhere."""
+"""How often a value is drawn from the surroundings of the true one, and from elsewhere."""
 
 
 @dataclass(frozen=True)
 class Pools:
-    """The constants that stand near a place, each as often as it occurs."""
+    """The constants near a place, each as often as it occurs."""
 
     function: Sequence[Value]
     module: Sequence[Value]
@@ -47,20 +47,20 @@ def others(value: Value, pools: Pools, rng: random.Random) -> Iterator[Value]:
         (_USUAL if anywhere and not here else _UNUSUAL, [one for one in wide if _alike(value, one)]),
         (_UNUSUAL if here else _USUAL, list(_edited(value, near, wide, rng))),
     ]
-    told: set[Value] = {value}
+    seen: set[Value] = {value}
     for _, found in sources:
         rng.shuffle(found)
     while any(found for _, found in sources):
         left = [(weight, found) for weight, found in sources if found]
         found = rng.choices([found for _, found in left], [weight for weight, _ in left])[0]
         one = found.pop()
-        if one not in told:
-            told.add(one)
+        if one not in seen:
+            seen.add(one)
             yield one
 
 
 def _alike(value: Value, other: Value) -> bool:
-    """Whether another value could stand where this one does without looking odd."""
+    """Whether another value could replace this one without looking odd."""
     if isinstance(value, bytes | str):
         assert isinstance(other, bytes | str)
         return len(other) <= 2 * len(value) + 4 and len(value) <= 2 * len(other) + 4 and _kind(value) == _kind(other)
@@ -88,7 +88,7 @@ def _edited(value: Value, near: Sequence[Value], wide: Sequence[Value], rng: ran
 
 
 def _edited_numbers(value: int) -> Iterator[int]:
-    """Yield neighbours on both sides, as a miscount or a slip in one digit would give them."""
+    """Yield neighbours on both sides, as an off-by-one error or a typo in one digit would produce them."""
     steps = (1, 2, 3) if value < 20 else (1, 2, 3, 10)
     yield from (value + sign * step for step in steps for sign in (1, -1) if value + sign * step >= 0)
     digits = str(value)
@@ -99,7 +99,7 @@ def _edited_numbers(value: int) -> Iterator[int]:
 
 
 def _edited_floats(value: float) -> Iterator[float]:
-    """Yield values that differ in one of the digits that are written, far enough for any tolerance."""
+    """Yield values that differ in one of the written digits, by more than any usual tolerance."""
     places = len(repr(value).partition(".")[2]) if "e" not in repr(value) else 6
     for place in {0, *range(max(1, places - 1), min(places, 3) + 1)}:
         for step in (1, -1, 2, -2):
@@ -109,7 +109,7 @@ def _edited_floats(value: float) -> Iterator[float]:
 
 
 def _edited_texts(text: str, near: Sequence[str], wide: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Yield texts in which a number, a word, or the order of two of them is another one."""
+    """Yield texts in which a number, a word, or the order of two of them differs."""
     tokens = _TOKENS.findall(text)
     found = list(_renumbered(tokens)) + list(_reworded(tokens, near, 3)) + list(_reordered(tokens))
     if len(found) < 8:
@@ -155,7 +155,7 @@ def _reordered(tokens: Sequence[str]) -> Iterator[str]:
 
 
 def _respelt(tokens: Sequence[str], pool: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Yield texts with one letter or sign replaced by another of the suite's; only where there is little else."""
+    """Yield texts with one letter or sign replaced by another of the suite's, for texts with little else to change."""
     signs = sorted({sign for text in pool for sign in text})
     for at, token in enumerate(tokens):
         place = rng.randrange(len(token))

@@ -1,4 +1,4 @@
-"""Verdicts that this process has given: the same work on the same instance is graded once."""
+"""A cache of verdicts in this process: the same work on the same instance is graded once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERDICTS: Remembered[Verdict] = Remembered(512)
 
 
 def verdict_on(grader: Grader, repository: Repository, worked: Mapping[str, bytes]) -> Verdict:
-    """Return the verdict on an agent's work, from memory if it is known."""
+    """Return the verdict on an agent's work, from the cache if it is known."""
     changes = filtered(repository.files, worked, repository.gold_paths)
     digest = hashlib.sha256(repr(sorted(changes.dropped.items())).encode("utf-8", "surrogateescape"))
     for path in changes.changed:

@@ -1,8 +1,8 @@
-"""Which forms that withhold expected values are of use, from running them on the gold solution and on the fault.
+"""Finds which forms that withhold expected values are useful, by running them on the gold and on the buggy code.
 
-On the gold solution such a form must pass, and what is compared must equal what is withheld; where it does not, places
-are given up. On the unmended tree something else must be compared, or nothing: else the form asks for nothing that
-code with the fault does not do anyway.
+On the gold solution such a form must pass, and the compared values must equal the withheld ones; places where they do
+not are dropped. On the buggy code other values must be compared, or none: otherwise the form requires nothing that the
+buggy code does not do anyway.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.withholding import withheld
 
 _Run = Callable[[Sequence[Form]], Sequence[TestRun]]
-"""Runs tests, some in these forms, in several processes, and says what became of them in each."""
+"""Runs tests, some in these forms, in several processes, and returns the results of each."""
 
 _ROUNDS = 6
-"""How often places are given up, at most."""
+"""Most rounds in which places are dropped."""
 
 
 def forms_that_withhold(
     repository: Repository, cases: Mapping[Place, Mapping[str, int]], manner: Manner, run_on: Runner
 ) -> tuple[Form, ...]:
-    """Return the forms of functions that decide that withhold what is expected, as far as they are of use.
+    """Return the useful forms that withhold the expected values of functions that decide.
 
     Args:
         repository: The instance.
-        cases: Of each function, the cases that right code passes, with their numbers.
-        manner: How tests are brought in.
-        run_on: Runs tests, within a limit of time: the unmended tree may hang.
+        cases: For each function, the cases that correct code passes, with their numbers.
+        manner: How tests enter the sandbox.
+        run_on: Runs tests, within a time limit: the buggy code may hang.
     """
     hidden, decisive = repository.hidden, repository.instance.fail_to_pass
     places = {NodeId.of(test).place for test in decisive}
-    # Other tests would be asked for by ids, and these say what is in the cases.
+    # Other tests would be requested by ids, which reveal the content of the cases.
     places -= {NodeId.of(test).place for test in (*hidden.tests, *hidden.prefixes) if not _is_among(test, cases)}
     some = hidden.only([test for test in hidden.tests if NodeId.of(test).place in places])
 
@@ -50,7 +50,7 @@ def forms_that_withhold(
         return run_on(repository.files, [(some, forms, manner)])
 
     forms = [form for place in places if (form := _withholding_all(place, hidden.modules, cases[place])) is not None]
-    return _of_use(forms, decisive, on_gold, on_fault)
+    return _useful(forms, decisive, on_gold, on_fault)
 
 
 def _is_among(test: str, cases: Mapping[Place, Mapping[str, int]]) -> bool:
@@ -58,20 +58,20 @@ def _is_among(test: str, cases: Mapping[Place, Mapping[str, int]]) -> bool:
 
 
 def _withholding_all(place: Place, modules: Mapping[str, str], cases: Mapping[str, int]) -> Form | None:
-    """Return the form of a function that withholds all that may be withheld."""
+    """Return the form of a function that withholds everything that can be withheld."""
     function = functions_of(modules[place[0]]).get(place[1:])
     edits, row = withheld(function) if function is not None else ((), None)
     return Form(Change(*place, edits, row), numbers=cases if row is not None else {}) if edits else None
 
 
-def _of_use(forms: Iterable[Form], decisive: Collection[str], on_gold: _Run, on_fault: _Run) -> tuple[Form, ...]:
-    """Return those of the forms that are of use, with what right code compares in them.
+def _useful(forms: Iterable[Form], decisive: Collection[str], on_gold: _Run, on_fault: _Run) -> tuple[Form, ...]:
+    """Return the useful forms, with the values that correct code compares in them.
 
     Args:
-        forms: Forms of different functions, each of which withholds all that may be withheld.
+        forms: Forms of different functions, each of which withholds everything that can be withheld.
         decisive: The tests that decide.
         on_gold: Runs them on the gold solution.
-        on_fault: Runs them on the unmended tree.
+        on_fault: Runs them on the buggy code.
     """
     settled: list[Form] = []
     trying = list(forms)
@@ -81,7 +81,7 @@ def _of_use(forms: Iterable[Form], decisive: Collection[str], on_gold: _Run, on_
         seen = _by_form(on_gold(trying))
         again: list[Form] = []
         for form in trying:
-            bad = _to_give_up(form, seen[form])
+            bad = _to_drop(form, seen[form])
             if not bad:
                 settled.append(replace(form, notes=_counts(seen[form])))
             else:
@@ -96,7 +96,7 @@ def _of_use(forms: Iterable[Form], decisive: Collection[str], on_gold: _Run, on_
 
 
 def _by_form(runs: Sequence[TestRun]) -> dict[Form, dict[str, list[Seen]]]:
-    """Return what was seen of each form, by case, once for each process."""
+    """Return the results of each form, by case, one for each process."""
     found: dict[Form, dict[str, list[Seen]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         for what in run.changed.values():
@@ -104,10 +104,10 @@ def _by_form(runs: Sequence[TestRun]) -> dict[Form, dict[str, list[Seen]]]:
     return found
 
 
-def _to_give_up(form: Form, seen: Mapping[str, Sequence[Seen]]) -> set[Edit]:
-    """Return the places because of which right code does not pass, or compares something else."""
-    told = [what for cases in seen.values() for what in cases]
-    notes = [note for what in told for note in what.notes]
+def _to_drop(form: Form, seen: Mapping[str, Sequence[Seen]]) -> set[Edit]:
+    """Return the places at which correct code does not pass, or compares something else."""
+    results = [what for cases in seen.values() for what in cases]
+    notes = [note for what in results for note in what.notes]
     wrong = {note.number for note in notes if not note.says(form.expected.get(note.number))}
     unsteady = {
         number
@@ -117,7 +117,7 @@ def _to_give_up(form: Form, seen: Mapping[str, Sequence[Seen]]) -> set[Edit]:
     }  # fmt: skip
     if bad := {edit for edit in form.change.edits if edit.number in wrong | unsteady}:
         return bad
-    if told and all(what.status == PASSING for what in told):
+    if results and all(what.status == PASSING for what in results):
         return set() if notes else set(form.change.edits)
     noted = {note.number for note in notes}
     missing = [edit for edit in form.change.edits if edit.number in form.expected and edit.number not in noted]

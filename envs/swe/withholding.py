@@ -1,7 +1,7 @@
-"""What a test expects that can be kept out of the process that runs it. Works on syntax trees; runs nothing.
+"""Finds the expected values that can be kept out of the process that runs a test. Works on syntax trees; runs nothing.
 
-A place counts only if the test comes past it whatever the code under test does, and if all that is done with what is
-expected there is one exact comparison: a test that passes has then compared it, and compared something equal with it.
+A place counts only if the test reaches it whatever the code under test does, and if the only use of the expected value
+is one exact comparison: a test that passes has then compared it, with something equal to it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _METHODS = ("assertEqual", "assertEquals")
 _RAISES = ("raises", "assertRaises")
 _INEXACT = ("approx", "isclose")
 _COSTLY = re.compile(r"[*+{]")
-"""In a pattern: it may take long on a text that was chosen for that."""
+"""Signs of a pattern that may take long on a text chosen for that."""
 
 _Pair = tuple[ast.expr, ast.expr]
 _Place = tuple[ast.expr, str, str]
-"""A node, and the kind and text of the edit of it."""
+"""A node, and the kind and text of its edit."""
 
 
 def withheld(function: Function) -> tuple[tuple[Edit, ...], int | None]:
-    """Return what withholds all that a function expects and that can be withheld, and the `Change.row` of that."""
+    """Return the edits that withhold all expected values of a function that can be, and their `Change.row`."""
     found = _places(function)
     numbers = {id(node): number for number, node in enumerate(ast.walk(function))}
     edits = {Edit(numbers[id(node)], kind, text) for node, kind, text in found if kind != "name"}
@@ -37,10 +37,10 @@ def withheld(function: Function) -> tuple[tuple[Edit, ...], int | None]:
 
 
 def decided(function: Function) -> frozenset[int]:
-    """Return the nodes, by their numbers, of which no other content lets code pass that passes as they are.
+    """Return the numbers of the nodes that no change lets code pass if it passes the true test.
 
-    These are expected values, and conditions as a whole, past which every run comes. Elsewhere a changed test may pass
-    where the true one does: wrong code may take an input that right code refuses.
+    These are expected values and whole conditions that every run reaches. Elsewhere a changed test may pass where the
+    true one does: wrong code may accept an input that correct code rejects.
     """
     values = [part for node, kind, _ in _places(function) if kind == "value" for part in ast.walk(node)]
     asserted = [one.value if isinstance(one, ast.Expr) else one for one in _certain(function.body)]
@@ -49,7 +49,7 @@ def decided(function: Function) -> frozenset[int]:
 
 
 def _places(function: Function) -> list[_Place]:
-    """Return what is expected for certain, each with the kind and the text of the edit that withholds it."""
+    """Return the expectations that every run reaches, each with the kind and the text of the edit that withholds it."""
     statements = list(_certain(function.body))
     conditions = [part for one in statements if isinstance(one, ast.Assert) for part in _all_of(one.test)]
     found = list(_named_values(function, conditions, _calls(statements)))
@@ -64,7 +64,7 @@ def _places(function: Function) -> list[_Place]:
 
 
 def _certain(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that are executed whatever the code under test does, always equally often."""
+    """Yield the statements that run the same number of times whatever the code under test does."""
     for statement in body:
         if _may_leave(statement):
             return
@@ -78,7 +78,7 @@ def _certain(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _may_leave(statement: ast.AST) -> bool:
-    """Whether what comes after a statement may not be executed."""
+    """Whether the statements after this one may be skipped."""
     if isinstance(statement, ast.Return | ast.Break | ast.Continue):
         return True
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -87,7 +87,7 @@ def _may_leave(statement: ast.AST) -> bool:
 
 
 def _all_of(condition: ast.expr) -> Iterator[ast.expr]:
-    """Yield the conditions all of which must hold."""
+    """Yield the conditions that must all hold."""
     if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):
         for part in condition.values:
             yield from _all_of(part)
@@ -96,7 +96,7 @@ def _all_of(condition: ast.expr) -> Iterator[ast.expr]:
 
 
 def _calls(statements: Sequence[ast.stmt]) -> list[ast.Call]:
-    """Return the calls of unittest's that assert that their first two arguments are equal."""
+    """Return the calls of unittest methods that assert that their first two arguments are equal."""
     calls = [one.value for one in statements if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
     starred = (ast.Starred,)
     return [
@@ -114,10 +114,10 @@ def _sides(condition: ast.expr) -> list[_Pair]:
 
 
 def _of_condition(condition: ast.expr, names: Collection[str]) -> list[_Place]:
-    """Return what is withheld of a condition: the value that something must be equal to, or else whether it holds.
+    """Return what to withhold of a condition: its expected values, or else whether it holds.
 
     Args:
-        condition: Must hold.
+        condition: The condition, which must hold.
         names: Names whose values are withheld.
     """
     pairs = _sides(condition)
@@ -127,7 +127,7 @@ def _of_condition(condition: ast.expr, names: Collection[str]) -> list[_Place]:
 
 
 def _values(pairs: Sequence[_Pair]) -> list[_Place]:
-    """Return the sides that are written out, where the other is not, and is compared exactly."""
+    """Return the plain sides whose other side is not plain and is compared exactly."""
     found: list[_Place] = []
     for pair in pairs:
         plain = [_is_plain(side) for side in pair]
@@ -139,7 +139,7 @@ def _values(pairs: Sequence[_Pair]) -> list[_Place]:
 
 
 def _is_plain(side: ast.expr) -> bool:
-    """Whether an expression is written out."""
+    """Whether an expression is plain."""
     try:
         value_of(ast.unparse(side))
     except ValueError:
@@ -172,9 +172,9 @@ def _raised(statement: ast.With) -> Iterator[_Place]:
 
 
 def _named_values(function: Function, conditions: Sequence[ast.expr], calls: Sequence[ast.Call]) -> Iterator[_Place]:
-    """Yield the values of names that are used for nothing but to be compared, and the names where they are.
+    """Yield the values of names that are used only in comparisons, and the uses of these names.
 
-    Conditions in which such a name has another use are left out.
+    Conditions in which such a name has another use are dropped.
     """
     pairs = [(pair, condition) for condition in conditions for pair in _sides(condition)]
     pairs += [((call.args[0], call.args[1]), call) for call in calls]
@@ -188,7 +188,7 @@ def _named_values(function: Function, conditions: Sequence[ast.expr], calls: Seq
             if {id(node) for node in ast.walk(condition)} & (loads - set(map(id, compared)))
         ]
         covered = {id(node) for condition in other for node in ast.walk(condition)} | set(map(id, compared))
-        values = [*_bound(function, uses), *_handed_in(function, name, uses)]
+        values = [*_bound(function, uses), *_parameter_values(function, name, uses)]
         if values and compared and loads <= covered:
             yield from ((value, "value", ast.unparse(value)) for value in values)
             yield from ((side, "name", "") for side in compared)
@@ -196,7 +196,7 @@ def _named_values(function: Function, conditions: Sequence[ast.expr], calls: Seq
 
 
 def _compared(name: str, pair: _Pair) -> ast.Name | None:
-    """Return the side of an equality that is a name, if the other side says something of the code under test."""
+    """Return the side of an equality that is a name, if the other side depends on the code under test."""
     for side, other in (pair, pair[::-1]):
         named = {node.id for node in ast.walk(other) if isinstance(node, ast.Name)}
         if isinstance(side, ast.Name) and side.id == name:
@@ -205,7 +205,7 @@ def _compared(name: str, pair: _Pair) -> ast.Name | None:
 
 
 def _bound(function: Function, uses: Sequence[ast.Name]) -> list[ast.expr]:
-    """Return the value that a name is bound to, if it is so once and for all, and the value is written out."""
+    """Return the value that a name is bound to, if it is bound once and the value is plain."""
     stores: list[ast.expr] = [node for node in uses if not isinstance(node.ctx, ast.Load)]
     return [
         statement.value
@@ -214,8 +214,8 @@ def _bound(function: Function, uses: Sequence[ast.Name]) -> list[ast.expr]:
     ]
 
 
-def _handed_in(function: Function, name: str, uses: Sequence[ast.Name]) -> Iterator[ast.expr]:
-    """Yield the values of a parameter in the cases, if they are written out and no case is named after them."""
+def _parameter_values(function: Function, name: str, uses: Sequence[ast.Name]) -> Iterator[ast.expr]:
+    """Yield the values of a parameter in the cases, if they are plain and no case is named after them."""
     if not all(isinstance(node.ctx, ast.Load) for node in uses):
         return
     for columns, rows in parametrised(function):
@@ -224,12 +224,12 @@ def _handed_in(function: Function, name: str, uses: Sequence[ast.Name]) -> Itera
             if isinstance(row, ast.Call):  # pytest.param
                 cells = row.args
             for column, cell in zip(columns, cells, strict=False):
-                if column == name and _is_plain(cell) and not _is_told(function, cell):
+                if column == name and _is_plain(cell) and not _is_revealed(function, cell):
                     yield cell
 
 
-def _is_told(function: Function, cell: ast.expr) -> bool:
-    """Whether a value may be read from the names that are given to the cases."""
+def _is_revealed(function: Function, cell: ast.expr) -> bool:
+    """Whether the names of the cases may reveal a value."""
     value = str(value_of(ast.unparse(cell)))
     keywords = (node for call in function.decorator_list for node in ast.walk(call) if isinstance(node, ast.keyword))
     given = (node for one in keywords if one.arg in ("ids", "id") for node in ast.walk(one.value))

@@ -1,6 +1,6 @@
-"""The agent's workspace: files seen and changed as text, and instructive words for what does not work.
+"""The agent's workspace: files viewed and changed as text, with instructive errors.
 
-Everything happens in the agent's own sandbox; nothing of it is ever run, imported or interpreted outside.
+Everything happens in the agent's own sandbox; nothing from it is ever run, imported or interpreted outside.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agentgym.errors import ToolError
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import PatchError, apply_patch, parse_patch
-from agentgym.tools.sandbox import Limits, Result, Sandbox
+from agentgym.tools.sandbox import Result, Sandbox, SandboxLimits
 
 MAX_FILE_BYTES = 4_000_000
 MAX_ENTRIES = 300
@@ -41,7 +41,7 @@ for path in files(request["path"]):
             for number, line in enumerate(file, start=1):
                 if pattern.search(line.rstrip("\\n")):
                     if shown == request["most"]:
-                        print("(more matches are not shown; search for something rarer, or in one folder)")
+                        print("(more matches are not shown; use a more specific pattern, or search one folder)")
                         sys.exit()
                     shown += 1
                     print("%s:%d: %s" % (os.path.relpath(path), number, line.strip()[:request["width"]]))
@@ -53,12 +53,12 @@ for path in files(request["path"]):
 class Workspace:
     """A sandbox with a repository in it, as an agent's tools see it."""
 
-    def __init__(self, sandbox: Sandbox, instance: Instance, limits: Limits):
+    def __init__(self, sandbox: Sandbox, instance: Instance, limits: SandboxLimits):
         self.sandbox = sandbox
         self._instance, self._limits = instance, limits
         self._environment = environment(sandbox, instance)
         self.changed = False
-        """Whether anything may have been changed since."""
+        """Whether the agent may have changed anything."""
 
     def list_files(self, path: str) -> str:
         """Return the files and folders below a folder, two levels deep."""
@@ -72,7 +72,7 @@ class Workspace:
         return "\n".join(lines[:MAX_ENTRIES]) + more if lines else "The folder is empty."
 
     def search(self, pattern: str, path: str) -> str:
-        """Return the lines that match a regular expression. It is tried in the sandbox, where it may take its time."""
+        """Return the lines that match a regular expression, which runs in the sandbox because it may take long."""
         request = {
             "pattern": pattern,
             "path": _relative(path),
@@ -83,8 +83,8 @@ class Workspace:
         result = self.sandbox.exec(code=_SEARCH, stdin=json.dumps(request).encode(), limits=self._limits)
         if not result.ok:
             why = result.err.strip().rpartition("\n")[2] or result.ended.value
-            raise ToolError(f"The search did not work: {why}")
-        return result.out.strip() or "No line matches."
+            raise ToolError(f"The search failed: {why}")
+        return result.out.strip() or "No matches."
 
     def view(self, path: str, start: int, end: int | None) -> str:
         """Return lines of a file with their numbers."""
@@ -93,12 +93,12 @@ class Workspace:
             return "The file is empty."
         last = min(len(lines), start + VIEWED_LINES - 1 if end is None else end)
         if not 1 <= start <= len(lines) or last < start:
-            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or 'the end'} is none of it.")
+            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or 'the end'} is not among them.")
         more = f"\n({count_of(len(lines) - last, 'more line')} below)" if last < len(lines) else ""
         return numbered(lines[start - 1 : last], start) + more
 
     def edit(self, path: str, old: str, new: str) -> str:
-        """Replace text that stands in a file exactly once."""
+        """Replace text that occurs exactly once in a file."""
         if not old:
             raise ToolError("`old` is empty. Give the text to replace, or use insert or create.")
         if old == new:
@@ -108,18 +108,18 @@ class Workspace:
             old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
         found = text.count(old)
         if found == 0:
-            raise ToolError(f"`old` does not stand in {path} exactly like that.{nearest(text, old)}")
+            raise ToolError(f"`old` does not occur in {path}.{nearest(text, old)}")
         if found > 1:
             places = _line_numbers(text, old)
             raise ToolError(
-                f"`old` stands {found} times in {path} (at lines {places}); give more of the lines around it."
+                f"`old` occurs {found} times in {path} (at lines {places}); include more of the surrounding lines."
             )
         self._write(path, text.replace(old, new, 1))
         line = text[: text.index(old)].count("\n") + 1
         return f"Changed {path} at line {line}."
 
     def insert(self, path: str, line: int, text: str) -> str:
-        """Put lines after a line; 0 is the top."""
+        """Insert lines after a line; 0 is the top."""
         before = self.text(path)
         lines = before.splitlines(keepends=True)
         if not 0 <= line <= len(lines):
@@ -131,21 +131,21 @@ class Workspace:
         return f"Inserted {count_of(len(text.splitlines()), 'line')} into {path} after line {line}."
 
     def create(self, path: str, content: str) -> str:
-        """Write a file that is not there yet."""
+        """Write a file that does not exist yet."""
         relative = _relative(path)
         if self._read(relative) is not None:
-            raise ToolError(f"{path} is already there; change it with edit, insert or apply_patch.")
+            raise ToolError(f"{path} already exists; change it with edit, insert or apply_patch.")
         self._write(relative, content)
         return f"Created {path}, {count_of(len(content.splitlines()), 'line')}."
 
     def apply_patch(self, patch: str) -> str:
-        """Apply a unified diff: all of it, or nothing."""
+        """Apply a unified diff completely, or not at all."""
         try:
             paths = sorted({path for one in parse_patch(patch) for path in (one.path, one.original)})
             before = {path: data for path in paths if (data := self._read(path)) is not None}
             after = apply_patch(before, patch)
         except PatchError as error:
-            raise ToolError(f"The patch does not apply, and nothing was changed: {error}") from error
+            raise ToolError(f"The patch does not apply; nothing was changed: {error}") from error
         if not paths:
             raise ToolError("The patch changes nothing. Give a unified diff with ---, +++ and @@ lines.")
         self.changed = True
@@ -162,7 +162,7 @@ class Workspace:
         return self.sandbox.exec(argv, env=self._environment, limits=self._limits)
 
     def run_pytest(self, arguments: Sequence[str]) -> Result:
-        """Run pytest in the workspace: in a fork that has it loaded, or with the Python of the image or environment."""
+        """Run pytest in the workspace: in a fork with pytest loaded, or with the Python of the image or environment."""
         if self._instance.image is not None or self._instance.python is not None:
             return self.run(["python", "-m", "pytest", *arguments])
         self.changed = True
@@ -194,7 +194,7 @@ class Workspace:
         try:
             data = text.encode("utf-8")
         except UnicodeEncodeError:
-            raise ToolError("The text has lone surrogates, which no file can hold.") from None
+            raise ToolError("The text contains lone surrogates, which no file can hold.") from None
         self.changed = True
         self.sandbox.write(_relative(path), data)
 
@@ -205,9 +205,9 @@ def _runner() -> str:
 
 
 def _relative(path: str) -> str:
-    """Return a path that can be one; an empty one is the root."""
+    """Return a valid path; an empty one means the root."""
     if "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
-        raise ToolError("A path must not have NUL characters or lone surrogates in it.")
+        raise ToolError("A path must not contain NUL characters or lone surrogates.")
     return path or "."
 
 

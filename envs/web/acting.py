@@ -1,4 +1,4 @@
-"""`BrowserTools`: the actions that a policy can take in a browser, as tools. What a task is, subclasses say."""
+"""`BrowserTools`: the actions that a policy can take in a browser, as tools. Subclasses define the tasks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from agentgym.messages import Pictured, ToolCall
 from agentgym.tools.browser import BrowserSession, View
 from agentgym.toolset import tool
 
-_WAIT_LEAST_S, _WAIT_MOST_S = 0.1, 5.0
+_MIN_WAIT_S, _MAX_WAIT_S = 0.1, 5.0
 
 
 @contextmanager
-def ours() -> Iterator[None]:
-    """Turn what goes wrong with a page into a failure of the infrastructure: nobody acted on it."""
+def as_infrastructure_failure() -> Iterator[None]:
+    """Turn errors of a page into infrastructure failures, for steps that the policy did not take."""
     try:
         yield
     except ToolError as problem:
@@ -32,7 +32,7 @@ class BrowserTools(Env):
 
     _session: BrowserSession | None = None
     _view: View | None = None
-    _said: str | None = None
+    _answer: str | None = None
     _whole: bool = False
     _pictures: str = "none"
     _view_chars: int = 6_000
@@ -57,11 +57,11 @@ class BrowserTools(Env):
 
     @tool(name="type")
     def type_into(self, ref: str, text: str) -> str | Pictured:
-        """Put text into a field, in place of what it holds.
+        """Replace the text of a field.
 
         Args:
             ref: The field's ref.
-            text: The text.
+            text: The new text.
         """
         return self._act("type", {"ref": ref, "text": text}, lambda page: page.fill(ref, text))
 
@@ -72,7 +72,7 @@ class BrowserTools(Env):
         Args:
             ref: The list's ref.
             option: The option's text.
-            also: Other options to choose with it, where a list takes several.
+            also: Further options to choose, if the list allows several.
         """
         return self._act(
             "select", {"ref": ref, "option": option}, lambda page: page.select(ref, [option, *(also or [])])
@@ -89,12 +89,12 @@ class BrowserTools(Env):
 
     @tool
     def upload(self, ref: str, name: str, text: str) -> str | Pictured:
-        """Give a text file to a file field.
+        """Choose a text file in a file field.
 
         Args:
             ref: The field's ref.
-            name: The file's name.
-            text: What is in it.
+            name: Name of the file.
+            text: Content of the file.
         """
         files = {name: text.encode()}
         return self._act("upload", {"ref": ref, "name": name}, lambda page: page.upload(ref, files))
@@ -121,22 +121,22 @@ class BrowserTools(Env):
 
     @tool
     def drag(self, x1: float, y1: float, x2: float, y2: float) -> str | Pictured:
-        """Press the mouse at one point, move it to another and let go.
+        """Drag the mouse from one point to another.
 
         Args:
-            x1: Where it begins, pixels from the left.
-            y1: Where it begins, pixels from the top.
-            x2: Where it ends, pixels from the left.
-            y2: Where it ends, pixels from the top.
+            x1: Start, pixels from the left.
+            y1: Start, pixels from the top.
+            x2: End, pixels from the left.
+            y2: End, pixels from the top.
         """
         return self._act("drag", {}, lambda page: page.drag(x1, y1, x2, y2))
 
     @tool
     def type_text(self, text: str) -> str | Pictured:
-        """Type text where the focus is.
+        """Type text into the focused element.
 
         Args:
-            text: The text.
+            text: The text to type.
         """
         return self._act("type_text", {"text": text}, lambda page: page.type_text(text))
 
@@ -145,17 +145,17 @@ class BrowserTools(Env):
         """Press a key.
 
         Args:
-            key: Such as Enter, Escape, Tab, ArrowDown or Control+a.
+            key: Name of the key, such as Enter, Escape, Tab, ArrowDown or Control+a.
         """
         return self._act("press", {"key": key}, lambda page: page.press(key))
 
     @tool
     def scroll(self, direction: Literal["up", "down", "left", "right"], ref: str = "") -> str | Pictured:
-        """Scroll by nearly a screen.
+        """Scroll by almost one screen.
 
         Args:
-            direction: Where to.
-            ref: What to scroll, if not the page.
+            direction: Direction to scroll in.
+            ref: Ref of the element to scroll; by default, the page.
         """
         return self._act("scroll", {}, lambda page: page.scroll(direction, ref=ref or None))
 
@@ -164,51 +164,51 @@ class BrowserTools(Env):
         """Open an address of this site.
 
         Args:
-            address: A path such as /cart, or a whole address.
+            address: A path such as /cart, or a full address.
         """
         return self._act("goto", {"address": address}, lambda page: page.goto(self._absolute(address)))
 
     @tool
     def back(self) -> str | Pictured:
-        """Go back to the page before."""
+        """Go back to the previous page."""
         return self._act("back", {}, lambda page: page.back())
 
     @tool
     def tab(self, number: int) -> str | Pictured:
-        """Change to another tab.
+        """Switch to another tab.
 
         Args:
-            number: Which one, as the page's text counts them.
+            number: Number of the tab, as shown with the page.
         """
         return self._act("tab", {}, lambda page: page.switch_tab(number))
 
     @tool
     def wait(self, seconds: float) -> str | Pictured:
-        """Wait for the page to do something.
+        """Wait for the page to change.
 
         Args:
-            seconds: At most 5.
+            seconds: How long to wait, at most 5.
         """
-        return self._act("wait", {}, lambda page: page.wait(min(max(seconds, _WAIT_LEAST_S), _WAIT_MOST_S)))
+        return self._act("wait", {}, lambda page: page.wait(min(max(seconds, _MIN_WAIT_S), _MAX_WAIT_S)))
 
     @tool
     def dialog(self, accept: bool, text: str = "") -> str:
-        """Say beforehand how the next dialog of the page is to be answered; else it is dismissed.
+        """Set the response to the next dialog of the page. Without this, the dialog is dismissed.
 
         Args:
-            accept: Whether to say yes.
-            text: What to put into it, if it asks for text.
+            accept: Whether to accept the dialog.
+            text: Text to enter, if the dialog asks for text.
         """
         self._page.dialog(accept, text or None)
         self.reward("valid", 1.0)
-        return "The next dialog will be answered so."
+        return "The response to the next dialog is set."
 
     @tool
     def look(self, part: int) -> str | Pictured:
-        """Show the whole page, or the next part of a long one.
+        """Show the whole page, or one part of a long page.
 
         Args:
-            part: Which part, from 1.
+            part: Number of the part, from 1.
         """
         self._view = self._page.view()
         self.reward("valid", 1.0)
@@ -216,7 +216,7 @@ class BrowserTools(Env):
 
     @tool(name="finish")
     def finish_task(self) -> str:
-        """Say that the task is done. This ends the episode."""
+        """Report that the task is done. This ends the episode."""
         return self._end_with("finish", {})
 
     @tool
@@ -224,22 +224,22 @@ class BrowserTools(Env):
         """Give the answer that the task asks for. This ends the episode.
 
         Args:
-            text: The answer alone.
+            text: Only the answer.
         """
         if not text.strip():
             raise ToolError("The answer is empty.")
-        self._said = text.strip()
+        self._answer = text.strip()
         return self._end_with("answer", {"text": text})
 
-    # What subclasses write.
+    # Hooks for subclasses.
 
-    def taken(self, call: ToolCall) -> None:
-        """Look at an action that was taken; the current view is still the one in which it was chosen."""
+    def on_action(self, call: ToolCall) -> None:
+        """Called after an action; the current view is still the one in which the policy chose it."""
 
-    def acted(self) -> None:
-        """Look at the page after an action: it may have decided the task."""
+    def after_action(self) -> None:
+        """Called when the page has processed an action, which may have decided the task."""
 
-    # How it works.
+    # Implementation.
 
     @property
     def _page(self) -> BrowserSession:
@@ -250,9 +250,9 @@ class BrowserTools(Env):
     def _act(self, name: str, arguments: Mapping[str, Any], do: Callable[[BrowserSession], None]) -> str | Pictured:
         before = self._view
         do(self._page)
-        self.taken(ToolCall(name, arguments))
+        self.on_action(ToolCall(name, arguments))
         self.reward("valid", 1.0)
-        self.acted()
+        self.after_action()
         if self.reason is not None:
             return "Done."
         self._view = self._page.view()
@@ -260,7 +260,7 @@ class BrowserTools(Env):
         return with_picture(show_view(self._view, known, self._view_chars), self._picture())
 
     def _end_with(self, name: str, arguments: Mapping[str, Any]) -> str:
-        self.taken(ToolCall(name, arguments))
+        self.on_action(ToolCall(name, arguments))
         self.reward("valid", 1.0)
         self.reward("finished", 1.0)
         self.finish(Reason.ANSWERED)
@@ -269,9 +269,9 @@ class BrowserTools(Env):
     def _picture(self) -> bytes | None:
         if self._pictures == "none":
             return None
-        with ours():
+        with as_infrastructure_failure():
             return self._page.screenshot(marks=self._pictures == "marks")
 
     def _absolute(self, address: str) -> str:
-        """Return an address with the origin of the page that is shown, if it has none."""
+        """Return an address, with the origin of the current page if it has none."""
         return urljoin(self._view.url if self._view else "", address.strip())

@@ -1,4 +1,4 @@
-"""`BrowserEnv`: what a policy is offered and shown of a browser. What a task is, subclasses say.
+"""`BrowserEnv`: the tools and views of a browser for a policy. Subclasses define the tasks.
 
 The browser is `agentgym.tools.browser`: one context per episode, every call bounded in time, only the task's own
 addresses reachable.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from agentgym.choices import one_of
-from agentgym.envs.web.acting import BrowserTools, ours
+from agentgym.envs.web.acting import BrowserTools, as_infrastructure_failure
 from agentgym.envs.web.observing import show_view, with_picture
 from agentgym.errors import UsageError
 from agentgym.messages import Pictured
@@ -25,36 +25,36 @@ _REFS = ("click", "double_click", "type", "select", "hover", "upload")
 _PIXELS = ("click_at", "double_click_at", "drag", "type_text")
 _DEADLINE_S = 20.0
 _OWN_DEADLINE_S = 60.0
-"""Of an action on pages that are ours: so much that a busy machine does not fail it."""
+"""Time limit of an action on bundled pages: long enough for a busy machine."""
 _COMMON = ("press", "scroll", "goto", "back", "tab", "wait", "dialog", "look")
 
 
 class BrowserEnv(BrowserTools):
-    """Base of the environments that are played in a browser.
+    """Base class of environments in a browser.
 
     Args:
-        observe: After an action show what `"changes"` on the page, or the `"whole"` page.
-        view_chars: Characters of a page that are shown at a time; `look` shows the next part.
-        screenshots: `"none"`; `"plain"` pictures beside the text; `"marks"`: with the refs drawn on them.
+        observe: What to show after an action: `"changes"` of the page, or the `"whole"` page.
+        view_chars: Characters of a page to show at a time; `look` shows the other parts.
+        screenshots: `"none"`; `"plain"`: pictures beside the text; `"marks"`: pictures with the refs drawn on them.
         actions: Offer tools that act on `"refs"`, on `"pixels"`, or `"both"`.
-        offer: Names of the tools to offer, for small models; those that `actions` stands for if not given.
+        offer: Names of the tools to offer, for small models; the tools of `actions` if not given.
         viewport: Width and height of the page in CSS pixels.
-        executable: The Chromium to use, if not the one that is found (`agentgym.tools.browser`).
-        max_sessions: Browser contexts of this process at a time. Some four per core keep it busy.
+        executable: The Chromium to use; the installed one if not given (`agentgym.tools.browser`).
+        max_sessions: Most browser contexts of this process at a time. About four per core keep it busy.
         kwargs: Arguments of `agentgym.Env`.
     """
 
     channels = {
         OUTCOME: Channel("1 if the task was solved"),
-        "format": Channel("1 if the action could be read and its arguments were right", per_turn=True, cheap=True),
-        "valid": Channel("1 if the action could be taken on the page", per_turn=True, cheap=True),
+        "format": Channel("1 if the action parsed and its arguments were valid", per_turn=True, cheap=True),
+        "valid": Channel("1 if the action succeeded on the page", per_turn=True, cheap=True),
         "finished": Channel("1 if the policy ended the episode itself", cheap=True),
     }
     max_turns = 30
     endings: tuple[str, ...] = ("finish", "answer")
-    """Tools by which a policy says that it is done."""
+    """Tools that report the end of the task."""
     unneeded: tuple[str, ...] = ()
-    """Tools that are not offered unless they are asked for by name."""
+    """Tools that are offered only if requested by name."""
 
     harmless_arguments = BrowserTools.harmless_arguments | {
         "observe",
@@ -95,7 +95,7 @@ class BrowserEnv(BrowserTools):
         self._max_sessions = self.max_concurrent = max_sessions
 
     def release(self) -> None:
-        """Give the browser's context back."""
+        """Release the browser context."""
         self._leave()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class BrowserEnv(BrowserTools):
         reachable: tuple[str, ...] = (),
         **more: Any,
     ) -> None:
-        """Begin with a fresh browser context that reaches nothing but `allowed`. Pages that we serve are trusted."""
+        """Open a fresh browser context that reaches only `allowed`. Pages that we serve are trusted."""
         self._leave()
         names = tuple(sorted((resolve or {}).items()))
         browser = BrowserOptions(self._executable, names, reachable, self._max_sessions)
@@ -125,8 +125,8 @@ class BrowserEnv(BrowserTools):
             session.close()
 
     def _opening(self, text: str) -> str | Pictured:
-        """Return an opening: `text`, and the page as it is."""
-        self._said = None
-        with ours():
+        """Return an opening message: `text` and the current page."""
+        self._answer = None
+        with as_infrastructure_failure():
             self._view = self._page.view()
         return with_picture(f"{text}\n\n{show_view(self._view, None, self._view_chars)}", self._picture())

@@ -1,7 +1,7 @@
-"""The verdict on sites that are not ours: what was answered, where the browser ended, and what pages say.
+"""Grades tasks on external sites by the answer, the final address and the text of pages.
 
 Rules are WebArena's (arXiv 2307.13854) without its judge: `fuzzy_match` compares normalised texts. A purchase at
-WebShop (arXiv 2207.01206) is read off the address of the page that confirms it.
+WebShop (arXiv 2207.01206) is recognised by the address of the confirmation page.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _WHOLE_PAGE = "document.documentElement.outerHTML + '\\n' + document.body.innerT
 _URL = "location.href"
 
 
-def verdicts(session: BrowserSession, gold: Mapping[str, Any], said: str | None) -> list[bool]:
-    """Return for every part of a task whether it holds. Pages other than the last are opened for it."""
+def verdicts(session: BrowserSession, gold: Mapping[str, Any], given: str | None) -> list[bool]:
+    """Return for every part of a task whether it holds. Opens pages other than the last one if needed."""
     last = str(session.read(_URL))
     held: list[bool] = []
     if "answer" in gold:
-        held.append(said is not None and answer_holds(said, gold["answer"]))
+        held.append(given is not None and answer_holds(given, gold["answer"]))
     if "urls" in gold:
         held.append(url_holds(last, gold["urls"]))
     if "bought" in gold:
@@ -35,36 +35,36 @@ def verdicts(session: BrowserSession, gold: Mapping[str, Any], said: str | None)
     return held + [text_holds(_text(session, page), page["contents"]) for page in pages]
 
 
-def answer_holds(said: str, wanted: Mapping[str, Sequence[str]]) -> bool:
-    """Whether an answer is what is asked for: equal to, or including, every text of `wanted`."""
-    answer = _plain(said)
-    exact = all(_same(answer, text) for text in wanted.get("exact_match", ()))
-    included = wanted.get("must_include", ())
+def answer_holds(given: str, expected: Mapping[str, Sequence[str]]) -> bool:
+    """Whether an answer is right: equal to, or including, every text of `expected`."""
+    answer = _plain(given)
+    exact = all(_same(answer, text) for text in expected.get("exact_match", ()))
+    included = expected.get("must_include", ())
     words = len(included) == 1 and len(_plain(included[0]).split()) == 1
     including = all(_includes(answer, text, words) for text in included)
-    return exact and including and all(_alike(answer, text) for text in wanted.get("fuzzy_match", ()))
+    return exact and including and all(_alike(answer, text) for text in expected.get("fuzzy_match", ()))
 
 
-def text_holds(text: str, wanted: Mapping[str, Sequence[str]]) -> bool:
-    """Whether the text of a page is, or includes, every text of `wanted`; ` |OR| ` separates choices."""
+def text_holds(text: str, expected: Mapping[str, Sequence[str]]) -> bool:
+    """Whether the text of a page equals, or includes, every text of `expected`; ` |OR| ` separates choices."""
     page = " ".join(html.unescape(text).split())
-    exact = all(page == " ".join(text.split()) for text in wanted.get("exact_match", ()))
-    parts = [*wanted.get("must_include", ()), *wanted.get("fuzzy_match", ())]
+    exact = all(page == " ".join(text.split()) for text in expected.get("exact_match", ()))
+    parts = [*expected.get("must_include", ()), *expected.get("fuzzy_match", ())]
     return exact and all(any(" ".join(choice.split()) in page for choice in part.split(_OR)) for part in parts)
 
 
-def url_holds(url: str, wanted: Sequence[str]) -> bool:
-    """Whether an address is one of those that are wanted, or lies below; what they ask for in their query is there."""
+def url_holds(url: str, expected: Sequence[str]) -> bool:
+    """Whether an address is, or is below, one of `expected`, and has the parameters of its query."""
     query = parse_qs(urlsplit(url).query)
-    for choice in wanted:
-        asked = parse_qs(urlsplit(choice).query)
-        if _place(choice) in _place(url) and all(set(query.get(key, ())) & set(asked[key]) for key in asked):
+    for choice in expected:
+        required = parse_qs(urlsplit(choice).query)
+        if _place(choice) in _place(url) and all(set(query.get(key, ())) & set(required[key]) for key in required):
             return True
     return False
 
 
 def bought(url: str, asin: str, options: Sequence[str]) -> bool:
-    """Whether an address is that of the page that confirms a purchase of a product with its options."""
+    """Whether an address is the confirmation page of a purchase of a product with its options."""
     path = unquote(urlsplit(url).path)
     parts = path.casefold().split("/")
     chosen = all(option.casefold() in path.casefold() for option in options)

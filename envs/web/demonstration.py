@@ -1,8 +1,8 @@
-"""Shop-R1's reward for an action where a demonstration shows the right one (arXiv 2507.17842, from its manuscript).
+"""Shop-R1's reward for an action, compared with a demonstrated one (arXiv 2507.17842, from its manuscript).
 
-A readable action, its type, that its attributes are there and how like the demonstrated ones they are. In the paper
-the likeness of long text counts a thousandfold (DARS), which is a priority and needs normalised groups; here the scale
-is an argument and 1 by default.
+It rewards a readable action, its type, the presence of its attributes and their similarity to the demonstrated ones.
+In the paper the similarity of long text counts a thousandfold (DARS), which sets a priority and needs normalised
+groups; here the scale is an argument and 1 by default.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 READABLE, SAME_TYPE = 0.5, 0.3
 COUNTS_ABOVE = 0.75
-"""ROUGE-L up to this counts as nothing."""
+"""ROUGE-L up to this counts as 0."""
 HIGHEST = 2.1
-"""The greatest reward with a scale of 1."""
+"""The highest reward with a scale of 1."""
 
 CLICK, TYPE, END = "click", "type", "terminate"
 
@@ -26,34 +26,36 @@ class Act:
     kind: str
     """`click`, `type`, `terminate`, or any other word for an action without attributes."""
     name: str = ""
-    """What the element is called."""
+    """Name of the element."""
     text: str = ""
-    """What is typed."""
+    """Typed text."""
 
 
-def action_reward(said: Act, shown: Act, scale: float = 1.0) -> float:
-    """Return the reward of action `said` where `shown` was demonstrated; `scale` is the paper's DARS (1000 there)."""
-    if said.kind != shown.kind:
+def action_reward(action: Act, demonstrated: Act, scale: float = 1.0) -> float:
+    """Return the reward of `action`, given the `demonstrated` one; `scale` is the paper's DARS (1000 there)."""
+    if action.kind != demonstrated.kind:
         return READABLE
     reward = READABLE + SAME_TYPE
-    if said.kind == CLICK:
-        return reward + 0.2 * bool(said.name) + scale * _counted(said.name, shown.name)
-    if said.kind == TYPE:
-        reward += 0.1 * bool(said.name) + 0.1 * bool(said.text)
-        return reward + 0.1 * _counted(said.name, shown.name) + scale * _counted(said.text, shown.text)
+    if action.kind == CLICK:
+        return reward + 0.2 * bool(action.name) + scale * _counted(action.name, demonstrated.name)
+    if action.kind == TYPE:
+        reward += 0.1 * bool(action.name) + 0.1 * bool(action.text)
+        return (
+            reward + 0.1 * _counted(action.name, demonstrated.name) + scale * _counted(action.text, demonstrated.text)
+        )
     return reward
 
 
-def rouge_l(said: str, shown: str) -> float:
+def rouge_l(text: str, reference: str) -> float:
     """Return the F1 of the longest common subsequence of words."""
-    words, wanted = said.lower().split(), shown.lower().split()
-    common = _longest(words, wanted)
-    return 2 * common / (len(words) + len(wanted)) if common else 0.0
+    words, expected = text.lower().split(), reference.lower().split()
+    common = _longest(words, expected)
+    return 2 * common / (len(words) + len(expected)) if common else 0.0
 
 
-def _counted(said: str, shown: str) -> float:
-    likeness = rouge_l(said, shown)
-    return likeness if likeness > COUNTS_ABOVE else 0.0
+def _counted(text: str, reference: str) -> float:
+    similarity = rouge_l(text, reference)
+    return similarity if similarity > COUNTS_ABOVE else 0.0
 
 
 def _longest(first: Sequence[str], second: Sequence[str]) -> int:

@@ -1,6 +1,6 @@
-"""`WebEnv`: do a task on a web site in a real browser. The server's state decides, not what a page says.
+"""`WebEnv`: do a task on a web site in a real browser. The state of the server decides, not the text of a page.
 
-Bundled sites come from `agentgym.tools.sites`, their tasks from `agentgym.tasks.web`.
+Bundled sites come from `agentgym.tasks.web.sites`, their tasks from `agentgym.tasks.web`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentgym.endings import Reason
-from agentgym.envs.web.acting import ours
+from agentgym.engine.steps import Solution
+from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.web.by_page import verdicts
 from agentgym.envs.web.demonstration import HIGHEST, action_reward
@@ -21,18 +22,17 @@ from agentgym.envs.web.plans import act_of, act_shown, call_for, takes
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
-from agentgym.steps import Solution
 from agentgym.task import Task, TaskSource
-from agentgym.task_files import Layout, TaskFiles
+from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.web import WebTasks
-from agentgym.tools.sites import SiteEpisode, SiteServer
+from agentgym.tasks.web.sites import SiteEpisode, SiteServer
 
 FILES = TaskFiles(
     argument="file",
-    loader="agentgym.tasks.web_files:WebFileTasks",
+    loader="agentgym.tasks.web.files:WebFileTasks",
     options={
         "urls": "addresses of the sites by name, such as urls='{shopping: http://localhost:7770}'",
-        "split_by": "the split that all tasks are in: train, validation or test",
+        "split_by": "the split of all tasks: train, validation or test",
         "with_login": "true keeps tasks that need a login, for sites that log visitors in by themselves",
     },
     layouts=(
@@ -43,20 +43,20 @@ FILES = TaskFiles(
 )
 
 HOSTS = "*.test"
-"""Names that the browser finds on this process's server of sites; all others do not exist for it."""
+"""Host names that the browser resolves to this process's site server; it resolves no others."""
 
 
 class WebEnv(BrowserEnv):
     """Do a task on a web site.
 
-    Task: what to do or to find out on a shop, a forum, an issue tracker, a mail client, an admin table or a booking
-        calendar, each with a state of its own for every episode.
+    Task: something to do or to find out on a shop, a forum, an issue tracker, a mail client, an admin table or a
+        booking calendar, each with its own state in every episode.
     Tools: `click(ref)`, `type(ref, text)`, `select(ref, option)`, `press(key)`, `scroll(direction)`, `goto(address)`,
         `back()`, `look(part)` and more; `finish()`, `answer(text)`. With `actions="pixels"`: `click_at(x, y)`, ...
-    Observation: the accessibility tree as text with refs, then what changed; with `screenshots`, a picture as well.
-    Reward: `outcome` 1 if the server's state is exactly the one asked for and the answer, if any, is right. Parts of
-        the task done and steps of the solution taken are paid only to episodes that the policy ended itself (G-RA);
-        actions that work, and their likeness to the demonstration (Shop-R1), only to solved ones.
+    Observation: the accessibility tree as text with refs, then its changes; with `screenshots`, a picture as well.
+    Reward: `outcome` 1 if the server's state is exactly the expected one and the answer, if required, is right.
+        Completed parts of the task and steps of the solution are paid only to episodes that the policy ended itself
+        (G-RA); actions that succeed, and their similarity to the demonstration (Shop-R1), only to solved ones.
     Episode end: `finish`, `answer`, or 30 turns.
     Version history: v0, first version.
 
@@ -65,27 +65,25 @@ class WebEnv(BrowserEnv):
         families: Names of task families; all if not given.
         difficulty: Level or levels, 1 to 5; all if not given.
         task_seed: Other seeds give other tasks on other sites.
-        ahead: Share of the solution's steps that were taken before the episode begins, or a range to draw it from:
-            the curriculum of Learning to Navigate the Web (arXiv 1812.09195), from nearly done to not begun.
-        file: A file of tasks in WebArena's or WebShop's form (`agentgym.tasks.web_files`), instead of the choices
-            above. They are graded by what the browser sees: answers, addresses and what pages say.
+        ahead: Share of the solution's steps to take before the episode starts, or a range to draw it from:
+            the curriculum of Learning to Navigate the Web (arXiv 1812.09195), from nearly done to not started.
+        file: A file of tasks in WebArena's or WebShop's form (`agentgym.tasks.web.files`), instead of the choices
+            above. They are graded through the browser: by answers, addresses and the text of pages.
         urls: Addresses of the sites in that file by name. Nothing else is reachable.
-        split_by: The split that the tasks of that file are in; `"test"` if not given.
+        split_by: The split of the tasks in that file; `"test"` if not given.
         with_login: Keep tasks of that file that need a login; its sites log visitors in by themselves.
         strict: Refuse a file with a broken task, instead of leaving the task out.
-        tasks: A task source of your own, instead of the choices above.
+        tasks: A custom task source, instead of the choices above.
         kwargs: Arguments of `BrowserEnv` and `agentgym.Env`.
     """
 
     files = FILES
     channels = {
         **BrowserEnv.channels,
-        "progress": Channel("share of the task's parts that were done"),
-        "followed": Channel(
-            "share of the solution's steps that were taken in order; what this turn adds", per_turn=True
-        ),
+        "progress": Channel("share of the task's parts that are done"),
+        "followed": Channel("share of the solution's steps that this turn adds, in order", per_turn=True),
         "demonstration": Channel(
-            "Shop-R1's reward of the action next to the solution's next one", high=HIGHEST, per_turn=True, cheap=True
+            "Shop-R1's reward of the action against the solution's next one", high=HIGHEST, per_turn=True, cheap=True
         ),
     }
     scheme = Scheme(
@@ -166,39 +164,39 @@ class WebEnv(BrowserEnv):
             clock=f"{self._site.now.isoformat()}Z",
             seed=task.data["seed"],
         )
-        with ours():
+        with as_infrastructure_failure():
             self._page.goto(self._site.url.rstrip("/") + task.data.get("start", "/"))
         self._at_first = held(self._site, task.gold["checks"])
         self._go_ahead(task)
         return self._opening(task.prompt)
 
-    def taken(self, call: ToolCall) -> None:
+    def on_action(self, call: ToolCall) -> None:
         """Compare an action with the next step of the demonstration."""
         plan = self.task.gold.get("plan", ())
         if self._next_step >= len(plan):
             return
         step = plan[self._next_step]
-        said, shown = act_of(call, self._view), act_shown(step)
-        self.reward("demonstration", action_reward(said, shown))
+        action, demonstrated = act_of(call, self._view), act_shown(step)
+        self.reward("demonstration", action_reward(action, demonstrated))
         if self._view is not None and takes(call, step, self._view):
             self.reward("followed", 1.0 / sum(step["do"] != "answer" for step in plan))
-        self._next_step += said == shown
+        self._next_step += action == demonstrated
 
-    def acted(self) -> None:
-        """Fail the episode if a bug of the site broke a page: that is no fault of the policy's."""
+    def after_action(self) -> None:
+        """Fail the episode if a bug of the site broke a page, which is not the policy's fault."""
         if self._site is not None and self._site.broken is not None:
             raise InfrastructureError(f"the site is broken: {self._site.broken}")
 
     def grade(self) -> dict[str, float]:
-        """Compare the server's state with the one asked for; on sites that are not ours, what the browser sees."""
+        """Compare the server's state with the expected one; on external sites, check the answer and the pages."""
         gold, site = self.task.gold, self._site
         if "url" in self.task.data:
-            parts = verdicts(self._page, gold, self._said)
+            parts = verdicts(self._page, gold, self._answer)
             solved, done = all(parts), sum(parts) / len(parts)
         elif site is None:
             raise InfrastructureError("the site is gone; reset the environment")
         else:
-            right = gold["answer"] is None or answers_agree(self._said, gold["answer"])
+            right = gold["answer"] is None or answers_agree(self._answer, gold["answer"])
             solved = is_done(site, gold["effect"]) and right
             done = progress(self._at_first, held(site, gold["checks"]))
         if solved and self.reason is Reason.ANSWERED:
@@ -206,7 +204,7 @@ class WebEnv(BrowserEnv):
         return {OUTCOME: float(solved), "progress": done}
 
     def solution(self, task: Task) -> Solution:
-        """Take the steps of the plan, then say that it is done."""
+        """Take the steps of the plan, then call `finish`."""
         plan = task.gold.get("plan")
         if plan is None:
             raise UsageError(f"task {task.id!r} comes from a file, which has no demonstrations")
@@ -217,7 +215,7 @@ class WebEnv(BrowserEnv):
             yield ToolCall("finish")
 
     def release(self) -> None:
-        """Give back the browser's context and the site's state."""
+        """Release the browser context and the state of the site."""
         super().release()
         site, self._site = self._site, None
         if site is not None:
@@ -227,16 +225,16 @@ class WebEnv(BrowserEnv):
         return super().__getstate__() | {"_site": None}
 
     def _start_elsewhere(self, task: Task) -> str | Pictured:
-        """Open a site that is not ours."""
+        """Open an external site."""
         allowed = tuple(task.data["allowed"])
         hosts = tuple(sorted({urlsplit(origin).hostname or "" for origin in allowed}))
         self._open(allowed=allowed, reachable=hosts)
-        with ours():
+        with as_infrastructure_failure():
             self._page.goto(task.data["url"])
         return self._opening(task.prompt)
 
     def _go_ahead(self, task: Task) -> None:
-        """Take the first steps of the plan, as many as `ahead` says; all members of a group get the same."""
+        """Take the first steps of the plan, according to `ahead`; all members of a group get the same number."""
         low, high = self._ahead
         plan = [step for step in task.gold["plan"] if step["do"] != "answer"]
         steps = int(Random(task.hash).uniform(low, high) * len(plan))
@@ -257,5 +255,5 @@ def _task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSo
 def _share(ahead: float | Sequence[float]) -> tuple[float, float]:
     low, high = (ahead, ahead) if isinstance(ahead, int | float) else (float(ahead[0]), float(ahead[-1]))
     if not 0.0 <= low <= high <= 1.0:
-        raise UsageError(f"ahead is a share from 0 to 1, or two of them in order, not {ahead!r}")
+        raise UsageError(f"ahead must be a share from 0 to 1, or two shares in order, not {ahead!r}")
     return float(low), float(high)

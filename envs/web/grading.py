@@ -1,4 +1,4 @@
-"""The verdict on an episode of a bundled site: the server's state, and the answer where one is asked for."""
+"""Grades an episode on a bundled site by the server's state, and by the answer if the task asks for one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgym.tools.sites import SiteEpisode, digest_after
+from agentgym.tasks.web.sites import SiteEpisode, digest_after
 
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _CURRENCY = "$€£ "
@@ -14,9 +14,9 @@ _ENDS = " \t\n.!,;:\"'“”‘’"
 
 
 def is_done(episode: SiteEpisode, effect: Sequence[Any]) -> bool:
-    """Whether the state is exactly the one that `effect` leads to: all of it done, and nothing else."""
-    wanted = digest_after(episode.site, episode.seed, [(sql, params) for sql, params in effect], episode.options)
-    return episode.digest() == wanted
+    """Whether the state is exactly the result of `effect`: all of it done, and nothing else."""
+    expected = digest_after(episode.site, episode.seed, [(sql, params) for sql, params in effect], episode.options)
+    return episode.digest() == expected
 
 
 def held(episode: SiteEpisode, checks: Sequence[Mapping[str, str]]) -> list[bool]:
@@ -25,19 +25,19 @@ def held(episode: SiteEpisode, checks: Sequence[Mapping[str, str]]) -> list[bool
 
 
 def progress(before: Sequence[bool], now: Sequence[bool]) -> float:
-    """Return the share of the predicates that did not hold at first and do now; 0 where there is none."""
+    """Return the share of the initially false predicates that hold now; 0 if there are none."""
     open_ones = [done for at_first, done in zip(before, now, strict=True) if not at_first]
     return sum(open_ones) / len(open_ones) if open_ones else 0.0
 
 
-def answers_agree(said: str | None, wanted: str) -> bool:
-    """Whether two answers say the same: as numbers if both are, else as text but for case and outer punctuation."""
-    if said is None:
+def answers_agree(given: str | None, expected: str) -> bool:
+    """Whether two answers agree: as numbers if both are, else as text without case and outer punctuation."""
+    if given is None:
         return False
-    numbers = _number(said), _number(wanted)
+    numbers = _number(given), _number(expected)
     if None not in numbers:
         return numbers[0] == numbers[1]
-    return _plain(said) == _plain(wanted)
+    return _plain(given) == _plain(expected)
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a policy is shown of a page: the whole view or what changed, a part at a time, with a picture if wanted."""
+"""Shows a page to a policy: the whole view or its changes, one part at a time, optionally with a picture."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ def show_view(view: View, before: View | None, max_chars: int, part: int = 1) ->
     """Return a view as text.
 
     Args:
-        view: What to show.
-        before: The view that the policy saw last; given it, only what changed is shown.
-        max_chars: Characters of a part; a longer view says how many parts there are.
-        part: Which part, from 1.
+        view: The view to show.
+        before: The view that the policy saw last; if given, only the changes are shown.
+        max_chars: Characters of a part; a longer view states the number of parts.
+        part: Number of the part, from 1.
     """
     if before is not None and before.text == view.text and before.url == view.url and not view.notices:
         return "Nothing changed."

@@ -1,4 +1,4 @@
-"""Plans of tasks as tool calls: a step names an element by role and name, a call by its ref in the current view."""
+"""Turns plans of tasks into tool calls: a step names an element by role and name, a call by its ref in the view."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def call_for(step: Step, view: View) -> ToolCall:
         return ToolCall("dialog", {"accept": step["accept"], "text": step.get("text", "")})
     if do == "answer":
         return ToolCall("answer", {"text": step["text"]})
-    raise TaskError(f"a plan has a step that is not known: {do!r}")
+    raise TaskError(f"a plan has a step of an unknown kind: {do!r}")
 
 
 def act_of(call: ToolCall, view: View | None) -> Act:
-    """Return a call as demonstrations describe it."""
+    """Return a call in the form of demonstrations."""
     node = view.node(call.arguments["ref"]) if view is not None and "ref" in call.arguments else None
     name = "" if node is None else node.name
     if call.name == "click":
@@ -47,7 +47,7 @@ def act_of(call: ToolCall, view: View | None) -> Act:
 
 
 def act_shown(step: Step) -> Act:
-    """Return a step of a plan as a demonstrated action."""
+    """Return a step of a plan in the form of demonstrations."""
     name = str(step.get("name", ""))
     if step["do"] == "click":
         return Act(CLICK, name)
@@ -57,7 +57,7 @@ def act_shown(step: Step) -> Act:
 
 
 def takes(call: ToolCall, step: Step, view: View) -> bool:
-    """Whether a call takes that very step, with all its arguments. An answer is judged by the grader instead."""
+    """Whether a call takes exactly that step, with all its arguments. Answers are left to the grader."""
     if step["do"] == "answer":
         return False
     try:
@@ -71,4 +71,4 @@ def _node(step: Step, view: View) -> Node:
     try:
         return view.find(step["role"], step.get("name"), step.get("nth", 0), step.get("within"))
     except PageError as problem:
-        raise TaskError(f"a plan cannot go on: {problem}. The page:\n{view.text[:2000]}") from problem
+        raise TaskError(f"a plan cannot continue: {problem}. The page:\n{view.text[:2000]}") from problem

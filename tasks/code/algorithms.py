@@ -1,4 +1,4 @@
-"""Function families of classic algorithms with rules of their own: intervals, slices, runs, subsequences."""
+"""Function families of classic algorithms with custom rules: intervals, slices, runs, subsequences."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def nearest(rng: Random) -> Function:
     held_out=True,
 )
 def job_sequence(rng: Random) -> Function:
-    """Do jobs in an order and measure it."""
+    """Schedule jobs in an order and measure the result."""
     t, k, limit = rng.randint(0, 5), rng.randint(2, 4), rng.randint(10, 25)
     order = rng.choice(
         (

@@ -1,6 +1,6 @@
-"""Turns published tests into a `check(candidate)`, and what they show into examples, without running any code.
+"""Turns published tests into a `check(candidate)`, and the calls in them into examples, without running any code.
 
-Knows asserts (MBPP) and pytest files with JSON test cases (QuixBugs). Files and tasks are not its matter.
+Supports asserts (MBPP) and pytest files with JSON test cases (QuixBugs). Files and tasks are handled elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class _Rename(ast.NodeTransformer):
-    """Puts expressions in the place of names."""
+    """Replaces names with expressions."""
 
     def __init__(self, names: dict[str, ast.expr]):
         self._names = names
@@ -27,7 +27,7 @@ class _Rename(ast.NodeTransformer):
 
 
 def literal_call(call: str, entry_point: str) -> str | None:
-    """Return the arguments of `entry_point(...)` as a literal, or `None` if it is no call with plain arguments."""
+    """Return the arguments of `entry_point(...)` as a literal, or `None` if it is not a call with plain arguments."""
     try:
         node = parse(call.strip(), mode="eval").body
         if isinstance(node, ast.Call) and not node.keywords and ast.unparse(node.func) == entry_point:
@@ -38,7 +38,7 @@ def literal_call(call: str, entry_point: str) -> str | None:
 
 
 def literal(text: str) -> str | None:
-    """Return a Python literal written anew, or `None` if the text is none."""
+    """Return a Python literal in normal form, or `None` if the text is not a literal."""
     try:
         return repr(ast.literal_eval(text.strip()))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -46,7 +46,7 @@ def literal(text: str) -> str | None:
 
 
 def assert_example(test: str, entry_point: str) -> dict[str, str] | None:
-    """Return the case that `assert f(1, 2) == 3` shows, or `None` if it is not of that form."""
+    """Return the case that `assert f(1, 2) == 3` states, or `None` if it is not of that form."""
     body = parse(test).body
     match body[0] if len(body) == 1 else None:
         case ast.Assert(test=ast.Compare(left=call, ops=[ast.Eq()], comparators=[value])):
@@ -57,7 +57,7 @@ def assert_example(test: str, entry_point: str) -> dict[str, str] | None:
 
 
 def called_function(code: str, tests: Iterable[str]) -> str | None:
-    """Return the function that `code` defines and most of the tests call; of several the one defined last."""
+    """Return the function that `code` defines and most of the tests call; on a tie, the one defined last."""
     defined = [node.name for node in parse(code).body if isinstance(node, _Function)]
     called = [{node.id for node in ast.walk(parse(test)) if isinstance(node, ast.Name)} for test in tests]
     counts = {name: sum(name in names for names in called) for name in defined}
@@ -66,7 +66,7 @@ def called_function(code: str, tests: Iterable[str]) -> str | None:
 
 
 def helpers(code: str, entry_point: str, tests: str) -> str:
-    """Return the part of `code` that the tests need besides the entry point: what they name, and what that names."""
+    """Return the part of `code` that the tests need besides the entry point: the names used, and their dependencies."""
     body = parse(code).body
     named = {name: node for node in body for name in _defines(node) if name != entry_point}
     needed: set[str] = set()
@@ -81,7 +81,7 @@ def helpers(code: str, entry_point: str, tests: str) -> str:
 
 
 def asserts_check(entry_point: str, tests: Sequence[str], setup: str = "") -> str:
-    """Return `check(candidate)` of asserts that call the entry point by its name."""
+    """Return `check(candidate)` for asserts that call the entry point by its name."""
     lines = [ast.unparse(_call_candidate(parse(test), entry_point)) for test in tests]
     body = "".join(f"    {line}\n" for test in lines for line in test.splitlines())
     prepared = f"{setup.strip()}\n\n\n" if setup.strip() else ""
@@ -89,11 +89,11 @@ def asserts_check(entry_point: str, tests: Sequence[str], setup: str = "") -> st
 
 
 def pytest_check(entry_point: str, source: str, cases: Sequence[tuple[Any, Any]], support: str) -> str:
-    """Return `check(candidate)` of a pytest file: its tests in order, those with parameters once per case.
+    """Return `check(candidate)` for a pytest file: its tests in order, parametrised ones once per case.
 
     Args:
         entry_point: The function under test.
-        source: The pytest file. Imports, and what chooses between two versions of the program, are left out.
+        source: The pytest file. Imports, and the code that chooses between two versions of the program, are left out.
         cases: Values of the test's two parameters.
         support: Source of the classes that the tests use.
     """
@@ -118,7 +118,7 @@ def pytest_check(entry_point: str, source: str, cases: Sequence[tuple[Any, Any]]
 
 
 def plain_cases(source: str, cases: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]] | None:
-    """Return the cases that a pytest file does not skip, if all it asserts is `f(*input) == expected`; else `None`."""
+    """Return the cases that a pytest file does not skip if it asserts only `f(*input) == expected`; else `None`."""
     body = parse(source).body
     tests = [node for node in body if isinstance(node, ast.FunctionDef)]
     if len(tests) != 1 or not tests[0].decorator_list or sum(_is_data(node, tests[0]) for node in body) != 1:
@@ -132,7 +132,7 @@ def plain_cases(source: str, cases: Sequence[tuple[Any, Any]]) -> list[tuple[Any
 
 
 def asserted(check: str) -> dict[str, str]:
-    """Return what `check(candidate)` expects of plain arguments, both as literals."""
+    """Return the results that `check(candidate)` expects for plain arguments, by arguments, both as literals."""
     found: dict[str, str] = {}
     for node in ast.walk(parse(check)):
         if isinstance(node, ast.Assert) and (case := assert_example(ast.unparse(node), CANDIDATE)):
@@ -147,7 +147,7 @@ def only_candidate(check: str, entry_point: str) -> str:
 
 
 def _cases(test: ast.FunctionDef, cases: Sequence[tuple[Any, Any]]) -> list[ast.stmt]:
-    """Return the body of a test once for every case: an assert with the values in it, or all with the values before."""
+    """Return the body of a test once per case: a single assert with the values in it, or all of it after the values."""
     inputs, expected = (argument.arg for argument in test.args.args)
     rest = [node for node in test.body if not _skips(node)]
     body: list[ast.stmt] = []
@@ -162,7 +162,7 @@ def _cases(test: ast.FunctionDef, cases: Sequence[tuple[Any, Any]]) -> list[ast.
 
 
 def _loop(test: ast.FunctionDef, data: ast.stmt) -> list[ast.stmt]:
-    """Return a loop over test data that the file computes, with the body of a test."""
+    """Return a loop that runs the body of a test over test data that the file computes."""
     names = ", ".join(argument.arg for argument in test.args.args)
     loop = parse(f"for {names} in {_target(data)}: pass").body[0]
     assert isinstance(loop, ast.For)
@@ -171,7 +171,7 @@ def _loop(test: ast.FunctionDef, data: ast.stmt) -> list[ast.stmt]:
 
 
 def _is_data(node: ast.stmt, test: ast.FunctionDef) -> bool:
-    """Whether a statement makes the data of a test with parameters."""
+    """Return whether a statement defines the data of a parametrised test."""
     return isinstance(node, ast.Assign) and _target(node) in _names(test.decorator_list[0])
 
 
@@ -180,7 +180,7 @@ def _target(node: ast.stmt) -> str:
 
 
 def _without_pytest(node: ast.stmt) -> ast.stmt:
-    """Return a statement in which `pytest.approx` with an absolute tolerance is written out."""
+    """Return a statement in which `pytest.approx` with an absolute tolerance is spelled out."""
     match node:
         case ast.Assert(
             test=ast.Compare(left=left, comparators=[ast.Call(args=[value], keywords=[tolerance]) as call])

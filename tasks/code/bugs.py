@@ -1,7 +1,7 @@
 """Realistic one-place bugs, as edits of a syntax tree: flipped comparisons, off by one, wrong operators and the like.
 
-No edit can make a `Function` of this package run forever: none adds a loop or touches what a `for` iterates over,
-other than to make a range one shorter or longer. It does not decide whether an edit matters.
+No edit can make a `Function` of this package run forever: none adds a loop or changes what a `for` iterates over,
+except to make a range one shorter or longer. This module does not decide whether an edit matters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Bug(StrEnum):
-    """What kind of mistake an edit makes."""
+    """The kind of mistake that an edit makes."""
 
     COMPARISON = "comparison"
     OFF_BY_ONE = "off by one"
@@ -28,7 +28,7 @@ class Bug(StrEnum):
 
 @dataclass(frozen=True)
 class Edit:
-    """One bug: a field of a node gets another value."""
+    """One bug: a new value for a field of a node."""
 
     bug: Bug
     node: ast.AST
@@ -37,7 +37,7 @@ class Edit:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Have the bug in the tree inside the `with` block."""
+        """Apply the bug to the tree inside the `with` block."""
         before = getattr(self.node, self.field)
         setattr(self.node, self.field, self.value)
         try:
@@ -127,7 +127,7 @@ def _replacements(held: ast.expr, parent: ast.AST) -> Iterator[tuple[Bug, ast.ex
 
 
 def _counts(parent: ast.AST) -> bool:
-    """Whether a number below this node says where something starts or ends."""
+    """Return whether a number below this node says where something starts or ends."""
     if isinstance(parent, ast.Call):
         return isinstance(parent.func, ast.Name) and parent.func.id == "range"
     return isinstance(parent, ast.Assign | ast.Compare | ast.Slice | ast.Tuple)

@@ -1,4 +1,4 @@
-"""Makes a task's content (prompt, data, gold) of what a family drew."""
+"""Makes the content of a task (prompt, data, gold) from a family's draft."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from agentgym.procedural import NoFit
 from agentgym.tasks.code.cases import Case, Trial
 from agentgym.tasks.code.families import Draft, Family, Function, Kind, Program
 from agentgym.tasks.code.running import printed
@@ -26,25 +27,25 @@ _LONGEST_ANSWER = 400
 
 @dataclass(frozen=True)
 class Content:
-    """What a task says, stages and grades with."""
+    """The prompt, data and gold of a task."""
 
     prompt: str
     data: dict[str, Any]
     gold: dict[str, Any]
 
 
-def build(family: Family, draft: Draft, rng: Random) -> Content | None:
-    """Return the content of a task, or `None` if the draft makes no good one."""
+def build(family: Family, draft: Draft, rng: Random) -> Content:
+    """Return the content of a task. Raises `NoFit` if the draft makes a poor one."""
     text = family.word(draft, rng).strip()
     if isinstance(draft, Program):
         return _program(family, draft, text)
     return _function(family, draft, text, rng)
 
 
-def _program(family: Family, draft: Program, text: str) -> Content | None:
+def _program(family: Family, draft: Program, text: str) -> Content:
     answer = printed(draft.code)
     if len(answer) > _LONGEST_ANSWER:
-        return None
+        raise NoFit
     data: dict[str, Any] = {"kind": family.kind.value, "needs_code": draft.needs_code}
     if family.kind is Kind.PREDICT:
         text = f"{text}\n\n```python\n{draft.code}```"
@@ -52,10 +53,10 @@ def _program(family: Family, draft: Program, text: str) -> Content | None:
     return Content(text, data, {"answer": answer, "code": draft.code})
 
 
-def _function(family: Family, draft: Function, text: str, rng: Random) -> Content | None:
+def _function(family: Family, draft: Function, text: str, rng: Random) -> Content:
     trial = Trial(draft, rng)
     if not trial.is_good:
-        return None
+        raise NoFit
     examples = trial.examples()
     data: dict[str, Any] = {
         "kind": family.kind.value,
@@ -67,7 +68,7 @@ def _function(family: Family, draft: Function, text: str, rng: Random) -> Conten
     if family.kind is Kind.FIX:
         broken = trial.bugs(2 if family.level == 5 else 1)
         if broken is None:
-            return None
+            raise NoFit
         data["code"] = broken.source
         asked = f"{text}\n\n{rng.choice(_BUGGY)}\n\n```python\n{broken.source}```"
     else:

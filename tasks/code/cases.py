@@ -1,7 +1,7 @@
-"""Chooses what a function is tried on: examples to show, and hidden cases that tell it from near misses.
+"""Chooses the inputs of a function: examples to show, and hidden cases that distinguish it from near misses.
 
 A near miss is the function with one small bug. Every near miss that differs from the function on two of the inputs
-tried here fails at least two hidden cases.
+drawn here fails at least two hidden cases.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from agentgym.tasks.code.families import Arguments, Function
 from agentgym.tasks.code.running import Crash, load, outcomes
 
 DRAWN = 16
-"""How many inputs are drawn, in addition to the edge cases."""
+"""Number of inputs drawn, in addition to the edge cases."""
 NEAR_MISSES = 12
-"""How many near misses are tried."""
+"""Maximum number of near misses to try."""
 LEAST, EXAMPLES, KILLS = 9, 2, 2
-"""Hidden cases and examples a task has at least; hidden cases that a near miss must fail."""
+"""Minimum hidden cases and examples of a task; number of hidden cases that a near miss must fail."""
 _SAME_ANSWER = 0.6
 _LONGEST_EXAMPLE = 160
 
 
 @dataclass(frozen=True)
 class Case:
-    """Arguments and the right result, both as Python literals."""
+    """Arguments and the correct result, both as Python literals."""
 
     args: str
     expect: str
@@ -50,7 +50,7 @@ class NearMiss:
 
 
 class Trial:
-    """A function, tried on drawn inputs against its near misses.
+    """A function, run on drawn inputs against its near misses.
 
     Args:
         function: The correct function.
@@ -70,13 +70,13 @@ class Trial:
 
     @property
     def is_good(self) -> bool:
-        """Whether the cases are enough, and no constant gets most of them right."""
+        """Whether there are enough cases, and no constant gets most of them right."""
         results = [repr(self.expected[number]) for number in self.hidden]
         most = max(Counter(results).values())
         return len(results) >= LEAST and most <= _SAME_ANSWER * len(results) and len(self.examples()) >= EXAMPLES
 
     def examples(self) -> list[Case]:
-        """Return two or three short cases that are not hidden, with different results where possible."""
+        """Return up to three short cases that are not hidden, with different results."""
         rest = sorted(set(range(len(self.inputs))) - set(self.hidden), key=lambda number: self._length(number) > 60)
         cases: dict[str, Case] = {}
         for number in rest:
@@ -90,7 +90,7 @@ class Trial:
         return [self._case(number) for number in self.hidden]
 
     def bugs(self, count: int) -> NearMiss | None:
-        """Return a near miss with `count` edits, each of which matters by itself, that does not always crash."""
+        """Return a near miss with `count` edits, each of which is a bug by itself, that does not always crash."""
         hidden = set(self.hidden)
         serious = [number for number, killers in self._killers.items() if len(hidden & killers) >= KILLS]
         for start in range(len(serious) - count + 1):
@@ -103,7 +103,7 @@ class Trial:
         return None
 
     def _choose(self) -> list[int]:
-        """Take the edge cases, then what the near misses still need, then more until there are enough."""
+        """Take the edge cases, then the cases that near misses still need, then more until there are enough."""
         hidden = list(range(len({repr(args) for args in self._function.edges})))[:7]
         rest = list(range(len(hidden), len(self.inputs)))
         for killers in self._killers.values():

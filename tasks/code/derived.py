@@ -1,6 +1,6 @@
-"""Families made of the function families: repair one, or predict what one returns.
+"""Families that build on the function families: repair a function, or predict its result.
 
-A function keeps its split whatever is made of it, because its source decides the split in all cases.
+The source of the function always decides the split, so every task about one function is in the same split.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ def _fix(name: str, level: int, areas: tuple[Area, ...], levels: range, held_out
         rule = base.word(drawn, rng).strip()
         return Function(drawn.source, {"rule": rule}, drawn.draw_args, drawn.edges)
 
-    draw.__name__ = name
-    register(Kind.FIX, areas[0], level, _FIX, held_out)(draw)
+    register(Kind.FIX, areas[0], level, *_FIX, held_out=held_out, name=name)(draw)
 
 
 def _trace(name: str, level: int, areas: tuple[Area, ...], levels: range, held_out: bool = False) -> None:
-    """Register a family that shows a function of some areas and levels, called once."""
+    """Register a family that shows a function of some areas and levels with one call."""
 
     def draw(rng: Random) -> Program:
         drawn = rng.choice(_functions(areas, levels, held_out)).draw(rng)
@@ -56,8 +55,7 @@ def _trace(name: str, level: int, areas: tuple[Area, ...], levels: range, held_o
         code = f"{drawn.source}\n\nprint(repr({drawn.entry_point}({call})))\n"
         return Program(code, part=drawn.source)
 
-    draw.__name__ = name
-    register(Kind.PREDICT, areas[0], level, _TRACE, held_out)(draw)
+    register(Kind.PREDICT, areas[0], level, *_TRACE, held_out=held_out, name=name)(draw)
 
 
 _EVERY = tuple(Area)

@@ -1,7 +1,7 @@
-"""Task families: what one is, how it is registered, and what it draws.
+"""Task families: what they draw, and how they register.
 
-A family draws a `Program` (value and predict tasks) or a `Function` (function and fix tasks) with parameters that
-decide its meaning, and words it in one of several ways. It neither runs anything nor knows splits.
+A family draws the parameters of a `Program` (value and predict tasks) or a `Function` (function and fix tasks). It
+neither runs code nor knows about splits.
 """
 
 from __future__ import annotations
@@ -11,26 +11,29 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 from textwrap import dedent
-from typing import Any
+from typing import Any, TypeVar
+
+from agentgym import procedural
+from agentgym.procedural import Families
 
 Arguments = tuple[Any, ...]
 
 
 class Kind(StrEnum):
-    """What is asked for."""
+    """The kind of work that a task asks for."""
 
     VALUE = "value"
-    """Work out a value and submit it."""
+    """Compute a value and submit it."""
     FUNCTION = "function"
     """Write a function."""
     FIX = "fix"
     """Repair a function that has a bug."""
     PREDICT = "predict"
-    """Say what a program that is shown prints."""
+    """Submit the output of a given program."""
 
 
 class Area(StrEnum):
-    """What a task is about."""
+    """The subject of a task."""
 
     NUMERIC = "numeric"
     STRINGS = "strings"
@@ -44,13 +47,13 @@ class Area(StrEnum):
 
 @dataclass(frozen=True)
 class Program:
-    """A program that prints one Python literal, and the words that the phrasings refer to.
+    """A program that prints one Python literal.
 
     Args:
-        code: The program. It needs only the standard library and prints once.
-        words: What the phrasings refer to.
-        part: The part of the code that makes it the same problem in two tasks; all of it if empty.
-        needs_code: Whether a good reader would need to run code.
+        code: The program. It prints once and needs only the standard library.
+        words: The values that the phrasings refer to.
+        part: The part of the code that two tasks with the same problem share; all of it if empty.
+        needs_code: Whether a good reader needs to run code.
     """
 
     code: str
@@ -60,20 +63,20 @@ class Program:
 
     @property
     def key(self) -> str:
-        """What decides the split."""
+        """The key that decides the split of its tasks."""
         return self.part or self.code
 
 
 @dataclass(frozen=True)
 class Function:
-    """A correct function, and what it is tried on.
+    """A correct function, with arguments to call it with.
 
     Args:
-        source: The whole source. No `while`, no recursion and no list that grows while it is iterated over, so that
-            no small edit of it can run forever. It never changes its arguments.
-        words: What the phrasings refer to.
-        draw_args: Draws arguments to call it with.
-        edges: Arguments that are always tried.
+        source: The whole source. It has no `while`, no recursion and no loop over a growing list, so that no small
+            edit of it can run forever. It never changes its arguments.
+        words: The values that the phrasings refer to.
+        draw_args: Draws arguments.
+        edges: Arguments that every trial includes.
     """
 
     source: str
@@ -83,12 +86,12 @@ class Function:
 
     @property
     def key(self) -> str:
-        """What decides the split."""
+        """The key that decides the split of its tasks."""
         return self.source
 
     @property
     def signature(self) -> str:
-        """The `def` line of the function, which is the last one; helpers come before it."""
+        """The `def` line of the function, which follows its helpers."""
         return [line for line in self.source.splitlines() if line.startswith("def ")][-1]
 
     @property
@@ -101,57 +104,47 @@ Draft = Program | Function
 
 
 @dataclass(frozen=True)
-class Family:
-    """A kind of task: draws a draft and words it in one of several ways."""
+class Family(procedural.Family[Random, Draft]):
+    """A kind of programming task."""
 
-    name: str
     kind: Kind
     area: Area
-    level: int
-    """Difficulty, 1 to 5."""
-    phrasings: tuple[str, ...]
-    draw: Callable[[Random], Draft] = field(compare=False)
-    held_out: bool = False
-    """Asked in the split of unseen families and in no other."""
 
-    def word(self, draft: Draft, rng: Random) -> str:
-        """Word a draft of this family."""
-        return rng.choice(self.phrasings).format_map(draft.words)
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags of all tasks of this family."""
+        return (self.kind.value, self.name, self.area.value)
 
 
-FAMILIES: dict[str, Family] = {}
+FAMILIES: Families[Family] = Families(Family)
 """Every family by name."""
 
-Register = Callable[[Callable[[Random], Draft]], Callable[[Random], Draft]]
+Draw = TypeVar("Draw", bound=Callable[[Random], Draft])
 
 
-def register(kind: Kind, area: Area, level: int, phrasings: tuple[str, ...], held_out: bool) -> Register:
-    """Register a function that draws, under its own name."""
-
-    def enter(draw: Callable[[Random], Draft]) -> Callable[[Random], Draft]:
-        name: str = draw.__name__  # type: ignore[attr-defined]
-        FAMILIES[name] = Family(name, kind, area, level, phrasings, draw, held_out)
-        return draw
-
-    return enter
+def register(
+    kind: Kind, area: Area, level: int, *phrasings: str, held_out: bool = False, name: str | None = None
+) -> Callable[[Draw], Draw]:
+    """Return a decorator that registers a function that draws, by default under the function's name."""
+    return FAMILIES.register(level, *phrasings, name=name, kind=kind, area=area, held_out=held_out)
 
 
-def value(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Register:
-    """Register a family of value tasks."""
-    return register(Kind.VALUE, area, level, phrasings, held_out)
+def value(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Callable[[Draw], Draw]:
+    """Return a decorator that registers a family of value tasks."""
+    return register(Kind.VALUE, area, level, *phrasings, held_out=held_out)
 
 
-def function(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Register:
-    """Register a family of function tasks."""
-    return register(Kind.FUNCTION, area, level, phrasings, held_out)
+def function(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Callable[[Draw], Draw]:
+    """Return a decorator that registers a family of function tasks."""
+    return register(Kind.FUNCTION, area, level, *phrasings, held_out=held_out)
 
 
-def predict(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Register:
-    """Register a family of predict tasks; the program follows the phrasing in the prompt."""
-    return register(Kind.PREDICT, area, level, phrasings, held_out)
+def predict(area: Area, level: int, *phrasings: str, held_out: bool = False) -> Callable[[Draw], Draw]:
+    """Return a decorator that registers a family of predict tasks; the program follows the phrasing in the prompt."""
+    return register(Kind.PREDICT, area, level, *phrasings, held_out=held_out)
 
 
 def block(text: str) -> str:
-    """Return source that is indented in ours, at the left margin, without lines that an empty part left blank."""
+    """Return source from an indented string literal, without the lines that an empty part left blank."""
     kept = [line for line in text.split("\n") if line.strip() or not line]
     return dedent("\n".join(kept)).strip("\n") + "\n"

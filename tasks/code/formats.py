@@ -1,4 +1,4 @@
-"""The public formats: from one entry of a file to the content of a task. Files, ids and splits are not its matter."""
+"""The public formats: each turns an entry of a file into the content of a task. Files, ids and splits are elsewhere."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from doctest import DocTestParser
 from typing import Any
 
-from agentgym.left_out import Unusable, Why
 from agentgym.syntax import parse
 from agentgym.task import TEST, TRAIN, VALIDATION
+from agentgym.task_files.left_out import Unusable, Why
 from agentgym.tasks.code.asserts import (
     assert_example,
     asserted,
@@ -46,10 +46,10 @@ class Entry(Record):
 
 @dataclass(frozen=True)
 class Content:
-    """What a task made of an entry says, stages and grades with."""
+    """The content of a task made from an entry."""
 
     name: str
-    """What the file calls it; empty if it has no names."""
+    """The entry's name in the file; empty if it has none."""
     prompt: str
     difficulty: int
     data: dict[str, Any]
@@ -62,14 +62,14 @@ class Format:
     """A public format.
 
     Args:
-        fields: The fields by which its entries are known.
-        read: Makes a task's content of an entry.
+        fields: The fields that identify its entries.
+        read: Makes a task's content from an entry.
     """
 
     fields: tuple[str, ...]
     read: Callable[[Entry], Content]
     split: Callable[[Entry], str | None] = lambda entry: None
-    """The split that the data set itself puts an entry into, if it says."""
+    """Returns the split that the data set itself assigns to an entry, if any."""
 
 
 def human_eval(entry: Entry) -> Content:
@@ -97,7 +97,7 @@ def human_eval(entry: Entry) -> Content:
 
 
 def mbpp(entry: Entry) -> Content:
-    """Read an MBPP problem, of the original (`text`) or the sanitized (`prompt`) form."""
+    """Read an MBPP problem, in the original (`text`) or the sanitized (`prompt`) form."""
     code, tests = entry.text("code").replace("\r\n", "\n"), entry.texts("test_list")
     if not tests:
         raise Unusable("'test_list' is empty")
@@ -126,7 +126,7 @@ def mbpp(entry: Entry) -> Content:
 
 
 def mbpp_split(entry: Entry) -> str | None:
-    """Return the split that MBPP gives a problem by its number; the ten for prompts are for training."""
+    """Return the split that MBPP assigns to a problem by its number; the ten few-shot problems count as training."""
     number = entry.label("task_id")
     if not number.isdecimal() or not 1 <= int(number) <= _MBPP_PROBLEMS:
         return None
@@ -134,7 +134,7 @@ def mbpp_split(entry: Entry) -> str | None:
 
 
 def gsm8k(entry: Entry) -> Content:
-    """Read a GSM8K problem: a story whose answer, a number, comes after `####`."""
+    """Read a GSM8K problem: a story whose answer, a number, follows `####`."""
     steps, mark, last = entry.text("answer").rpartition("####")
     number = last.strip().replace(",", "").replace("$", "")
     if not mark or not _NUMBER.fullmatch(number):
@@ -173,9 +173,9 @@ def quixbugs(entry: Entry) -> Content:
 
 
 def shown_examples(text: str, entry_point: str) -> list[dict[str, str]]:
-    """Return the calls with results that a description shows, as far as both are plain literals; at most three."""
+    """Return at most three calls with results that a description shows, as far as both are plain literals."""
     pairs: list[tuple[str, str]] = []
-    with suppress(ValueError):  # what looks like a session but is none
+    with suppress(ValueError):  # looks like a session but is none
         pairs += [(example.source, example.want) for example in DocTestParser().get_examples(text)]
     pairs += [(match["call"], match["value"]) for match in _SHOWN.finditer(text)]
     found: dict[str, str] = {}
@@ -196,12 +196,12 @@ FORMATS = {
 
 
 def _not_denied(shown: list[dict[str, str]], known: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return examples that the check does not contradict: some descriptions are wrong about their own function."""
+    """Return the examples that the check does not contradict: some descriptions are wrong about their own function."""
     return [case for case in shown if known.get(case["args"], case["expect"]) == case["expect"]]
 
 
 def _function_data(kind: Kind, code: str, name: str) -> dict[str, Any]:
-    """Return what is known of a function from its right source. Raises `ValueError` if it does not define one."""
+    """Return the task data of a function, taken from its correct source. Raises `ValueError` if it defines none."""
     head = deepcopy(_function(code, name))
     head.body, head.decorator_list = [ast.Pass()], []
     signature = ast.unparse(head).rpartition("\n")[0]
@@ -209,7 +209,7 @@ def _function_data(kind: Kind, code: str, name: str) -> dict[str, Any]:
 
 
 def _function(code: str, name: str) -> ast.FunctionDef:
-    """Return the function of a name; of several, the one that counts, which is the last."""
+    """Return the function with a name; the last definition counts."""
     nodes = [node for node in parse(code).body if isinstance(node, ast.FunctionDef) and node.name == name]
     if not nodes:
         raise ValueError(f"there is no function {name!r}")
@@ -226,7 +226,7 @@ def _before(code: str, name: str) -> str:
 def _quixbugs_tests(
     name: str, tests: str, cases: list[tuple[Any, Any]], shown: list[dict[str, str]], support: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """Return hidden cases where the tests only compare results, and a check otherwise; and the examples to show."""
+    """Return the hidden cases if the tests only compare results, else a check; and the examples to show."""
     plain = plain_cases(tests, cases)
     if plain is None:
         node = support.get("node.py", "") if "from node import" in tests else ""
@@ -252,7 +252,7 @@ def _json_cases(entry: Entry, text: str) -> list[tuple[Any, Any]]:
 
 
 def _without_notes(source: str) -> tuple[str, str]:
-    """Return a program without the texts at its top level, and the last of these."""
+    """Return a program without its top-level strings, and the last of these."""
     tree = parse(source)
     notes = [node for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
     lines = source.splitlines()
@@ -263,5 +263,5 @@ def _without_notes(source: str) -> tuple[str, str]:
 
 
 def _size_level(code: str) -> int:
-    """Return a difficulty counted from the lines of the right code."""
+    """Return a difficulty derived from the number of lines of the correct code."""
     return min(5, 1 + len([line for line in code.splitlines() if line.strip()]) // 5)

@@ -1,4 +1,4 @@
-"""Function families about graphs that are given as lists of edges between numbered nodes."""
+"""Function families about graphs, given as lists of edges between numbered nodes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def degree_rule(rng: Random) -> Function:
     "{kind}{block}. Include {start}, and return {result}.",
 )
 def reach(rng: Random) -> Function:
-    """Find the nodes within some steps."""
+    """Find the nodes within a number of steps."""
     start, k, bad = rng.randint(0, 3), rng.randint(1, 4), rng.randint(2, 3)
     kind, both = rng.choice((("can be used in both directions", True), ("lead from a to b only", False)))
     closed, check = rng.choice(
@@ -187,7 +187,7 @@ def components(rng: Random) -> Function:
     "any way return {none}.",
 )
 def cheapest(rng: Random) -> Function:
-    """Find the cheapest way."""
+    """Find the cheapest path."""
     none, t, k = rng.choice((-1, None, -99)), rng.randint(1, 6), rng.randint(2, 4)
     kind, both = rng.choice((("can be used in both directions", True), ("can only be used from a to b", False)))
     toll, cost = rng.choice(

@@ -1,4 +1,4 @@
-"""Function families about nested and little languages: brackets, templates, expressions, nested lists."""
+"""Function families about nested structures and small languages: brackets, templates, expressions, nested lists."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _RULES = (
         _PRODUCTS_FIRST,
     ),
 )
-"""How a language works: in words, and as the lines that compute `total` from `text`."""
+"""The semantics of a language: in words, and as the lines that compute `total` from `text`."""
 
 
 @function(
@@ -205,7 +205,7 @@ def fill_template(rng: Random) -> Function:
     "times, `{sub}` minus. {rule} You need not check for errors.",
 )
 def evaluate(rng: Random) -> Function:
-    """Evaluate expressions in a language of its own."""
+    """Evaluate expressions in a custom language."""
     add, mul, sub = rng.sample("#!?@$%&~^", 3)
     m = rng.choice((0, 0, 97, 1000))
     rule, body = rng.choice(_RULES)

@@ -1,4 +1,4 @@
-"""What arguments and prompts are made of: random numbers, words, sentences, dates and graphs."""
+"""Material for arguments and prompts: random numbers, words, sentences, dates and graphs."""
 
 from __future__ import annotations
 
@@ -141,9 +141,9 @@ INT_LISTS: tuple[Arguments, ...] = (
     ([3, -1, 0, -7, 12, 3],),
     ([10, 9, 8, 7, 6, 5, 4, 3, 2, 1],),
 )
-"""Edge cases of a function of one list of integers."""
+"""Edge cases for a function of one list of integers."""
 TEXTS: tuple[Arguments, ...] = (("",), ("a",), ("  ",), ("Éa b7 Zz!",), ("aAbB 1122 eeEE",), ("über-naïve 42",))
-"""Edge cases of a function of one text."""
+"""Edge cases for a function of one text."""
 
 
 def ints(rng: Random, least: int = 3, most: int = 9, low: int = -12, high: int = 30) -> list[int]:
@@ -175,7 +175,7 @@ def letters(rng: Random, alphabet: str, least: int, most: int) -> str:
 
 
 def day(rng: Random, first: int = 1996, last: int = 2031) -> date:
-    """Draw a date between the beginnings of two years, month ends more often than others."""
+    """Draw a date between the starts of two years, month ends more often than other days."""
     drawn = date(first, 1, 1) + timedelta(days=rng.randrange((last - first) * 365))
     return drawn.replace(day=1) - timedelta(days=1) if rng.random() < 0.15 and drawn.year > first else drawn
 
@@ -186,7 +186,7 @@ def clock(rng: Random) -> str:
 
 
 def edge_list(rng: Random, directed: bool = False, weights: tuple[int, int] | None = None) -> list[tuple[int, ...]]:
-    """Draw the edges of a graph on a few numbered nodes, no two of them the same."""
+    """Draw distinct edges of a graph on a few numbered nodes."""
     nodes = rng.randint(4, 8)
     pairs = [(a, b) for a in range(nodes) for b in range(nodes) if (a != b if directed else a < b)]
     chosen = rng.sample(pairs, min(len(pairs), rng.randint(nodes - 1, 2 * nodes)))
@@ -194,7 +194,7 @@ def edge_list(rng: Random, directed: bool = False, weights: tuple[int, int] | No
 
 
 def one_list(least: int = 3, most: int = 9, low: int = -12, high: int = 30) -> Callable[[Random], Arguments]:
-    """Return what draws the arguments of a function of one list of integers."""
+    """Return a function that draws the arguments of a function of one list of integers."""
     return lambda rng: (ints(rng, least, most, low, high),)
 
 

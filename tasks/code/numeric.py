@@ -116,7 +116,7 @@ def recurrence(rng: Random) -> Function:
     "Return {result}.",
 )
 def step_rule(rng: Random) -> Function:
-    """Apply a rule again and again."""
+    """Apply a rule repeatedly."""
     test, (yes, no), m, t = int_test(rng), two_maps(rng), rng.choice((50, 64, 97, 100, 360)), rng.randint(4, 15)
     result, code = rng.choice(
         (
@@ -165,7 +165,7 @@ _UNITS = (
     "Negative amounts: `minus `, then the text of the amount without its sign.",
 )
 def mixed_units(rng: Random) -> Function:
-    """Describe an amount in three units."""
+    """Express an amount in three units."""
     big, mid, small = rng.choice(_UNITS)
     b, s = rng.randint(3, 24), rng.randint(3, 24)
     source = block(f"""

@@ -1,4 +1,4 @@
-"""Function families that look for the best choice: change, edits, elements apart, ways through a grid."""
+"""Function families that look for the best choice: coin change, edit distances, spaced elements, grid paths."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def pick_apart(rng: Random) -> Function:
     "the first and the last cell included. Which is the {best} total? (0 for a grid without rows.)",
 )
 def grid_way(rng: Random) -> Function:
-    """Find the best way through a grid."""
+    """Find the best path through a grid."""
     best, op = rng.choice((("largest", "max"), ("smallest", "min")))
     cell = int_map(rng)
     moves, deltas = rng.choice(

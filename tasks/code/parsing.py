@@ -73,7 +73,7 @@ def read_settings(rng: Random) -> Function:
     "negates; nothing is 0.",
 )
 def read_duration(rng: Random) -> Function:
-    """Read a duration with units of its own."""
+    """Read a duration with custom units."""
     a, b, c = rng.sample("dhmstwxyz", 3)
     nb, nc = rng.randint(2, 30), rng.randint(2, 60)
     rest, factor = rng.choice(((a, nb * nc), (b, nc), (c, 1)))

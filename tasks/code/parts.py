@@ -1,6 +1,6 @@
-"""Parts of rules: a piece of English with the Python that means it. Families compose them.
+"""Parts of rules: a piece of English with the Python that implements it. Families compose them.
 
-`{x}` in a part stands for what it is about: a name in the code, a noun in the text.
+`{x}` in a part stands for its subject: a name in the code, a noun in the text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Part:
 
     @property
     def one(self) -> str:
-        """The text of a test after a singular noun."""
+        """The text of a test as it follows a singular noun."""
         first, _, rest = self.text.partition(" ")
         return f"{_ONE[first]} {rest}"
 
@@ -68,7 +68,7 @@ def int_test(rng: Random) -> Part:
 
 
 def int_map(rng: Random) -> Part:
-    """Draw something to make of an integer: "the square of {x}"."""
+    """Draw an expression of an integer: "the square of {x}"."""
     k, other = rng.randint(2, 9), rng.randint(1, 12)
     return rng.choice(
         (
@@ -89,7 +89,7 @@ def int_map(rng: Random) -> Part:
 
 
 def two_maps(rng: Random) -> tuple[Part, Part]:
-    """Draw two different things to make of an integer."""
+    """Draw two different expressions of an integer."""
     first = int_map(rng)
     for _ in range(20):
         second = int_map(rng)
@@ -99,7 +99,7 @@ def two_maps(rng: Random) -> tuple[Part, Part]:
 
 
 def int_fold(rng: Random, what: str = "them") -> Part:
-    """Draw something to make of a list of integers: "the sum of them". It is clear for the empty list."""
+    """Draw an aggregate of a list of integers: "the sum of them". It is defined for the empty list."""
     none, modulus, k = rng.choice((-1, 0, 100)), rng.choice((97, 101, 997, 1009)), rng.randint(2, 4)
     return rng.choice(
         (
@@ -144,7 +144,7 @@ def word_test(rng: Random) -> Part:
 
 
 def word_key(rng: Random) -> Part:
-    """Draw an order of words that leaves no tie open: "sorted by ..."; the code is a sort key of `{x}`."""
+    """Draw an order of words without ties: "sorted by ..."; the code is a sort key of `{x}`."""
     letter = rng.choice("aeiorst")
     return rng.choice(
         (
@@ -164,7 +164,7 @@ def word_key(rng: Random) -> Part:
 
 
 def word_map(rng: Random) -> Part:
-    """Draw something to make of a word: "{x} reversed"."""
+    """Draw an expression of a word: "{x} reversed"."""
     k, mark = rng.randint(1, 3), rng.choice("-*_+.")
     return rng.choice(
         (

@@ -1,4 +1,4 @@
-"""Predict families of levels 1 to 3: programs that show one trait of Python each."""
+"""Predict families of levels 1 to 3: programs that each show one feature of Python."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def shows_aliasing(rng: Random) -> Program:
 
 @predict(Area.NUMERIC, 3, *_ASKS)
 def shows_closures(rng: Random) -> Program:
-    """Call functions that remember variables."""
+    """Call closures that keep variables."""
     n, k, change = rng.randint(3, 5), rng.randint(2, 9), int_map(rng)
     late = rng.choice(("lambda x: x * i", "lambda x, i=i: x * i", "lambda x, i=i + 1: x - i"))
     code = block(f"""

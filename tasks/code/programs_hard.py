@@ -1,4 +1,4 @@
-"""Predict families of levels 4 and 5: generators, classes, exceptions, recursion, bits, machines."""
+"""Predict families of levels 4 and 5: generators, classes, exceptions, recursion, bits, stack machines."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def shows_classes(rng: Random) -> Program:
 
 @predict(Area.PARSING, 4, *_ASKS)
 def shows_exceptions(rng: Random) -> Program:
-    """Follow exceptions through a program."""
+    """Trace exceptions through a program."""
     items = [
         rng.choice((str(rng.randint(0, 9)), "x", "", f"{rng.randint(1, 9)}.5", str(rng.randint(10, 60))))
         for _ in range(6)
@@ -111,7 +111,7 @@ def shows_exceptions(rng: Random) -> Program:
 
 @predict(Area.NUMERIC, 4, *_ASKS)
 def shows_recursion(rng: Random) -> Program:
-    """Follow a recursion."""
+    """Trace a recursion."""
     a, b, c, n = rng.randint(2, 4), rng.randint(1, 3), rng.randint(1, 9), rng.randint(11, 24)
     code = block(f"""
         def f(n, depth=0):
@@ -146,7 +146,7 @@ def shows_bits(rng: Random) -> Program:
 
 @predict(Area.SIMULATION, 5, *_ASKS)
 def shows_machine(rng: Random) -> Program:
-    """Run a small machine."""
+    """Run a small stack machine."""
     a, b, n = rng.randint(2, 9), rng.randint(1, 6), rng.randint(9, 25)
     steps = [
         ("add", a),

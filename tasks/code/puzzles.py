@@ -18,7 +18,7 @@ from agentgym.tasks.code.material import edge_list, ints
     "What is the least total cost of a way from {a} to {b} over these two-way roads (end, end, cost): {roads}{toll}?",
 )
 def route(rng: Random) -> Program:
-    """Find the cheapest way over listed roads."""
+    """Find the cheapest route over listed roads."""
     roads, toll = edge_list(rng, weights=(2, 30)), rng.choice((0, rng.randint(1, 9)))
     a = rng.choice(roads)[0]
     known = _known(roads, a)
@@ -112,7 +112,7 @@ def arrangements(rng: Random) -> Program:
     "least to get to {goal}?",
 )
 def maze_steps(rng: Random) -> Program:
-    """Find the shortest way through a maze."""
+    """Find the shortest path through a maze."""
     height, width = rng.randint(6, 9), rng.randint(8, 14)
     cells = [["#" if rng.random() < 0.28 else "." for _ in range(width)] for _ in range(height)]
     r, c = rng.randrange(height), rng.randrange(width)
@@ -186,7 +186,7 @@ def circle(rng: Random) -> Program:
     held_out=True,
 )
 def knapsack(rng: Random) -> Program:
-    """Pack a bag."""
+    """Pack a knapsack."""
     things = [(rng.randint(2, 15), rng.randint(3, 40)) for _ in range(rng.randint(6, 9))]
     cap, most = rng.randint(18, 45), rng.choice((0, rng.randint(2, 4)))
     code = block(f"""

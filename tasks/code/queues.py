@@ -1,4 +1,4 @@
-"""Function families that play out turns: counting out, caches, counters, seasons."""
+"""Function families that simulate turns: counting out, caches, counters, seasons."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def counters(rng: Random) -> Function:
     held_out=True,
 )
 def season(rng: Random) -> Function:
-    """Count points with a bonus for series."""
+    """Count points with a bonus for streaks."""
     win, draw = rng.sample("WVTDXR", 2)
     w, d, lose, k, bonus = (
         rng.randint(2, 6),

@@ -1,4 +1,4 @@
-"""Runs the source's own programs in this process. For code that we wrote only: nothing here holds anything back."""
+"""Runs the source's own programs in this process. For our own code only: nothing here is sandboxed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from agentgym.tasks.code.families import Arguments
 
 @dataclass(frozen=True)
 class Crash:
-    """What a call gives that raises: the name of the exception."""
+    """The outcome of a call that raises: the name of the exception."""
 
     error: str
 
 
 def printed(code: str) -> str:
-    """Run a program and return what it prints, without the last line end."""
+    """Run a program and return its output, without the final newline."""
     lines: list[str] = []
 
     def collect(*values: Any, sep: str = " ") -> None:
@@ -36,7 +36,7 @@ def load(code: str | ast.Module, entry_point: str) -> Callable[..., Any]:
 
 
 def outcomes(call: Callable[..., Any], inputs: Sequence[Arguments]) -> list[Any]:
-    """Call a function on every input; what raises gives a `Crash`."""
+    """Call a function on every input; a call that raises gives a `Crash`."""
     return [_outcome(call, args) for args in inputs]
 
 

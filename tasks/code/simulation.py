@@ -1,4 +1,4 @@
-"""Function families that play a process through: robots, accounts, cells, tanks."""
+"""Function families that simulate a process: robots, accounts, cells, tanks."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def cell_row(rng: Random) -> Function:
     "{cap}; the part above {cap} has run over. {leak} The result is {result}.",
 )
 def tank(rng: Random) -> Function:
-    """Fill a tank that runs over."""
+    """Fill a tank that overflows."""
     cap, loss = rng.randint(15, 60), rng.randint(1, 4)
     start = rng.randint(0, cap)
     leak, code = rng.choice(

@@ -1,4 +1,4 @@
-"""Value families of level 2 that are short stories; a good reader can do them without code."""
+"""Value families of level 2 that are short stories; a good reader can solve them without code."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from agentgym.tasks.code.parts import Part, word_key, word_map, word_test
 
 
 def _text_step(rng: Random) -> Part:
-    """Draw one change of a whole text."""
+    """Draw one transformation of a whole text."""
     a, b, k, cut = (
         rng.choice("aeionr"),
         rng.choice("xyz#_*"),
@@ -56,7 +56,7 @@ def _steps(rng: Random, count: int) -> Function:
     "Return s after two changes. First {first}. Then {rest}.",
 )
 def clean_text(rng: Random) -> Function:
-    """Change a text in two steps."""
+    """Transform a text in two steps."""
     return _steps(rng, 2)
 
 
@@ -68,7 +68,7 @@ def clean_text(rng: Random) -> Function:
     "The text s is normalised. To begin with, {first}; then {rest}. Return the new text.",
 )
 def text_steps(rng: Random) -> Function:
-    """Change a text in three to five steps."""
+    """Transform a text in three to five steps."""
     return _steps(rng, rng.randint(3, 5))
 
 
@@ -126,7 +126,7 @@ def _phrase(rng: Random) -> Arguments:
     "{map}, joined by {sep}.",
 )
 def word_pipeline(rng: Random) -> Function:
-    """Keep, sort, change and join words."""
+    """Filter, sort, transform and join words."""
     test, key, change, sep = word_test(rng), word_key(rng), word_map(rng), rng.choice((",", " ", "-", "; ", "/", "+"))
     source = block(f"""
         def arrange(text: str) -> str:
@@ -279,7 +279,7 @@ def best_stretch(rng: Random) -> Function:
     held_out=True,
 )
 def word_positions(rng: Random) -> Function:
-    """Change words by their position."""
+    """Transform words by their position."""
     k, hit, after = rng.randint(2, 5), word_map(rng), word_map(rng)
     source = block(f"""
         def rewrite(text: str) -> str:

@@ -11,7 +11,7 @@ from agentgym.tools.index.base import Document
 
 
 def world_of(corpus: Mapping[str, Any]) -> World:
-    """Return the world that a corpus is. Raises `TaskError` if it names none."""
+    """Return the world that a corpus names. Raises `TaskError` if it names none."""
     try:
         split, number = str(corpus["split"]), int(corpus["world"])
         return open_world(split, number, int(corpus.get("seed", 0)), int(corpus.get("passages", DEFAULT_PASSAGES)))
@@ -22,7 +22,7 @@ def world_of(corpus: Mapping[str, Any]) -> World:
 def documents_of(corpus: Mapping[str, Any]) -> Iterator[Document]:
     """Yield the documents of a corpus, such as `task.data["corpus"]`: a generated world, or a file of a data set."""
     if "file" in corpus:
-        from agentgym.tasks.search_files import documents_of_file
+        from agentgym.tasks.search.files import documents_of_file
 
         return documents_of_file(corpus)
     return iter(world_of(corpus).documents)

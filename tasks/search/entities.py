@@ -1,4 +1,4 @@
-"""What a world is made of: entities with typed facts, and how their values are written down."""
+"""The content of a world: entities with typed facts, and how their values are written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Entity:
-    """Something with pages of its own."""
+    """A thing with pages of its own."""
 
     id: str
     kind: Kind
@@ -38,17 +38,17 @@ class Entity:
     facts: dict[str, Any] = field(default_factory=dict)
     """Relation to value: an entity, a list of entities, a list of terms or awards, a date, a number or text."""
     qualifier: str = ""
-    """What tells it from another one with the same name, e.g. `botanist`; empty for most."""
+    """The word that distinguishes it from a namesake, e.g. `botanist`; empty for most."""
     aliases: list[str] = field(default_factory=list)
 
     @property
     def title(self) -> str:
-        """The name as pages are titled."""
+        """The name used in the titles of pages."""
         return f"{self.name} ({self.qualifier})" if self.qualifier else self.name
 
     @property
     def mention(self) -> str:
-        """The name as it stands in a sentence: nobody else is meant by it."""
+        """The name used in a sentence; it is unambiguous."""
         if self.qualifier:
             return f"the {self.qualifier} {self.name}"
         return f"the {self.name}" if self.type in _WITH_ARTICLE else self.name
@@ -59,7 +59,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
-    """Somebody's time in an office, from the start of one year to the start of another."""
+    """A person's time in an office, from the start of one year to the start of another."""
 
     person: Entity
     start: int
@@ -76,7 +76,7 @@ class Award:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A number of things, written with thousands separators; years are plain numbers."""
+    """A quantity, written with thousands separators; years are plain numbers."""
 
     value: int
 
@@ -104,12 +104,12 @@ def enumeration(items: Sequence[str], last: str = "and") -> str:
 
 
 def capitalized(text: str) -> str:
-    """Return the text with a capital; the rest stays as it is."""
+    """Return the text with a capital first letter; the rest stays as it is."""
     return text[0].upper() + text[1:]
 
 
 def answers_for(value: Any) -> list[str]:
-    """Return the ways to give a value as an answer, the canonical one first."""
+    """Return the accepted ways to write a value as an answer, the canonical one first."""
     if isinstance(value, Entity):
         return list(dict.fromkeys([value.name, value.title, value.mention, *value.aliases]))
     if isinstance(value, Count):
@@ -121,10 +121,10 @@ def answers_for(value: Any) -> list[str]:
 
 
 def answers_for_number(number: int) -> list[str]:
-    """Return the ways to give a small number that was counted or worked out."""
+    """Return the accepted ways to write a small number that was counted or calculated."""
     return [str(number), *([_SMALL[number]] if 0 <= number < len(_SMALL) else [])]
 
 
 def year_of(value: Any) -> int:
-    """Return the year of a date or of a year."""
+    """Return the year of a date; a year is returned as it is."""
     return value.year if isinstance(value, datetime.date) else int(value)

@@ -1,7 +1,7 @@
 """The files of public question sets: SQuAD, HotpotQA and 2WikiMultihopQA, MuSiQue, NQ-open, and closed corpora.
 
-Every format is read into the same two things: passages, and questions with the passages that they need. An entry that
-cannot be read is `Unusable`, and left out by whoever reads the file.
+Every format is read into passages, and questions with the passages that they need. An entry that cannot be read raises
+`Unusable`, and the reader of the file leaves it out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import UsageError
-from agentgym.left_out import Quarantine, Unusable
+from agentgym.task_files.left_out import Quarantine, Unusable
 from agentgym.tasks.records import Record, as_object, read_records, whole_object
 from agentgym.tasks.splitting import refuse_empty
 
@@ -31,13 +31,13 @@ class Passage:
 
     @cached_property
     def id(self) -> str:
-        """An id that the same paragraph has wherever it occurs."""
+        """An id that is the same wherever the paragraph occurs."""
         return hashlib.sha256(f"{self.title}\n{self.text}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question of a file, with what its own context holds."""
+    """A question of a file, with its own context."""
 
     id: str
     text: str
@@ -45,20 +45,20 @@ class Question:
     evidence: list[Passage] = field(default_factory=list)
     """The passages that the answer needs, in order."""
     context: list[Passage] = field(default_factory=list)
-    """All passages that come with the question, evidence and others."""
+    """All passages that come with the question, evidence included."""
     kind: str = ""
     page: str = ""
-    """What questions share that must stay together, besides evidence: the article of a SQuAD paragraph."""
+    """A further key of questions that must stay together: the article of a SQuAD paragraph."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How a file of questions is read."""
+    """How to read a file of questions."""
 
     read: Callable[[Record], Question]
-    """Makes a question of an entry."""
+    """Makes a question from an entry."""
     entries: Callable[[Path, Quarantine], Iterator[Record]] = read_records
-    """Yields the entries of a file, one a question."""
+    """Yields the entries of a file, one per question."""
 
 
 def read_squad(entry: Record) -> Question:
@@ -78,7 +78,7 @@ def read_squad(entry: Record) -> Question:
 
 
 def squad_entries(path: Path, quarantine: Quarantine) -> Iterator[Record]:
-    """Yield the questions of SQuAD, each with the paragraph and the title that it stands under."""
+    """Yield the questions of SQuAD, each with its paragraph and the title of its article."""
     whole = whole_object(path)
     if whole is None:
         yield from read_records(path, quarantine)
@@ -141,7 +141,7 @@ def read_musique(entry: Record) -> Question:
 
 
 def read_open(entry: Record) -> Question:
-    """Read NQ-open and its like: questions with answers and no passages."""
+    """Read NQ-open and similar formats: questions with answers and no passages."""
     names = ("answer", "answers", "golden_answers")
     given = next((entry.fields[name] for name in names if entry.fields.get(name) is not None), None)
     answers = [given] if isinstance(given, str) else given
@@ -153,7 +153,7 @@ def read_open(entry: Record) -> Question:
 def closed_entries(path: Path, quarantine: Quarantine) -> Iterator[Record]:
     """Yield the questions of a folder with a closed corpus, with their evidence as `context`.
 
-    Evidence is what `gold_titles` names; without it, the pages of the entities in the question, where there are any.
+    Evidence is the pages that `gold_titles` names; without it, the pages of the entities in the question, if any.
     """
     by_title: dict[str, Passage] = {}
     for passage in closed_corpus(path, quarantine):
@@ -192,7 +192,7 @@ def _evidence_titles(entry: Record, by_title: Mapping[str, Passage]) -> list[str
 
 
 def _titles_of(entity: str, question: str, by_title: Mapping[str, Passage]) -> list[str]:
-    """Return the title of an entity, or titles in the question that begin with it, such as `entity (1727-1752)`."""
+    """Return the title of an entity, or the titles in the question that begin with it, such as `entity (1727-1752)`."""
     if entity in by_title:
         return [entity]
     return [title for title in by_title if title.startswith(entity) and title in question]
@@ -206,13 +206,13 @@ FORMATS: dict[str, Format] = {
     "open": Format(read_open),
     "closed": Format(read_closed, closed_entries),
 }
-"""How to read each format."""
+"""The known formats by name."""
 
 _EVIDENCE = "evidence passages"
 
 
 def detect(path: Path) -> str:
-    """Return the format of a file or of a closed corpus by what it holds. Raises `UsageError` if none is known."""
+    """Return the format of a file or closed corpus, detected from its content. Raises `UsageError` if it is unknown."""
     if path.is_dir():
         return "closed"
     if (whole := whole_object(path)) is not None:
@@ -268,12 +268,12 @@ def _titled_paragraphs(entry: Record) -> list[Passage]:
 
 
 def _name(entry: Record) -> str:
-    """Return what a question is called in its file: its id, or where it stands."""
+    """Return the name of a question in its file: its id or its position."""
     return entry.label("_id", "id") or str(entry.number)
 
 
 def _said(entry: Record, *names: str) -> str:
-    """Return the first of the named fields that holds text or a number. Raises `Unusable` if none does."""
+    """Return the first of the named fields that holds text or a number. Raises `Unusable` if there is none."""
     return entry.label(*names) or entry.text(*names).strip()
 
 

@@ -1,4 +1,4 @@
-"""`MaskedSpanTasks`: passages of any corpus with names, dates and numbers masked, to be found again by searching.
+"""`MaskedSpanTasks`: passages of any corpus with masked names, dates and numbers, which searching recovers.
 
 The task family of MaskSearch (retrieval-augmented mask prediction); its curriculum is the number of masks.
 """
@@ -12,14 +12,12 @@ from random import Random
 from typing import Any
 
 from agentgym.errors import TaskError, UsageError
-from agentgym.task import TEST, TRAIN, VALIDATION, Task, check_split, split_of
+from agentgym.task import SHARES, Task, check_split, parse_task_id, split_of
 from agentgym.tasks.search.corpus import documents_of
 from agentgym.tasks.search.entities import MONTHS
-from agentgym.tasks.search.questions import Feature
+from agentgym.tasks.search.features import Feature
 from agentgym.tools.index.base import Document
 
-SHARES = {TRAIN: 0.8, VALIDATION: 0.1, TEST: 0.1}
-"""Which part of the passages goes to which split."""
 _MOST_MASKS = 20
 _QUERY_WORDS = 12
 _MONTH = "|".join(MONTHS)
@@ -33,13 +31,13 @@ _SPAN = re.compile(
 
 
 class MaskedSpanTasks:
-    """Fill in what was masked. A task is a passage and a number of masks, in an order that depends on the seed.
+    """Fill in the masks. Each task is a passage with some masks; the order of tasks depends on the seed.
 
     Args:
         documents: Documents, or the JSON that names a corpus for `documents_of`.
-        corpus: What `task.data["corpus"]` says; by default the name given as `documents`.
-        masks: Numbers of masks to ask for, such as `(1, 2)`; also the difficulty of a task.
-        seed: Other seeds mask other spans; a passage's split is always the same.
+        corpus: The value of `task.data["corpus"]`; by default the name given as `documents`.
+        masks: The numbers of masks, such as `(1, 2)`. A task's number of masks is its difficulty.
+        seed: Other seeds mask other spans; the split of a passage never changes.
     """
 
     def __init__(
@@ -80,14 +78,11 @@ class MaskedSpanTasks:
 
     def find(self, task_id: str) -> Task:
         """Return the task with an id such as `masked/train/17`."""
-        source, split, index = [*task_id.split("/"), "", ""][:3]
-        if source != "masked" or split not in SHARES or task_id != f"masked/{split}/{index}" or not index.isdecimal():
-            raise TaskError(f"no task {task_id!r}; ids look like masked/{TRAIN}/0")
-        return self.get(split, int(index))
+        return self.get(*parse_task_id(task_id, "masked", self.splits))
 
     @cached_property
     def _pairs(self) -> dict[str, list[tuple[Document, int]]]:
-        """The tasks of each split: a passage and how many of its spans are masked."""
+        """The tasks of each split: a passage, and the number of spans to mask."""
         documents = documents_of(self._source) if self._documents is None else self._documents
         pairs: dict[str, list[tuple[Document, int]]] = {split: [] for split in SHARES}
         for document in documents:
@@ -119,14 +114,14 @@ class MaskedSpanTasks:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # What can be read again need not travel.
+        # The unpickling process can make the pairs again.
         return {name: value for name, value in self.__dict__.items() if name != "_pairs"}
 
 
 def salient_spans(title: str, text: str) -> list[tuple[int, int]]:
-    """Return where names, dates and numbers stand in a text that occur once and are not in its title.
+    """Return the positions of names, dates and numbers that occur once in a text and not in its title.
 
-    A capital alone at the start of a sentence makes no name.
+    A word is not taken for a name if its capital may be due to the start of a sentence.
     """
     found: list[tuple[int, int]] = []
     for match in _SPAN.finditer(text):

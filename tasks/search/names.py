@@ -1,7 +1,7 @@
 """Invented names: a few made-up tongues, and a partition of all words that no two splits share.
 
-A word belongs to the residue of the sum of its letters. Every split of every nearby world uses a residue of its own,
-so the names of two splits are disjoint whatever was drawn.
+A word belongs to the residue of the sum of its letters. Every split of every nearby world uses its own residue, so the
+names of two splits are disjoint, whatever was drawn.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from agentgym.task import TEST, TRAIN, VALIDATION
 
 SPLITS = (TRAIN, VALIDATION, TEST)
 WORLDS_APART = 20
-"""Worlds of a split share no word when their numbers differ by less than this."""
+"""Worlds of a split share no word if their numbers differ by less than this."""
 _RESIDUES = len(SPLITS) * WORLDS_APART
 
 
 class Shape(StrEnum):
-    """How a word ends."""
+    """The ending of a word: open (in a vowel), closed, or either."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -35,7 +35,7 @@ class Tongue:
     onsets: tuple[str, ...]
     vowels: tuple[str, ...]
     codas: tuple[str, ...]
-    """What may close a syllable; a language without any ends all its words in vowels."""
+    """Consonants that may close a syllable; in a language without any, all words end in vowels."""
 
 
 def _tongue(onsets: str, vowels: str, codas: str) -> Tongue:
@@ -56,7 +56,7 @@ class Words:
     """Draws words of one residue, each at most once.
 
     Args:
-        rng: Where chance comes from.
+        rng: The source of randomness.
         residue: Residue that the letters of every word add up to.
     """
 
@@ -65,7 +65,7 @@ class Words:
         self._taken: set[str] = set()
 
     def new(self, tongue: Tongue, shape: Shape = Shape.ANY) -> str:
-        """Return a word that was not drawn before, with a capital."""
+        """Return a new word that was not drawn before, capitalised."""
         tries = 0
         while True:
             tries += 1
@@ -91,13 +91,13 @@ def residue_of(split: str, number: int, seed: int) -> int:
 
 
 def letters(word: str) -> int:
-    """Return the sum of the letters of a lower-case word, which decides where it may be used."""
+    """Return the sum of the letters of a lower-case word, which decides which worlds may use it."""
     return sum(map(ord, word))
 
 
 @cache
 def _endings(tongue: Tongue, shape: Shape) -> dict[int, list[str]]:
-    """Return all last syllables of a shape by their residue."""
+    """Return all last syllables of a shape, grouped by residue."""
     closing: tuple[str, ...] = tongue.codas or ("",)
     codas = {Shape.OPEN: ("",), Shape.CLOSED: closing, Shape.ANY: ("", *tongue.codas)}[shape]
     found: dict[int, list[str]] = {}
@@ -110,7 +110,7 @@ def _endings(tongue: Tongue, shape: Shape) -> dict[int, list[str]]:
 
 
 def compound(rng: Random, word: str, river: Callable[[], str]) -> str:
-    """Return the name of a settlement: mostly the word itself, sometimes with what tells it from its neighbours."""
+    """Return the name of a settlement: usually the word itself, sometimes with an addition as in real place names."""
     draw = rng.random()
     if draw < 0.86:
         return word

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from agentgym.tasks.search.building import Builder
+from agentgym.tasks.search.building.world import Builder
 from agentgym.tasks.search.entities import Entity, answers_for, capitalized, enumeration, say, year_of
-from agentgym.tasks.search.pages import pick
-from agentgym.tasks.search.relations import RELATIONS
+from agentgym.tasks.search.pages.page import pick
+from agentgym.tasks.search.relations.catalog import RELATIONS
 from agentgym.tasks.search.vocabulary import PRESENT
 
 _STALE = {
@@ -85,9 +85,9 @@ class Note:
     """`surname`, `alias`, `edition` or `remark`."""
     about: Entity | None = None
     relation: str = ""
-    """The relation that a stale page gets wrong, or that an injected page wants to be answered wrongly."""
+    """The relation that a stale page gets wrong, or whose answer an injected page tries to change."""
     wrong: str = ""
-    """What it says instead."""
+    """The wrong value that it gives."""
     id: str = ""
 
 
@@ -96,14 +96,14 @@ class NoteWriter:
 
     Args:
         builder: The finished world.
-        rng: Where wordings come from.
+        rng: The source of the choice of wordings.
     """
 
     def __init__(self, builder: Builder, rng: Random):
         self._b, self._rng = builder, rng
 
     def write(self) -> list[Note]:
-        """Return all notes, shuffled before they are numbered: an id says nothing about what a note is."""
+        """Return all notes, shuffled before they are numbered, so that an id says nothing about its note."""
         drafts = [*self._surnames(), *self._aliases(), *self._stale(), *self._attacks()]
         self._rng.shuffle(drafts)
         return [replace(draft, id=f"note-{number:04d}") for number, draft in enumerate(drafts)]
@@ -154,7 +154,7 @@ class NoteWriter:
                 yield entity, self._b.pick(possible)
 
     def _another_value(self, entity: Entity, relation: str) -> str | None:
-        """Return what the relation is for another entity of the type and not for this one, if that is easily found."""
+        """Return another entity's value of the relation that is wrong for this one, or `None` if none is found soon."""
         others = self._b.of(entity.type)
         right = answers_for(entity.facts[relation])
         for _ in range(_TRIES):
@@ -165,6 +165,6 @@ class NoteWriter:
 
 
 def _latest_year(entity: Entity) -> int:
-    """Return the last year that an article is about."""
+    """Return the latest year in an article."""
     dated = ("birth_date", "death_date", "year", "date", "founded", "ended")
     return max([_FIRST_EDITION, *(year_of(entity.facts[key]) for key in dated if key in entity.facts)])

@@ -1,44 +1,24 @@
-"""Question families: what one is and how it is registered."""
+"""Question families: their definition, and how functions register as one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from agentgym.tasks.search.scene import Scene
-
-
-class Feature(StrEnum):
-    """What a family is a test of; tasks carry these as tags."""
-
-    LOOKUP = "lookup"
-    CHAIN = "chain"
-    COMPARISON = "comparison"
-    AGGREGATION = "aggregation"
-    TEMPORAL = "temporal"
-    NAMESAKE = "namesake"
-    ALIAS = "alias"
-    STALE = "stale"
-    INJECTION = "injection"
-    UNANSWERABLE = "unanswerable"
-    NO_SEARCH = "no_search"
-    MASKED = "masked"
-
-
-class NoFit(Exception):
-    """The family cannot be asked of what was drawn; draw again."""
+from agentgym import procedural
+from agentgym.procedural import Families
+from agentgym.tasks.search.features import Feature
+from agentgym.tasks.search.scene import Scene
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A drawn question whose wording is still to be chosen.
+    """A drawn question without its wording.
 
     Args:
-        words: What the phrasings refer to.
-        answers: Accepted answers, the canonical one first; none where the pages do not say.
+        words: The values that the phrasings refer to.
+        answers: Accepted answers, the canonical one first; empty if the pages do not state any.
         extra: Further entries of the gold.
     """
 
@@ -48,34 +28,23 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Family:
-    """A kind of question: draws a `Draft` from a scene and words it in one of several ways."""
+class Family(procedural.Family[Scene, Draft]):
+    """A kind of question."""
 
-    name: str
-    level: int
     feature: Feature
-    phrasings: tuple[str, ...]
-    draw: Callable[[Scene], Draft] = field(compare=False)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags of all questions of this family."""
+        return (*super().tags, self.feature.value)
 
 
-FAMILIES: dict[str, Family] = {}
+FAMILIES: Families[Family] = Families(Family)
 """Every family by name."""
 
 
-def register(
-    name: str, level: int, feature: Feature, phrasings: tuple[str, ...], draw: Callable[[Scene], Draft]
-) -> None:
-    """Add a family to `FAMILIES`."""
-    FAMILIES[name] = Family(name, level, feature, phrasings, draw)
-
-
 def family(
-    level: int, feature: Feature, *phrasings: str
+    level: int, feature: Feature, *phrasings: str, name: str | None = None
 ) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
-    """Register a function that draws questions, under its own name."""
-
-    def decorate(draw: Callable[[Scene], Draft]) -> Callable[[Scene], Draft]:
-        register(draw.__name__, level, feature, phrasings, draw)
-        return draw
-
-    return decorate
+    """Return a decorator that registers a function that draws questions, by default under the function's name."""
+    return FAMILIES.register(level, *phrasings, name=name, feature=feature)

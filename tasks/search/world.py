@@ -1,7 +1,7 @@
 """A fictional encyclopedia: its facts, and its passages as documents.
 
-A world depends on its split, number, seed and size alone. The names in it are invented, and no name occurs in worlds
-of two splits, nor in worlds of one split whose numbers are near each other.
+A world depends only on its split, number, seed and size. Its names are invented. No name occurs in the worlds of two
+splits, or in two worlds of one split whose numbers are close.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from random import Random
 
+from agentgym.choices import one_of
 from agentgym.errors import UsageError
-from agentgym.tasks.search import pages_events, pages_organisations, pages_people, pages_places, pages_works
-from agentgym.tasks.search.building import Builder
-from agentgym.tasks.search.building_events import add_events
-from agentgym.tasks.search.building_organisations import add_organisations
-from agentgym.tasks.search.building_people import add_people
-from agentgym.tasks.search.building_places import add_places
-from agentgym.tasks.search.building_works import add_works
+from agentgym.tasks.search.building.events import add_events
+from agentgym.tasks.search.building.organisations import add_organisations
+from agentgym.tasks.search.building.people import add_people
+from agentgym.tasks.search.building.places import add_places
+from agentgym.tasks.search.building.works import add_works
+from agentgym.tasks.search.building.world import Builder
 from agentgym.tasks.search.entities import Entity
 from agentgym.tasks.search.names import SPLITS, residue_of
 from agentgym.tasks.search.notes import Note, NoteWriter
-from agentgym.tasks.search.pages import Section, sections_by_relation, words_of
+from agentgym.tasks.search.pages import events, organisations, people, places, works
+from agentgym.tasks.search.pages.page import Section, sections_by_relation, words_of
 from agentgym.tools.index.base import Document
 
 DEFAULT_PASSAGES = 10_000
@@ -30,24 +31,24 @@ _PASSAGES_AT_SCALE_1 = 13_600
 _WORLDS_KEPT = 4
 
 SECTIONS: dict[str, tuple[Section, ...]] = {
-    "person": pages_people.PERSON,
-    "country": pages_places.COUNTRY,
-    "region": pages_places.REGION,
-    "settlement": pages_places.SETTLEMENT,
-    "novel": pages_works.NOVEL,
-    "film": pages_works.FILM,
-    "painting": pages_works.PAINTING,
-    "song": pages_works.SONG,
-    "university": pages_organisations.UNIVERSITY,
-    "company": pages_organisations.COMPANY,
-    "club": pages_organisations.CLUB,
-    "prize": pages_organisations.PRIZE,
-    "battle": pages_events.BATTLE,
-    "election": pages_events.ELECTION,
-    "expedition": pages_events.EXPEDITION,
-    "festival": pages_events.FESTIVAL,
+    "person": people.PERSON,
+    "country": places.COUNTRY,
+    "region": places.REGION,
+    "settlement": places.SETTLEMENT,
+    "novel": works.NOVEL,
+    "film": works.FILM,
+    "painting": works.PAINTING,
+    "song": works.SONG,
+    "university": organisations.UNIVERSITY,
+    "company": organisations.COMPANY,
+    "club": organisations.CLUB,
+    "prize": organisations.PRIZE,
+    "battle": events.BATTLE,
+    "election": events.ELECTION,
+    "expedition": events.EXPEDITION,
+    "festival": events.FESTIVAL,
 }
-"""The parts of an article, by the type of the entity."""
+"""The sections of an article, by the type of the entity."""
 _STATED_IN = {type_: sections_by_relation(sections) for type_, sections in SECTIONS.items()}
 
 
@@ -56,14 +57,13 @@ class World:
 
     Args:
         split: `train`, `validation` or `test`.
-        number: Number of the world within its split and seed.
-        seed: Other seeds make other worlds.
-        passages: The fewest passages it has; other sizes are other worlds.
+        number: Index of the world within its split and seed.
+        seed: Other seeds give other worlds.
+        passages: Minimum number of passages; other sizes give other worlds.
     """
 
     def __init__(self, split: str, number: int = 0, seed: int = 0, passages: int = DEFAULT_PASSAGES):
-        if split not in SPLITS:
-            raise UsageError(f"unknown split {split!r}; choose from: {', '.join(SPLITS)}")
+        one_of("split", split, SPLITS)
         if passages < _FEWEST_PASSAGES:
             raise UsageError(f"a world has at least {_FEWEST_PASSAGES} passages, not {passages!r}")
         self.split, self.number, self.seed, self.passages = split, number, seed, passages
@@ -100,9 +100,9 @@ class World:
 
 
 def section_for(entity: Entity, relation: str) -> Section:
-    """Return the section of an entity's article that states a relation, or would if it were stated anywhere.
+    """Return the section of an entity's article that states a relation, or that would state it.
 
-    A section that an article lacks gives way to the lead.
+    The lead stands in for a section that the article lacks.
     """
     found = _STATED_IN[entity.type].get(relation)
     return found if found is not None and found.exists(entity) else SECTIONS[entity.type][0]
@@ -110,12 +110,12 @@ def section_for(entity: Entity, relation: str) -> Section:
 
 @lru_cache(maxsize=_WORLDS_KEPT)
 def open_world(split: str, number: int = 0, seed: int = 0, passages: int = DEFAULT_PASSAGES) -> World:
-    """Return a world; the last few are kept."""
+    """Return a world; the most recent ones are cached."""
     return World(split, number, seed, passages)
 
 
 def _articles(builder: Builder) -> int:
-    """Return how many passages the articles of a world have."""
+    """Return the number of passages in the articles of a world."""
     return sum(part.exists(entity) for entity in builder.of(*builder.by_type) for part in SECTIONS[entity.type])
 
 

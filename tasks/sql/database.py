@@ -1,4 +1,4 @@
-"""From a domain and a seed to a whole database as data. The same pair gives the same database, always."""
+"""Builds a whole database as data from a domain and a seed. The same pair always gives the same database."""
 
 from __future__ import annotations
 

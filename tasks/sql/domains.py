@@ -1,6 +1,6 @@
-"""What the SQL domains declare: tables, columns and the role each column plays in questions.
+"""Declarations of the SQL domains: tables, columns, and the role that each column plays in questions.
 
-Domains are YAML files in `data/`, read once. How cells get their values is in `values.py`.
+Domains are YAML files in `data/`, read once. `values.py` draws the values of cells.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from agentgym.errors import UsageError
+from agentgym.choices import some_of
 
 HELD_OUT = ("bike_share", "satellites", "wines", "zoo")
 """Domains that appear in the split `test_unseen` and in no other."""
@@ -23,7 +23,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Role(StrEnum):
-    """What a column is good for in a question."""
+    """The role of a column in questions."""
 
     KEY = "key"
     """Integer primary key."""
@@ -34,23 +34,23 @@ class Role(StrEnum):
     CATEGORY = "category"
     """Text with few different values."""
     COUNT = "count"
-    """Whole number that may be added up."""
+    """Integer that may be summed."""
     AMOUNT = "amount"
-    """Fractional number that may be added up."""
+    """Fractional number that may be summed."""
     MEASURE = "measure"
-    """Number whose sum means nothing (age, rating)."""
+    """Number whose sum is meaningless (age, rating)."""
     YEAR = "year"
     """Calendar year: may be compared, not averaged."""
     DATE = "date"
     FLAG = "flag"
     TEXT = "text"
-    """Text that only matters for being there or not."""
+    """Text of which only the presence matters."""
 
 
 NUMBERS = (Role.COUNT, Role.AMOUNT, Role.MEASURE)
 """Roles that may be compared and averaged."""
 ADDITIVE = (Role.COUNT, Role.AMOUNT)
-"""Roles that may be added up."""
+"""Roles that may be summed."""
 
 
 def plural_of(words: str) -> str:
@@ -73,12 +73,12 @@ class ColumnDecl:
     name: str
     role: Role
     label: str
-    """How questions call it."""
+    """The name of the column in questions."""
     plural: str
     type: str
     nullable: bool
     spec: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """How its values are drawn, as declared."""
+    """The declared rule that draws its values."""
 
     @cached_property
     def a(self) -> str:
@@ -132,7 +132,7 @@ class Link:
 
     @property
     def label(self) -> str:
-        """How questions call the parent, seen from the child."""
+        """The name of the parent in questions, seen from the child."""
         return self.column.label
 
     @property
@@ -166,7 +166,7 @@ class Domain:
 
     @cached_property
     def only_links(self) -> tuple[Link, ...]:
-        """Foreign keys that are the only one between their two tables, so that "has" is not ambiguous."""
+        """Foreign keys that are the only one between their two tables, so that "has" is unambiguous."""
         pairs = [(link.child.name, link.parent.name) for link in self.links]
         return tuple(link for link, pair in zip(self.links, pairs, strict=True) if pairs.count(pair) == 1)
 
@@ -180,9 +180,8 @@ def domain_names() -> tuple[str, ...]:
 
 @cache
 def load_domain(name: str) -> Domain:
-    """Return the domain called `name`. Raises `UsageError` naming the existing ones if there is none such."""
-    if name not in domain_names():
-        raise UsageError(f"unknown domain {name!r}; choose from: {', '.join(domain_names())}")
+    """Return the domain called `name`. Raises `UsageError`, listing the existing domains, if there is none."""
+    some_of("domain", name, domain_names())
     declared = read_data(name)
     return Domain(name, tuple(_table(table, spec) for table, spec in declared.items()))
 

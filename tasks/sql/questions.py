@@ -1,26 +1,26 @@
-"""Question families: what one is, how it is registered, and when a drawn question is good enough to be asked.
+"""Question families: what they draw, how they register, and which drawn questions are good enough to ask.
 
-Gold SQL is written once, in DuckDB's dialect; `to_sqlite` translates the few functions that differ.
+Families write gold SQL in DuckDB's dialect; `to_sqlite` translates the few functions that differ.
 """
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agentgym import procedural
+from agentgym.procedural import Families
+from agentgym.tasks.sql.conditions import Condition, literal
 from agentgym.tasks.sql.domains import ColumnDecl, Link, TableDecl
+from agentgym.tasks.sql.scene import Scene
 from agentgym.tasks.sql.world import World
 
-if TYPE_CHECKING:
-    from agentgym.tasks.sql.scene import Scene
-
 MAX_ROWS = 40
-"""Longest result a question may have: a list that nobody wants to read is no question."""
+"""Maximum rows in the result of a question, since nobody asks for a list too long to read."""
 _SAME = 1e-6
 
 _ARGUMENT = r"([\w.]+(?:\([\w.]+\))?)"
@@ -35,33 +35,29 @@ _TRANSLATIONS = (
 
 
 class Shape(StrEnum):
-    """What a good result looks like."""
+    """The required form of a question's result."""
 
     VALUE = "value"
     """One cell that is neither NULL nor 0."""
     PART = "part"
-    """Some rows, but not all rows of the first table: the filter matters."""
+    """Some rows, but not all rows of the first table, so that the filter matters."""
     ROWS = "rows"
     """At least two rows (or all rows of a list)."""
     ANY = "any"
     """At least one row."""
 
 
-class NoFit(Exception):
-    """The family cannot be asked here (no such column, too few values); draw again."""
-
-
 @dataclass(frozen=True)
 class Draft:
-    """A drawn question whose wording is still to be chosen.
+    """A drawn question without its wording.
 
     Args:
         sql: Gold SQL in DuckDB's dialect.
-        words: What the phrasings refer to. Tables and columns among them (also unsaid ones) are those the gold uses.
-        shape: What its result must look like.
-        ordered: Whether the wording demands an order.
-        distinct: SQL of one column whose values must all differ, or there is a tie that makes the answer ambiguous.
-        steps: Exploratory SQL on the way; `{answer}` stands for the first value that the step before gave.
+        words: The values that the phrasings refer to. It holds every table and column of the gold, mentioned or not.
+        shape: The required form of the result.
+        ordered: Whether the wording asks for an order.
+        distinct: SQL for one column whose values must all differ, because a tie would make the answer ambiguous.
+        steps: SQL that explores on the way; `{answer}` stands for the first value that the previous step returned.
     """
 
     sql: str
@@ -73,7 +69,7 @@ class Draft:
 
     @property
     def tables(self) -> list[str]:
-        """Tables that the gold uses, in order of mention."""
+        """Names of the tables that the gold uses, in order of mention."""
         named: list[str] = []
         for word in self.words.values():
             if isinstance(word, TableDecl):
@@ -100,53 +96,16 @@ class Draft:
         return list(dict.fromkeys(named))
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A filter on one column, in SQL and in words ("whose city is Oslo"). Formats as its words."""
+Family = procedural.Family[Scene, Draft]
+"""A kind of question."""
 
-    column: ColumnDecl
-    test: str
-    """What follows the column in SQL."""
-    words: str
-    negated: bool = False
-    """`NOT column`, for flags."""
-
-    def sql(self, alias: str = "") -> str:
-        """Return the condition in SQL, its column qualified with `alias` if there is one."""
-        column = f"{alias}.{self.column}" if alias else str(self.column)
-        return f"{'NOT ' if self.negated else ''}{column}{self.test}"
-
-    @property
-    def one(self) -> str:
-        """The words after a singular noun."""
-        return self.words.replace("that are ", "that is ").replace("that have ", "that has ")
-
-    def __str__(self) -> str:
-        return self.words
-
-
-@dataclass(frozen=True)
-class Family:
-    """A kind of question: draws a `Draft` from a scene and words it in one of several ways."""
-
-    name: str
-    level: int
-    phrasings: tuple[str, ...]
-    draw: Callable[[Scene], Draft] = field(compare=False)
-
-
-FAMILIES: dict[str, Family] = {}
+FAMILIES: Families[Family] = Families(Family)
 """Every family by name, easier ones first."""
 
 
 def family(level: int, *phrasings: str) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
-    """Register a function that draws questions, under its own name."""
-
-    def register(draw: Callable[[Scene], Draft]) -> Callable[[Scene], Draft]:
-        FAMILIES[draw.__name__] = Family(draw.__name__, level, phrasings, draw)
-        return draw
-
-    return register
+    """Return a decorator that registers a function that draws questions, under the function's name."""
+    return FAMILIES.register(level, *phrasings)
 
 
 def to_sqlite(sql: str) -> str:
@@ -156,15 +115,8 @@ def to_sqlite(sql: str) -> str:
     return sql
 
 
-def literal(value: Any) -> str:
-    """Return a value as SQL."""
-    if isinstance(value, str | datetime.date):
-        return "'" + str(value).replace("'", "''") + "'"
-    return str(value)
-
-
 def is_good(draft: Draft, world: World) -> bool:
-    """Whether the draft's gold has one clear, not degenerate result on this database."""
+    """Return whether the draft's gold has a single clear result on this database that is not degenerate."""
     if draft.distinct is not None and _has_twins(world.query(to_sqlite(draft.distinct))):
         return False
     rows = world.query(to_sqlite(draft.sql))
@@ -184,7 +136,7 @@ def is_good(draft: Draft, world: World) -> bool:
 
 
 def run_steps(draft: Draft, world: World) -> tuple[str, ...]:
-    """Return the draft's exploratory SQL (DuckDB's dialect) with every `{answer}` filled in."""
+    """Return the draft's steps, in DuckDB's dialect, with every `{answer}` filled in."""
     done: list[str] = []
     answer = ""
     for step in draft.steps:
@@ -198,7 +150,7 @@ def _is_whole_table(draft: Draft, world: World, rows: int) -> bool:
 
 
 def _has_twins(rows: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether two values are the same, or so close that the order of adding floats might swap them."""
+    """Return whether two values are equal, or so close that adding floats in another order might swap them."""
     values = sorted(row[0] for row in rows if row[0] is not None)
     if values and isinstance(values[0], str):
         return len(set(values)) < len(values)

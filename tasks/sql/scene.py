@@ -1,4 +1,4 @@
-"""Chance, tied to one database: the picks from which question families are drawn."""
+"""The source of a question family's draws: random tables, columns, values and filters of one database."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from agentgym import procedural
+from agentgym.procedural import NoFit
+from agentgym.tasks.sql.conditions import Condition, literal
 from agentgym.tasks.sql.domains import NUMBERS, ColumnDecl, Link, Role, TableDecl
-from agentgym.tasks.sql.questions import Condition, NoFit, literal
 from agentgym.tasks.sql.world import World
 
 MONTHS = (
@@ -24,12 +26,12 @@ COMPARISONS = {
     ">=": ("at least",),
     "<=": ("at most",),
 }
-"""Comparison operators and how questions say them."""
+"""Comparison operators and their wordings in questions."""
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """One end of an order, in words and in SQL. Formats as its word."""
+    """One end of an order, in words and in SQL. It formats as its word."""
 
     word: str
     other: str
@@ -44,36 +46,31 @@ HIGH_LOW = (Extreme("highest", "lowest", "DESC", "MAX"), Extreme("lowest", "high
 """The two ends of an order of numbers."""
 
 
-class Scene:
-    """One draw of a question on one database. Every pick raises `NoFit` if there is nothing to pick."""
+class Scene(procedural.Scene):
+    """One draw of a question on one database. Every method that picks raises `NoFit` if it finds no candidate."""
 
     def __init__(self, world: World, rng: Random):
-        self.world, self.rng = world, rng
-
-    def pick(self, choices: Collection[Any]) -> Any:
-        """Pick one of `choices`."""
-        if not choices:
-            raise NoFit
-        return self.rng.choice(tuple(choices))
+        super().__init__(rng)
+        self.world = world
 
     def table(self, *roles: Role | tuple[Role, ...]) -> TableDecl:
-        """Pick a table that has columns for all of `roles` (a tuple of roles is "one of these")."""
+        """Pick a table that has columns for all `roles`; a tuple of roles means "one of these"."""
         wanted = [role if isinstance(role, tuple) else (role,) for role in roles]
-        return self.pick([t for t in self.world.domain.tables if all(t.of(*roles) for roles in wanted)])
+        return self.choice([t for t in self.world.domain.tables if all(t.of(*roles) for roles in wanted)])
 
     def named_table(self, *roles: Role | tuple[Role, ...]) -> TableDecl:
-        """Pick a table whose rows have names."""
+        """Pick a table with named rows."""
         return self.table(Role.NAME, *roles)
 
     def column(
         self, table: TableDecl, *roles: Role, full: bool = False, besides: Collection[object] = ()
     ) -> ColumnDecl:
-        """Pick a column of `table` that plays one of `roles`; with `full` one that misses no values."""
+        """Pick a column of `table` with one of `roles`; `full` demands one without missing values."""
         found = [c for c in table.of(*roles) if not (full and c.nullable) and c not in besides]
-        return self.pick(found)
+        return self.choice(found)
 
     def number(self, table: TableDecl, full: bool = False, besides: Collection[object] = ()) -> ColumnDecl:
-        """Pick a column that may be compared and averaged."""
+        """Pick a column of numbers that a question may compare and average."""
         return self.column(table, *NUMBERS, full=full, besides=besides)
 
     def category(self, table: TableDecl, full: bool = False, besides: Collection[object] = ()) -> ColumnDecl:
@@ -82,17 +79,17 @@ class Scene:
 
     def value(self, column: ColumnDecl, besides: Collection[object] = ()) -> Any:
         """Pick a value that occurs in `column`."""
-        return self.pick([v for v in self.world.values(column) if v not in besides])
+        return self.choice([v for v in self.world.values(column) if v not in besides])
 
     def two_values(self, column: ColumnDecl) -> list[Any]:
-        """Pick two values that occur in `column`, in order, so that no pair comes in two guises."""
+        """Pick two values that occur in `column`, sorted, so that every pair has one form."""
         values = self.world.values(column)
         if len(values) < 2:
             raise NoFit
         return sorted(self.rng.sample(values, 2))
 
     def threshold(self, column: ColumnDecl) -> int | float:
-        """Pick a short number that cuts the values of `column` into two parts."""
+        """Pick a round number that splits the values of `column` into two parts."""
         values = self.world.values(column)
         if len(values) < 4:
             raise NoFit
@@ -100,7 +97,7 @@ class Scene:
         return short_number(self.rng.choice(values[edge : len(values) - edge]), column.role is Role.YEAR)
 
     def day(self, column: ColumnDecl) -> datetime.date:
-        """Pick a date that cuts the values of `column` into two parts: one that occurs, or the first of its month."""
+        """Pick a date that splits the values of `column` into two parts: a value, or the first day of its month."""
         values = self.world.values(column)
         if len(values) < 4:
             raise NoFit
@@ -112,30 +109,30 @@ class Scene:
         """Pick a foreign key.
 
         Args:
-            named: Its parents have names.
-            only: It is the only one between its two tables, so that "has" is not ambiguous.
-            full: No child lacks a parent.
+            named: Demand parents with names.
+            only: Demand the only key between its two tables, so that "has" is unambiguous.
+            full: Demand that every child has a parent.
         """
         links = self.world.domain.only_links if only else self.world.domain.links
         fits = [k for k in links if not (named and not k.parent.of(Role.NAME)) and not (full and k.column.nullable)]
-        return self.pick(fits)
+        return self.choice(fits)
 
     def two_links(self) -> tuple[Link, Link]:
-        """Pick two foreign keys, of which the second leads on from where the first leads to, to a row with a name."""
+        """Pick two foreign keys: the second starts where the first leads to, and leads to rows with names."""
         lower = self.link()
-        return lower, self.pick(
+        return lower, self.choice(
             [k for k in self.world.domain.links if k.child == lower.parent and k.parent.of(Role.NAME)]
         )
 
     def comparison(self) -> tuple[str, str]:
-        """Pick an operator and how it is said."""
+        """Pick a comparison operator and its wording."""
         operator = self.rng.choice(tuple(COMPARISONS))
         return operator, self.rng.choice(COMPARISONS[operator])
 
     def condition(self, table: TableDecl, besides: Collection[object] = ()) -> Condition:
         """Pick a filter on a column of `table` that is not among `besides`."""
         roles = (Role.CATEGORY, Role.CATEGORY, *NUMBERS, Role.DATE, Role.FLAG, Role.YEAR)
-        column = self.pick([c for role in roles for c in table.of(role) if c not in besides])
+        column = self.choice([c for role in roles for c in table.of(role) if c not in besides])
         match column.role:
             case Role.CATEGORY:
                 return self.equals(column)
@@ -148,13 +145,13 @@ class Scene:
                 return self.compared(column)
 
     def two_conditions(self, table: TableDecl, besides: Collection[object] = ()) -> list[Condition]:
-        """Pick filters on two columns of `table`, in order, so that no pair comes in two guises."""
+        """Pick filters on two columns of `table`, in the order of the columns, so that every pair has one form."""
         first = self.condition(table, besides)
         second = self.condition(table, (*besides, first.column))
         return sorted((first, second), key=lambda condition: table.columns.index(condition.column))
 
     def equals(self, column: ColumnDecl) -> Condition:
-        """Pick a value for `column` to be equal to."""
+        """Pick a value that `column` must equal."""
         value = self.value(column)
         return Condition(column, f" = {literal(value)}", f"whose {column.label} is {value}")
 
@@ -165,14 +162,14 @@ class Scene:
         return Condition(column, f" {operator} {value}", f"whose {column.label} is {said} {value}")
 
     def dated(self, column: ColumnDecl) -> Condition:
-        """Pick a day for `column` to lie before or after."""
-        operator, said = self.pick(((">", "after"), ("<", "before"), (">=", "on or after"), ("<=", "on or before")))
+        """Pick a day that `column` must lie before or after."""
+        operator, said = self.choice(((">", "after"), ("<", "before"), (">=", "on or after"), ("<=", "on or before")))
         day = self.day(column)
         return Condition(column, f" {operator} {literal(day)}", f"whose {column.label} is {said} {day}")
 
 
 def short_number(value: int | float, whole: bool = False) -> int | float:
-    """Round to two significant digits (`whole`: keep as it is); a float without fraction becomes an int."""
+    """Round to two significant digits unless `whole`; a float without a fraction becomes an int."""
     if not whole:
         value = float(f"{value:.2g}")
     return int(value) if value == int(value) else value

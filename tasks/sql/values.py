@@ -23,11 +23,11 @@ def column_values(
     """Draw the values of a column.
 
     Args:
-        column: What to draw.
-        rows: How many values.
+        column: The column to draw.
+        rows: Number of values.
         parents: Keys of the table that a foreign key refers to; empty for other columns.
         before: The columns of the same table that were drawn earlier, by name.
-        rng: Where chance comes from.
+        rng: The source of randomness.
     """
     spec = column.spec
     match column.role:

@@ -1,4 +1,4 @@
-"""A generated database ready to be asked about: column values at hand and a private SQLite copy to try gold SQL on.
+"""A generated database that families ask about: its column values, and a private SQLite copy to try gold SQL on.
 
 Only task generation uses this; episodes run on the engines in `agentgym.tools.database`.
 """
@@ -31,7 +31,7 @@ class World:
             self._load(table)
 
     def values(self, column: ColumnDecl) -> tuple[Any, ...]:
-        """Return the different values of a column that are not missing, sorted."""
+        """Return the distinct non-missing values of a column, sorted."""
         if column not in self._values:
             table = self.database.table(column.table)
             position = [c.name for c in table.columns].index(column.name)

@@ -1,1 +1,1 @@
-"""Software-engineering tasks: repositories with a fault, the tests that show it, readers for public data sets."""
+"""Software-engineering tasks: repositories with a bug, the tests that expose it, readers for public data sets."""

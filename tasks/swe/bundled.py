@@ -1,7 +1,7 @@
-"""`BundledSWETasks`: tasks that come with agentgym, made of small packages that come with it too.
+"""`BundledSWETasks`: tasks that ship with agentgym, built from small packages that ship with it too.
 
-The instances (`data/bundled.jsonl`) were made and validated by `build_bundled`; their test files are not stored a
-second time but read from the repositories. No function has bugs in two splits.
+The instances (`data/bundled.jsonl`) were made and validated by `build_bundled`; their test files are read
+from the repositories instead of being stored again. No function has bugs in two splits.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import TaskError, UsageError
-from agentgym.task import Task, TaskList
-from agentgym.tasks.swe.build_draw import SHARES
-from agentgym.tasks.swe.build_source import read_tree
-from agentgym.tasks.swe.instance import Instance, from_task, read_instances, to_task, write_instances
-from agentgym.tasks.swe.validation import file_of
+from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList
+from agentgym.tasks.swe.instance import Instance, file_of, from_task, read_instances, to_task, write_instances
+from agentgym.tasks.swe.package import read_tree
 from agentgym.tools.patches import apply_patch
 
 REPOSITORIES = Path(__file__).parent / "repositories"
 BUNDLED = Path(__file__).parent / "data" / "bundled.jsonl"
+SHARES = {TRAIN: 0.6, VALIDATION: 0.15, TEST: 0.25}
+"""Shares of the functions whose bugs are in each split."""
 
 
 def repository_names() -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def repository_names() -> tuple[str, ...]:
 
 @cache
 def repository_files(name: str) -> Mapping[str, bytes]:
-    """Return the files of a bundled repository, without any bug. Raises `UsageError` naming those there are."""
+    """Return the files of a bundled repository, without any bug. Raises `UsageError` naming the available ones."""
     if name not in repository_names():
         raise UsageError(f"no bundled repository {name!r}; there are: {', '.join(repository_names())}")
     return read_tree(REPOSITORIES / name)
@@ -44,7 +44,7 @@ def bundled_instances(path: Path = BUNDLED) -> tuple[Instance, ...]:
 
 
 def write_bundled(path: Path, instances: tuple[Instance, ...]) -> None:
-    """Write instances of bundled repositories without what the repositories hold anyway."""
+    """Write instances of bundled repositories without the data that the repositories hold anyway."""
     write_instances(path, (replace(instance, test_files={}, archive=None) for instance in instances))
 
 
@@ -63,7 +63,7 @@ class BundledSWETasks(TaskList):
         super().__init__(to_task(instance, instance.meta["split"]) for instance in ordered)
 
     def tree(self, task: Task) -> Mapping[str, bytes]:
-        """Return the files that the agent finds."""
+        """Return the files that the agent receives."""
         instance = from_task(task)
         try:
             return apply_patch(repository_files(instance.repo), instance.meta["bug_patch"])
@@ -78,5 +78,5 @@ def _with_test_files(instance: Instance) -> Instance:
 
 
 def bundled_report() -> Mapping[str, Any]:
-    """Return what the build of the bundled tasks came to."""
+    """Return the report of the build of the bundled tasks."""
     return json.loads(BUNDLED.with_name("bundled_report.json").read_text(encoding="utf-8"))

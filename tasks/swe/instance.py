@@ -1,7 +1,7 @@
-"""`Instance`: the one row that every software-engineering data set is read into, and its forms.
+"""`Instance`: the common row format of all software-engineering data sets, and its conversions.
 
-An instance is plain JSON data: a repository at a commit, what is wrong with it, the patch that mends it and the tests
-that tell. It stages nothing and grades nothing; `formats` makes instances from other projects' rows.
+An instance is plain JSON data: a repository at a commit, the problem, the patch that fixes it and the tests that
+decide. It stages nothing and grades nothing; `formats` makes instances from other projects' rows.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from agentgym.errors import UsageError
 from agentgym.task import Task
 
 PREFIX_IDS = "prefix_ids"
-"""Key in `meta`: test ids that the data set cut at a blank; each stands for the reported tests that go on with one."""
+"""Key in `meta`: test ids that the data set cut at a blank; each stands for the reported tests that continue it."""
 TEST_TARGETS = "test_targets"
-"""Key in `meta`: the test files to add to `test_command` in order to run no more than needed."""
+"""Key in `meta`: the test files to append to `test_command`, so that only the needed tests run."""
 
 
 PYTHON = "python_environment"
 """Key in `meta`: folder of the Python environment of this machine that its tests run in, instead of an image's."""
+TEST_COMMAND = ("python", "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--import-mode=importlib")
+"""What runs the tests of bundled and built instances."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +38,18 @@ class Instance:
     repo: str
     """`owner/name`, or the name of the package."""
     base_ref: str
-    """Commit or release on which the policy starts."""
+    """Commit or release that the policy starts from."""
     prompt: str
     gold_patch: str
-    """Unified diff that mends the repository at `base_ref`."""
+    """Unified diff that fixes the repository at `base_ref`."""
     fail_to_pass: tuple[str, ...]
     """Exact ids of the tests that fail before the gold patch and pass after it (for pytest: node ids)."""
     pass_to_pass: tuple[str, ...]
     """Exact ids of the tests that pass before and after."""
     test_files: Mapping[str, str] = field(default_factory=dict)
-    """Path to full text of the hidden test files as they must be at grading; may be empty if `test_patch` is used."""
+    """Path to full text of the hidden test files for grading; may be empty if `test_patch` is used."""
     test_patch: str = ""
-    """Unified diff that brings in the hidden tests, where their full text is not known."""
+    """Unified diff that adds the hidden tests, if their full text is not known."""
     test_command: tuple[str, ...]
     parser: str = "pytest"
     """Name of the log parser for the output of `test_command` (`agentgym.tasks.swe.logs`)."""
@@ -61,9 +63,9 @@ class Instance:
     difficulty: int = 1
     tags: tuple[str, ...] = ()
     hints: str = ""
-    """Text that may give the answer away; shown to the policy only where an environment says so."""
+    """Text that may reveal the answer; shown to the policy only if an environment says so."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """What else the source tells, as JSON data; only graders may read it."""
+    """Further data of the source, as JSON; only graders may read it."""
 
     @property
     def python(self) -> str | None:
@@ -122,7 +124,7 @@ def read_instances(path: str | Path) -> tuple[Instance, ...]:
 
 
 def without_environment(instance: Instance) -> Instance:
-    """Return an instance as it comes from a file: which Python environment is used, only the user says."""
+    """Return an instance as read from a file: only the user chooses its Python environment."""
     if instance.python is None:
         return instance
     return replace(instance, meta={key: value for key, value in instance.meta.items() if key != PYTHON})
@@ -143,18 +145,18 @@ def to_task(instance: Instance, split: str) -> Task:
 
 
 def from_task(task: Task) -> Instance:
-    """Return the instance that `to_task` was given. Raises `UsageError` if the task is not made of one."""
+    """Return the instance of a task from `to_task`. Raises `UsageError` if the task does not come from one."""
     own = {"id": task.id, "prompt": task.prompt, "difficulty": task.difficulty, "tags": task.tags}
     try:
         return Instance.from_dict({**task.data, **task.gold, **own})
     except UsageError as error:
-        raise UsageError(f"task {task.id!r} is not made of an instance: {error}") from error
+        raise UsageError(f"task {task.id!r} does not come from an instance: {error}") from error
 
 
 def to_swebench(instance: Instance) -> dict[str, Any]:
     """Return the instance under SWE-bench's field names, its test lists as JSON strings as there.
 
-    SWE-bench brings hidden tests in by `test_patch`; where there is none, the texts stand under `test_files`.
+    SWE-bench adds hidden tests by `test_patch`; if there is none, the texts are in `test_files`.
     """
     row: dict[str, Any] = {
         "instance_id": instance.id,
@@ -219,3 +221,8 @@ def _plain(value: Any) -> Any:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def file_of(test: str) -> str:
+    """Return the path in a pytest node id."""
+    return test.partition("::")[0]

@@ -1,8 +1,8 @@
-"""Instances without container images: repositories and Python environments that lie on this machine.
+"""Instances without container images: repositories and Python environments on this machine.
 
-A folder of repositories holds, for each instance, an archive or a checkout named by its id, or a Git repository named
-by its `repo`, of which the commit is read. A folder of environments holds, by the same names, Python environments with
-what the repository needs, its own pytest among it.
+A folder of repositories holds, for each instance, an archive or a checkout named after its id, or a Git repository
+named after its `repo`, from which the commit is read. A folder of environments holds, under the same names, Python
+environments with the dependencies of the repository, including its own pytest.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from pathlib import Path, PurePosixPath
 
 from agentgym.caches import cache_folder
 from agentgym.errors import BrokenTask
-from agentgym.left_out import Unusable
-from agentgym.tasks.swe.build_source import read_tree
+from agentgym.task_files.left_out import Unusable
 from agentgym.tasks.swe.formats.swebench import PYTEST, without_conda
 from agentgym.tasks.swe.instance import PYTHON, Instance
-from agentgym.tools.sandbox import Limits, SandboxSpec
+from agentgym.tasks.swe.package import read_tree
+from agentgym.tools.sandbox import SandboxLimits, SandboxSpec
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".tar.xz", ".tar.bz2")
 _WORKDIRS = ("/testbed", "/repository")
 _ROOTS = (".", "src", "lib")
-"""Where packages are imported from in nearly all repositories; folders that are not there do no harm."""
+"""Where packages are imported from in nearly all repositories; missing folders do no harm."""
 _GIT_TIMEOUT_S = 120
 _NAME = re.compile(r"(?:\w[\w.:+@-]*(?:/\w[\w.:+@-]*)*)?")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the files of an instance are."""
+    """Location of the files of an instance."""
 
     path: Path
     commit: str | None = None
-    """The commit of a Git repository; `None` for a folder or archive that is taken as it is."""
+    """The commit of a Git repository; `None` for a folder or archive that is used as it is."""
 
     def tree(self) -> Mapping[str, bytes]:
         """Return the files. Raises `UsageError` if they cannot be read."""
         return read_tree(self.path if self.commit is None else self._archive(self.commit))
 
     def _archive(self, commit: str) -> Path:
-        """Return an archive of a commit, from the cache or made now."""
+        """Return an archive of a commit, from the cache or newly made."""
         archive = cache_folder() / "swe" / "commits" / f"{self.path.name.removesuffix('.git')}-{commit}.tar"
         if not archive.is_file():
             archive.parent.mkdir(parents=True, exist_ok=True)
@@ -56,17 +56,17 @@ class Origin:
 
 
 def find_archive(folder: Path, instance: Instance) -> Origin:
-    """Return where the archive is that an instance names. Raises `Unusable` if it is not in the folder."""
+    """Return the location of the archive that an instance names. Raises `Unusable` if it is not in the folder."""
     named = PurePosixPath(str(instance.archive))
     if named.is_absolute() or ".." in named.parts:
-        raise Unusable(f"its archive {str(named)!r} does not lie beside its file")
+        raise Unusable(f"its archive {str(named)!r} is not in the folder of its file")
     if not (folder / named).exists():
-        raise Unusable(f"its archive {str(folder / named)!r} is not there")
+        raise Unusable(f"its archive {str(folder / named)!r} does not exist")
     return Origin(folder / named)
 
 
 def find_repository(folder: Path, instance: Instance) -> Origin:
-    """Return where the files of an instance are. Raises `Unusable` saying what was looked for."""
+    """Return the location of the files of an instance. Raises `Unusable` naming the places searched."""
     _check_names(instance)
     commit = instance.base_ref
     owner, _, name = instance.repo.rpartition("/")
@@ -90,7 +90,7 @@ def find_repository(folder: Path, instance: Instance) -> Origin:
 
 
 def find_environment(folder: Path, instance: Instance) -> Path:
-    """Return the Python environment of an instance. Raises `Unusable` saying what was looked for."""
+    """Return the Python environment of an instance. Raises `Unusable` naming the places searched."""
     _check_names(instance)
     owner, _, name = instance.repo.rpartition("/")
     version = str(instance.meta.get("version", ""))
@@ -116,19 +116,19 @@ def with_own_files(instance: Instance) -> Instance:
     """Return an instance whose files are on this machine, to be tested with pytest in the running interpreter.
 
     Raises:
-        Unusable: Its tests are run by other means.
+        Unusable: Its tests are not run with pytest.
     """
     other = next((test for test in instance.fail_to_pass if ".py" not in test.partition("::")[0]), None)
     if other is not None:
         raise Unusable(
-            f"its tests are not named as pytest names them ({other!r}), so its own test command has to run them: "
+            f"its tests are not pytest ids ({other!r}), so its own test command has to run them: "
             "give it a Python environment (environments=...)"
         )
     return replace(instance, image=None)
 
 
 def with_environment(instance: Instance, environment: Path) -> Instance:
-    """Return an instance whose tests are run by its own command in a Python environment of this machine."""
+    """Return an instance whose own command runs its tests in a Python environment of this machine."""
     taken = _readable(environment)
     workdir = next(
         (path for path in _WORKDIRS if not any(place.is_relative_to(path) for place in taken)), instance.workdir
@@ -142,8 +142,8 @@ def with_environment(instance: Instance, environment: Path) -> Instance:
     )
 
 
-def spec_of(instance: Instance, limits: Limits) -> SandboxSpec:
-    """Return the kind of sandbox in which an instance with a Python environment of its own is worked on and graded."""
+def spec_of(instance: Instance, limits: SandboxLimits) -> SandboxSpec:
+    """Return the sandbox for work on and grading of an instance with a Python environment of its own."""
     environment = Path(str(instance.python))
     roots = [f"{instance.workdir}/{root}".removesuffix("/.") for root in instance.python_path or _ROOTS]
     variables = {
@@ -157,16 +157,16 @@ def spec_of(instance: Instance, limits: Limits) -> SandboxSpec:
 
 
 def _readable(environment: Path) -> tuple[Path, ...]:
-    """Return the folders of an environment: its own, and that of the Python it was made with."""
+    """Return the folders of an environment: its own, and that of its base Python."""
     base = (environment / "bin" / "python").resolve().parents[1]
     shown = {Path("/usr"), Path(sys.base_prefix).resolve(), environment.resolve()}
     return (environment,) if base in shown else (environment, base)
 
 
 def _local_command(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a test command of an image as it runs here.
+    """Return the local form of an image's test command.
 
-    Files that are written into a sandbox cannot be executed by themselves, and `tox` would install things.
+    Files written into a sandbox are not executable, and `tox` would install packages.
     """
     program, *arguments = without_conda(command)
     if program == "tox":
@@ -183,7 +183,7 @@ def _named(folder: Path, owner: str, name: str) -> Iterator[Path]:
 
 
 def _is_git(path: Path) -> bool:
-    """Whether a folder is a Git repository, with files checked out or without."""
+    """Whether a folder is a Git repository, bare or with a checkout."""
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 

@@ -1,7 +1,8 @@
-"""A folder with pytest and what it needs, and nothing else of what is installed here.
+"""A folder with pytest and its dependencies, and no other installed package.
 
-Tests run in sandboxes with the running interpreter; if they saw all of its packages, a package under test might be
-among them, mended. So only these few are copied, compiled once, and shown to sandboxes read-only.
+Tests run in sandboxes with the running interpreter; if they saw all of its packages, these might
+include a fixed version of the package under test. So only these
+few are copied, compiled once, and shown to sandboxes read-only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from agentgym.caches import cache_folder
 from agentgym.errors import InfrastructureError, require
 
 NAMES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
-"""Distributions that pytest cannot do without."""
+"""Distributions that pytest requires."""
 _VERSION = 2
 
 
@@ -30,12 +31,12 @@ def require_pytest() -> None:
 
 
 def pytest_folder() -> Path:
-    """Return the folder; make it if it is not there. Raises `MissingExtra` if pytest is not installed."""
+    """Return the folder; create it if needed. Raises `MissingExtra` if pytest is not installed."""
     return _made(cache_folder())
 
 
 def versions() -> str:
-    """Return what the folder is made of, as text that changes when it does."""
+    """Return the versions of the folder's content, as text that changes with it."""
     require_pytest()
     parts = [f"{name}-{metadata.version(name)}" for name in NAMES]
     return " ".join([str(_VERSION), sys.implementation.cache_tag or "python", *parts])
@@ -52,7 +53,7 @@ def _made(root: Path) -> Path:
     try:
         for name in NAMES:
             _copy(name, made)
-        # A sandbox cannot write beside these files, and must not have to compile them in every run.
+        # A sandbox cannot write bytecode next to these files, and should not compile them in every run.
         compileall.compile_dir(made, quiet=2, stripdir=str(made), invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
         made.chmod(0o755)
         made.rename(folder)
@@ -67,7 +68,7 @@ def _made(root: Path) -> Path:
 def _copy(distribution: str, folder: Path) -> None:
     for file in metadata.files(distribution) or ():
         path = PurePosixPath(file)
-        # Some of them ask for their own version, which only the metadata tell.
+        # Some of them look up their own version, which only the metadata have.
         wanted = path.suffix == ".py" or (path.name == "METADATA" and len(path.parts) == 2)
         if wanted and ".." not in path.parts and not path.is_absolute():
             target = folder / path

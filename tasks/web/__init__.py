@@ -1,4 +1,4 @@
-"""Tasks on the bundled web sites: families of tasks, graded by what they leave in the site's database."""
+"""Tasks on the bundled web sites: families of tasks, graded by the final state of the site's database."""
 
 from agentgym.tasks.web.source import WebTasks
 

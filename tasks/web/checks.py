@@ -1,4 +1,4 @@
-"""Progress predicates: SQL that gives 1 when a part of a task is done and 0 before."""
+"""Progress predicates: SQL that evaluates to 1 once a part of a task is done, and to 0 before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def check(name: str, sql: str, *params: Any) -> dict[str, str]:
-    """Return a predicate: `sql` is a condition (or a query of one value), its `?` are filled in with `params`."""
+    """Return a predicate: `sql` is a condition (or a query for one value), with `params` filled in for its `?`."""
     pieces = sql.split("?")
     if len(pieces) != len(params) + 1:
         raise ValueError(f"check {name!r} has {len(pieces) - 1} places for {len(params)} values: {sql!r}")
@@ -15,12 +15,12 @@ def check(name: str, sql: str, *params: Any) -> dict[str, str]:
 
 
 def exists(name: str, table_and_condition: str, *params: Any) -> dict[str, str]:
-    """Return the predicate that there is such a row: `exists("ordered", "orders WHERE status = ?", "placed")`."""
+    """Return the predicate that a row exists: `exists("ordered", "orders WHERE status = ?", "placed")`."""
     return check(name, f"SELECT count(*) FROM {table_and_condition}", *params)
 
 
 def literal(value: Any) -> str:
-    """Return a value as SQL text."""
+    """Return a value as an SQL literal."""
     if value is None:
         return "NULL"
     if isinstance(value, bool | int | float):

@@ -1,4 +1,4 @@
-"""Task families: each draws tasks on one site, and writes down their solution as SQL and as steps in a browser."""
+"""Task families: each draws tasks on one site, and gives their solution both as SQL and as browser steps."""
 
 from __future__ import annotations
 
@@ -6,46 +6,44 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
+from agentgym import procedural
 from agentgym.errors import TaskError, UsageError
+from agentgym.procedural import Families, NoFit
 
 Step = Mapping[str, Any]
 """One step of a plan, such as `{"do": "click", "role": "link", "name": "Cart"}`; see `tasks/web/plan.py`."""
 Change = tuple[str, Sequence[Any]]
 IMPOSSIBLE = "impossible"
-"""The answer to a task that cannot be done."""
-_T = TypeVar("_T")
-
-
-class NoFit(Exception):
-    """A family found nothing to ask on this site; it is tried again on another one."""
+"""The right answer to an impossible task."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """One drawn task. `words` fill the family's phrasing in."""
+    """A drawn task without its wording."""
 
     plan: Sequence[Step]
     words: Mapping[str, Any] = field(default_factory=dict)
     effect: Sequence[Change] = ()
-    """SQL that leads from the initial database to the one that is asked for; none if nothing may change."""
+    """SQL that turns the initial database into the wanted one; empty if nothing may change."""
     answer: str | None = None
     checks: Sequence[Mapping[str, str]] = ()
     start: str = "/"
-    """The page that the episode begins on."""
+    """The page on which the episode starts."""
 
 
-class Scene:
-    """What a family draws from: random numbers, and the site's initial database to read."""
+class Scene(procedural.Scene):
+    """The source of a family's draws: random numbers and the initial database of the site."""
 
     def __init__(self, db: sqlite3.Connection, rng: Random):
-        self._db, self.rng = db, rng
+        super().__init__(rng)
+        self._db = db
         self.now = str(self.value("SELECT now FROM clock"))
 
     @property
     def today(self) -> str:
-        """The day of the site's clock."""
+        """The date on the site's clock."""
         return self.now[:10]
 
     def rows(self, sql: str, *params: Any) -> list[sqlite3.Row]:
@@ -64,70 +62,57 @@ class Scene:
         return found[0]
 
     def only(self, sql: str, *params: Any) -> sqlite3.Row:
-        """Return the one row of a query. Raises `NoFit` unless there is exactly one: what a prompt names is unique."""
+        """Return the only row of a query. Raises `NoFit` unless there is one: prompts name unique things."""
         found = self.rows(sql, *params)
         if len(found) != 1:
             raise NoFit
         return found[0]
 
     def pick(self, sql: str, *params: Any) -> sqlite3.Row:
-        """Return one row of a query by chance. Raises `NoFit` if there is none."""
+        """Return a random row of a query. Raises `NoFit` if there is none."""
         return self.choice(self.rows(sql, *params))
-
-    def choice(self, items: Sequence[_T]) -> _T:
-        """Return one item by chance. Raises `NoFit` if there is none."""
-        if not items:
-            raise NoFit
-        return self.rng.choice(items)
-
-    def need(self, condition: object) -> None:
-        """Raise `NoFit` unless the condition holds."""
-        if not condition:
-            raise NoFit
 
 
 @dataclass(frozen=True)
-class Family:
-    """A kind of task. `draw` may raise `NoFit`."""
+class Family(procedural.Family[Scene, Draft]):
+    """A kind of task on one site. Its name is that of the site, a dot, and the kind: `shop.order`."""
 
-    name: str
-    """Site and kind: `shop.buy`."""
-    site: str
-    level: int
-    """Difficulty, 1 to 5."""
-    phrasings: tuple[str, ...]
-    draw: Callable[[Scene], Draft]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """What the site is built with for this family."""
+    options: Mapping[str, Any]
+    """Options that the site is built with."""
+
+    @property
+    def site(self) -> str:
+        """Name of the site."""
+        return self.name.partition(".")[0]
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Tags of all tasks of this family."""
+        return (*super().tags, self.site)
 
 
-FAMILIES: dict[str, Family] = {}
-"""All families by name, filled by `family` as their modules are imported."""
+FAMILIES: Families[Family] = Families(Family)
+"""All families by name, filled by `family` when their modules are imported."""
 
 
 def family(
     name: str, level: int, *phrasings: str, options: Mapping[str, Any] | None = None
 ) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
-    """Register the decorated function as the family `site.kind`.
+    """Return a decorator that registers a function that draws tasks as the family `site.kind`.
 
     Args:
-        name: The site's name, a dot, and the kind of task.
+        name: The name of the site, a dot, and the kind of task.
         level: Difficulty, 1 to 5.
-        phrasings: Prompts with `{words}` to fill in, at least two; one is drawn for each task.
+        phrasings: Prompts with `{words}` to fill in, at least two; each task uses one of them.
         options: Options of the site.
     """
-    if len(phrasings) < 2 or not 1 <= level <= 5 or name in FAMILIES:
-        raise UsageError(f"family {name!r} needs a name of its own, a level from 1 to 5 and two or more phrasings")
-
-    def register(draw: Callable[[Scene], Draft]) -> Callable[[Scene], Draft]:
-        FAMILIES[name] = Family(name, name.partition(".")[0], level, phrasings, draw, options or {})
-        return draw
-
-    return register
+    if len(phrasings) < 2 or level > 5:
+        raise UsageError(f"family {name!r} needs two or more phrasings and a level of 5 or less")
+    return FAMILIES.register(level, *phrasings, name=name, options=options or {})
 
 
 def gold_of(draft: Draft, prompt: str) -> dict[str, Any]:
-    """Return what a task's grader needs. Raises `TaskError` for a draft that nobody could be graded on."""
+    """Return the grader's input for a task. Raises `TaskError` for a draft that the grader could not judge."""
     if not draft.plan or (not draft.effect and draft.answer is None):
         raise TaskError(f"a web task needs a plan and an effect or an answer: {prompt!r}")
     return {

@@ -1,7 +1,7 @@
-"""The words that plans are written in: one function per kind of step, each returning plain data.
+"""The vocabulary of plans: one function per kind of step, each returning plain data.
 
-`role` and `name` are those of the accessibility tree. `nth` (from 0) and `within` (a text of an element around it)
-choose among elements that are called the same.
+`role` and `name` are those of the accessibility tree. `nth` (from 0) and `within` (a text of an enclosing element)
+choose among elements with the same name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def button(name: str, nth: int | None = None, within: str | None = None) -> dict
 
 
 def tick(name: str, nth: int | None = None, within: str | None = None) -> dict[str, Any]:
-    """Click a check box, which changes it."""
+    """Click a check box, which toggles it."""
     return click("checkbox", name, nth, within)
 
 
@@ -35,12 +35,12 @@ def choose(name: str, nth: int | None = None, within: str | None = None) -> dict
 
 
 def fill(name: str, text: str, role: str = "textbox", nth: int | None = None, within: str | None = None):
-    """Put text into a field, in place of what was there."""
+    """Type text into a field, replacing its content."""
     return _on("fill", role, name, nth, within) | {"text": text}
 
 
 def number(name: str, value: int, nth: int | None = None, within: str | None = None) -> dict[str, Any]:
-    """Put a number into a number field."""
+    """Type a number into a number field."""
     return fill(name, str(value), "spinbutton", nth, within)
 
 
@@ -55,7 +55,7 @@ def goto(path: str) -> dict[str, Any]:
 
 
 def accept() -> dict[str, Any]:
-    """Say yes to the next dialog."""
+    """Accept the next dialog."""
     return {"do": "dialog", "accept": True}
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.protection import Threat
 from agentgym.tools.sandbox.result import Ended
 
-LIMITS = Limits(
+LIMITS = SandboxLimits(
     wall_s=8,
     cpu_s=8,
     memory_mb=256,
@@ -80,7 +80,7 @@ class Attack:
         return self.row if isinstance(self.row, tuple) else (self.row,)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SandboxLimits:
         """Return the limits of its run."""
         return LIMITS.but(wall_s=self.wall_s or LIMITS.wall_s, cpu_s=self.cpu_s or LIMITS.cpu_s)
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agentgym.tools.sandbox import Sandbox, SandboxSpec, Tier, open_sandbox
+from agentgym.tools.sandbox import Sandbox, SandboxSpec, SandboxTier, open_sandbox
 from agentgym.tools.sandbox.protection import Held, Protection, Threat
 from agentgym.tools.sandbox.registry import probe
 from tests.sandbox_attacks import server
@@ -22,7 +22,7 @@ IMAGE = "AGENTGYM_TEST_IMAGE"
 class Place:
     """One backend that works here."""
 
-    def __init__(self, tier: Tier, host: Host):
+    def __init__(self, tier: SandboxTier, host: Host):
         self.tier = tier
         self._host = host
         self.protections: Mapping[Threat, Protection] = probe(tier).protections
@@ -58,19 +58,19 @@ class Place:
             self._ready.close()
 
 
-def open_on(tier: Tier, spec: SandboxSpec = SPEC) -> Sandbox:
+def open_on(tier: SandboxTier, spec: SandboxSpec = SPEC) -> Sandbox:
     """Open a sandbox of a backend."""
-    if tier is Tier.DOCKER:
+    if tier is SandboxTier.DOCKER:
         spec = replace(spec, image=os.environ[IMAGE])
-    return open_sandbox(spec, backend=tier.value, allow_weak=tier is Tier.RLIMITS)
+    return open_sandbox(spec, backend=tier.value, allow_weak=tier is SandboxTier.RLIMITS)
 
 
-def why_not(tier: Tier) -> str:
+def why_not(tier: SandboxTier) -> str:
     """Return why a backend cannot be attacked here; nothing if it can."""
-    if tier is Tier.REMOTE and (reason := server.started()):
+    if tier is SandboxTier.REMOTE and (reason := server.started()):
         return reason
     if not (found := probe(tier)).works:
         return f"{tier} does not work here: {found.why}"
-    if tier is Tier.DOCKER and IMAGE not in os.environ:
+    if tier is SandboxTier.DOCKER and IMAGE not in os.environ:
         return f"{IMAGE} is not set"
     return ""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 URL, TOKEN = "AGENTGYM_SANDBOX_URL", "AGENTGYM_SANDBOX_TOKEN"
 
-_SERVE = "from agentgym.serve_command import serve_app; serve_app()"
+_SERVE = "from agentgym.tools.serving.command import serve_app; serve_app()"
 
 SILENT_S = 4
 """After which the server closes the sandboxes of a client that is gone."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from agentgym.errors import InfrastructureError, ToolError, UsageError
-from agentgym.tools.sandbox import Result, Sandbox, SandboxSpec, Session
+from agentgym.tools.sandbox import Result, Sandbox, SandboxSession, SandboxSpec
 from tests.sandbox_attacks.attack import LIMITS
 from tests.sandbox_attacks.host import Host, problems_of, resident_mb
 
@@ -28,7 +28,7 @@ class Scene:
     open_spec: Opener
     language: str
     result: Result | None = None
-    session: Session | None = None
+    session: SandboxSession | None = None
 
     def shown(self, data: bytes | str) -> Iterator[str]:
         """Tell what some data shows that it must not."""

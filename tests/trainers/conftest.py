@@ -123,7 +123,7 @@ def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
     from agentgym.trainers.config import TrainConfig
     from agentgym.trainers.credit import Credit
     from agentgym.trainers.grpo import AgentGRPOTrainer
-    from agentgym.trainers.setup import grpo_config
+    from agentgym.trainers.trl_config import grpo_config
 
     class Kept(AgentGRPOTrainer):
         def _generate_and_score_completions(self, inputs: Any) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.rewards import OUTCOME, Channel, Scheme
-from agentgym.steps import Solution
 from agentgym.task import GeneratedTasks, Task
 
 

@@ -14,7 +14,7 @@ from agentgym.endings import Reason
 from agentgym.rewards import Scheme
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit, CreditMode, episode_reward, normalise, reward_to_go, shaping_rewards
-from agentgym.trainers.setup import credit_of
+from agentgym.trainers.trl_config import credit_of
 from agentgym.trajectory import Trajectory, Turn
 
 pytestmark = pytest.mark.train

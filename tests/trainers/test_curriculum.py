@@ -41,7 +41,7 @@ def test_zerosearch_s_noise_rises_with_the_trainers_steps_and_spares_evaluation(
     shape = TinyShape(vocabulary=320, hidden=32, layers=1, heads=2, feed_forward=64, context=8192)
     tiny_model(tokenizer, shape, seed=0).save_pretrained("base")
     tokenizer.save_pretrained("base")
-    curriculum = {"simulated": {"total": 3, "end": 1.0, "base": 1.0, "misleading": 1.0}}
+    curriculum = {"mode": {"name": "zerosearch", "total": 3, "end": 1.0, "base": 1.0, "misleading": 1.0}}
     train(load_config(None, {**SETTINGS, "model": "base", "env_kwargs": curriculum}))
     truth: dict[int | None, list[float]] = defaultdict(list)
     for step, share in RampEnv.shown:

@@ -136,7 +136,7 @@ def test_too_few_trajectories_are_refused(trainer_of: Any, canned: Any):
     rollouts = canned()
     rollouts.make = None
     short = type("Short", (canned,), {"__call__": lambda self, rows, version, **_: []})()
-    with pytest.raises(RuntimeError, match="8 trajectories were asked for, 0 came back"):
+    with pytest.raises(RuntimeError, match="expected 8 trajectories, got 0"):
         trainer_of(short).train()
 
 
@@ -170,8 +170,8 @@ def batch_of(tokens: Tokens, padding: int = 2) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(
     ("what", "place", "value", "message"),
     [
-        ("completion_ids", 1, 8, "not those that were sampled"),
-        ("completion_ids", 3, 8, "not those that were sampled"),
+        ("completion_ids", 1, 8, "differ from the sampled tokens"),
+        ("completion_ids", 3, 8, "differ from the sampled tokens"),
         ("tool_mask", 0, 0, "would carry loss"),
         ("tool_mask", 3, 1, "would carry loss"),
         ("advantages", 3, 0.1, "an observation token has an advantage"),

@@ -38,11 +38,11 @@ def test_a_model_from_elsewhere_speaks_hermes(tmp_path):
 )
 def test_a_file_beside_a_model_that_training_did_not_write_is_named(tmp_path, content: str):
     (tmp_path / "agentgym.json").write_text(content)
-    with pytest.raises(UsageError, match=r"agentgym\.json: not what training writes"):
+    with pytest.raises(UsageError, match=r"agentgym\.json: training did not write this file"):
         default_dialect(str(tmp_path))
 
 
 def test_a_model_s_folder_cannot_choose_a_module_to_import(tmp_path):
     describe_training(tmp_path, "sql", {"dialect": "evil_dialect:Evil"})
-    with pytest.raises(UsageError, match="if you trust it, say --dialect evil_dialect:Evil"):
+    with pytest.raises(UsageError, match="if you trust it, pass --dialect evil_dialect:Evil"):
         default_dialect(str(tmp_path))

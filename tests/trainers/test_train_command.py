@@ -42,7 +42,7 @@ def test_the_configuration_is_shown_in_full():
     [
         (["--env", "sqll"], "unknown environment 'sqll'; did you mean 'sql'?"),
         (["--env", "guess", "--model", "/nope"], "cannot load model '/nope'"),
-        (["--group-size", "1"], "group_size must be at least 2: an advantage is a comparison within a group"),
+        (["--group-size", "1"], "group_size must be at least 2: an advantage compares trajectories within a group"),
         (["--unknown", "3"], "unknown setting 'unknown'"),
         (["--stepps", "3"], "did you mean 'steps'?"),
         (["--steps"], "--steps needs a value"),
@@ -50,7 +50,10 @@ def test_the_configuration_is_shown_in_full():
         (["steps"], "unexpected 'steps'"),
         (["--credit", "magic"], "setting 'credit'"),
         (["--recipe", "nothing"], "no recipe 'nothing'"),
-        (["--env", "guess", "--set", "colour=red"], "'agentgym/guess-v0' does not take these arguments"),
+        (["--env", "guess", "--set", "colour=red"], "'guess' takes no argument 'colour'. It takes: "),
+        (["--env", "guess", "--set", "max-turn=3"], "'guess' takes no argument 'max_turn'; did you mean 'max_turns'?"),
+        (["--env", "guess", "--set", "max_turns"], "--set takes KEY=VALUE, not 'max_turns'"),
+        (["--group-size", "[8"], "--group-size: cannot read '[8' as a list or a map"),
         (["--env", "guess", "--eval-split", "exam"], "unknown split 'exam'"),
         (["--env", "guess", "--resume"], "there is nothing to resume"),
         (["--env", "guess", "--use-vllm", "--model", "some/model"], "pip install 'agentgym-suite[vllm]'"),
@@ -62,7 +65,58 @@ def test_wrong_usage_gets_one_line(words: list[str], message: str):
     assert result.exit_code == 2, result.output
     [line] = result.stderr.strip().splitlines()
     assert line.startswith("Error: ")
-    assert message.replace("agentgym/guess-v0", "guess") in line
+    assert message in line
+
+
+ECHO = """
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import UsageError
+
+class Echo(GuessEnv):
+    def __init__(self, **given):
+        raise UsageError(repr({key: value for key, value in given.items() if key != "dialect"}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "argument"),
+    [
+        ("tool-cost=5e-4", {"tool_cost": 5e-4}),
+        ("tool_cost=1e6", {"tool_cost": 1e6}),
+        ("costs=[1e-3, 2]", {"costs": [1e-3, 2]}),
+        ("costs={find: 5e-4}", {"costs": {"find": 5e-4}}),
+        ("dry=true", {"dry": True}),
+        ("country=no", {"country": "no"}),
+        ("since=2024-01-01", {"since": "2024-01-01"}),
+        ("model=null", {"model": None}),
+        ("seed='7'", {"seed": "7"}),
+        ("name=*", {"name": "*"}),
+    ],
+)
+def test_a_setting_means_the_same_to_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, argument: dict[str, Any]
+):
+    (tmp_path / "echoing.py").write_text(ECHO)
+    monkeypatch.syspath_prepend(tmp_path)
+    env = "echoing:Echo"
+    for words in (["eval", "--env", env], ["check", env], ["play", env], ["tasks", env], ["train", "--env", env]):
+        result = CliRunner().invoke(app, [*words, "--set", setting])
+        assert (result.exit_code, result.stderr) == (2, f"Error: {argument}\n"), words
+
+
+def test_a_flag_is_read_as_a_setting_is(tmp_path: Path):
+    def shown(*words: str) -> Any:
+        return yaml.safe_load(run("--env", "guess", *words, "--show-config").stdout)
+
+    assert shown("--learning-rate", "1e-6")["learning_rate"] == 1e-6
+    assert shown("--env-kwargs", "{max_turns: 3, tool_cost: 5e-4}")["env_kwargs"] == {"max_turns": 3, "tool_cost": 5e-4}
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("env: guess\nenv_kwargs: {tool_cost: 5e-4, country: no}\n")
+    assert shown("--recipe", str(recipe))["env_kwargs"] == {"tool_cost": 5e-4, "country": "no"}
+    # A setting that is text is what was typed, whatever it looks like.
+    assert shown("--model", "2024")["model"] == "2024"
+    assert shown("--eval-split", "1e3")["eval_split"] == "1e3"
+    assert shown("--eval-split", "null")["eval_split"] is None
 
 
 def test_wrong_usage_leaves_nothing_behind():

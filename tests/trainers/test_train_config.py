@@ -24,7 +24,7 @@ from agentgym.trainers.config import (
     to_dict,
 )
 from agentgym.trainers.credit import CreditMode
-from agentgym.trainers.setup import env_factory, eval_split_of, grpo_config, peft_config, probe
+from agentgym.trainers.trl_config import env_factory, eval_split_of, grpo_config, peft_config, probe
 
 pytestmark = pytest.mark.train
 
@@ -135,7 +135,7 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
         ("warm_start_until", 20, "warm_start_until must be above 0 and at most 1, not 20"),
         ("keep_checkpoints", 1, "at least 2"),
         ("loss", "ppo", "loss must be one of dapo"),
-        ("use_vllm", True, "tiny model is sampled in process"),
+        ("use_vllm", True, "use_vllm does not work with the tiny model"),
     ],
 )
 def test_a_wrong_setting_gets_a_line_that_says_what_is_wrong(name: str, value: Any, message: str):
@@ -144,7 +144,7 @@ def test_a_wrong_setting_gets_a_line_that_says_what_is_wrong(name: str, value: A
 
 
 def test_an_unknown_recipe_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match=r"no recipe 'sqll'.*one of: .*sql-qwen3-full"):
+    with pytest.raises(UsageError, match=r"there is no recipe 'sqll'.*one of: .*sql-qwen3-full"):
         load_config("sqll")
 
 
@@ -174,7 +174,7 @@ def test_the_batch_must_fit_the_devices():
 
 def test_every_setting_is_explained():
     lines = describe(TrainConfig()).splitlines()
-    explained = {line.partition(":")[0] for before, line in pairwise(lines) if before[0] == "#"}
+    explained = {line.partition(":")[0] for before, line in pairwise(lines) if before[:1] == "#" and before[2:]}
     assert set(FIELDS) <= explained
 
 

@@ -15,7 +15,7 @@ from agentgym.cli import app
 from agentgym.errors import UsageError
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.policies import warm_start_of
-from agentgym.trainers.setup import env_factory, eval_split_of, probe
+from agentgym.trainers.trl_config import env_factory, eval_split_of, probe
 from agentgym.trainers.warm_start import solutions
 from agentgym.trajectory import read_jsonl
 
@@ -116,7 +116,7 @@ def test_held_out_tasks_are_of_test_or_of_what_comes_nearest(tmp_path: Path, fil
 @pytest.mark.parametrize(
     ("files", "settings", "said"),
     [
-        (["dev.jsonl"], {}, "no split 'train' to train on, only validation; .* split_by=hash divides them"),
+        (["dev.jsonl"], {}, "no split 'train' to train on, only validation; .* divide them with --set split_by=hash"),
         (["all.jsonl"], {"split_by": "train"}, "no split besides 'train' to evaluate on"),
     ],
 )

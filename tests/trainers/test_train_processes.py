@@ -18,7 +18,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 from rich.console import Console
 
 from agentgym.trainers.config import FIELDS, TrainConfig
-from agentgym.trainers.records import last_checkpoint, read_metrics
+from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
 from agentgym.trainers.train import train
 from agentgym.trajectory import read_jsonl
 

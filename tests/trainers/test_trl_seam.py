@@ -19,7 +19,7 @@ from agentgym.errors import UsageError
 from agentgym.trainers.batches import task_rows
 from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
-from agentgym.trainers.setup import grpo_config
+from agentgym.trainers.trl_config import grpo_config
 
 pytestmark = pytest.mark.train
 
@@ -198,7 +198,7 @@ def test_trl_must_not_run_its_own_loop(argument: str, canned: Any):
 
     settings: dict[str, Any] = {argument: [print]}
     arguments = GRPOConfig(output_dir="run", use_cpu=True, bf16=False, vllm_importance_sampling_mode="token_truncate")
-    with pytest.raises(UsageError, match=f"{argument}= is not for this trainer"):
+    with pytest.raises(UsageError, match=f"this trainer does not accept {argument}="):
         AgentGRPOTrainer(rollouts=canned(), credit=Credit(), args=arguments, **settings)
 
 

@@ -13,12 +13,12 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.caches import cache_folder
+from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.messages import ToolCall, text_of
 from agentgym.registry import register
-from agentgym.steps import Solution
 from agentgym.task import Task
 from agentgym.trainers import warm_start
 from agentgym.trainers.config import load_config

@@ -1,7 +1,7 @@
-"""A real browser for environments: one context per episode, everything bounded in time and size.
+"""A real browser for environments: one context per episode, with bounded time and size.
 
 `default_pool(BrowserOptions(...)).open(SessionOptions(...))` gives a `BrowserSession`: views are accessibility trees
-with refs, actions take refs or coordinates, only allowed origins exist, and time and randomness are the page's own.
+with refs, actions take refs or coordinates, only allowed origins exist, and time and randomness are virtual.
 """
 
 from agentgym.tools.browser.errors import BrowserGone, PageError

@@ -1,4 +1,4 @@
-"""The frame every action of a session runs in: one at a time, bounded, then a fixed piece of page time."""
+"""Runs a session's actions: one at a time, with a deadline, each followed by a fixed amount of page time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import InfrastructureError, ToolError
-from agentgym.tools.browser.clock import Clock
+from agentgym.tools.browser.clock import PageClock
 from agentgym.tools.browser.errors import BrowserGone, PageError
 from agentgym.tools.browser.looking import look
 from agentgym.tools.browser.numbering import Numbering
@@ -30,7 +30,7 @@ GONE = re.compile(
 
 
 class Acting:
-    """State of a session, and how an action is carried out."""
+    """The state of a session, and how it performs an action."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Acting:
     ) -> None:
         self.options = options
         self._context, self._alive, self._on_close = context, alive, on_close
-        self._clock = Clock(options.start)
+        self._clock = PageClock(options.start)
         self._windows = Windows(context, options, self._clock)
         self._numberings: dict[Tab, Numbering] = {}
         self._view: View | None = None
@@ -58,19 +58,19 @@ class Acting:
 
     @property
     def last_view(self) -> View | None:
-        """The view that refs are taken from."""
+        """The view that refs belong to."""
         return self._view
 
     @property
     def _patience(self) -> float:
-        """Real seconds for what the browser does in several steps."""
+        """Real seconds for operations that take the browser several steps."""
         return 3 * self.options.look_s
 
     async def _start(self, page: Page, cdp: CDPSession) -> None:
         await self._windows.start(page, cdp)
 
     def _lost(self, why: str) -> None:
-        """The browser is gone: every use from now on says so."""
+        """Mark the browser as gone: every later call raises `BrowserGone`."""
         self._failure = self._failure or why
 
     def _check(self) -> None:
@@ -79,11 +79,11 @@ class Acting:
         if self._failure:
             raise BrowserGone(self._failure)
         if self._windows.tab.crashed:
-            self._lost("the process of this page crashed")
+            self._lost("the page's process crashed")
             raise BrowserGone(self._failure)
 
     async def _guarded(self, work: Awaitable[Any], seconds: float) -> Any:
-        """Await work on the browser for a bounded time; its errors become ours."""
+        """Await work on the browser with a deadline, and translate its errors into ours."""
         from playwright.async_api import Error
 
         task = asyncio.ensure_future(work)
@@ -92,21 +92,21 @@ class Acting:
                 return await task
         except TimeoutError as problem:
             self._check()
-            self._blame("the browser took too long")
+            self._fail_if_trusted("the browser took too long")
             await self._interrupted()
-            raise PageError("the page took too long; its script was stopped. Try something else") from problem
+            raise PageError("the page took too long and its script was stopped; try something else") from problem
         except (ToolError, InfrastructureError):
             raise
         except Error as problem:
             if "Target page" in problem.message and await self._only_a_tab():
                 return None
-            raise self._told(problem.message) from problem
+            raise self._translated(problem.message) from problem
         except Exception as problem:
-            # Playwright raises bare exceptions when its driver dies under a call.
-            raise self._told(str(problem)) from problem
+            # Playwright raises bare exceptions when its driver dies during a call.
+            raise self._translated(str(problem)) from problem
 
     async def _only_a_tab(self) -> bool:
-        """Whether what was closed is one window, by its own page, and neither the session nor the browser."""
+        """Whether only one window was closed, by its own page, and not the session or the browser."""
         with suppress(Exception):
             async with asyncio.timeout(CLOSE_S):
                 await self._context.cookies("http://the.browser.answers/")
@@ -119,20 +119,20 @@ class Acting:
         try:
             await self._windows.tab.interrupt()
         except Error as problem:
-            raise self._told(problem.message) from problem
+            raise self._translated(problem.message) from problem
         except Unanswered:
             await self._windows.replace()
-            raise PageError("the page did not answer any more and was closed; there is an empty tab now") from None
+            raise PageError("the page stopped responding and was closed; an empty tab replaced it") from None
 
-    def _told(self, message: str) -> PageError | BrowserGone:
-        """The error to raise for one of Playwright's."""
+    def _translated(self, message: str) -> PageError | BrowserGone:
+        """Return the error to raise for one of Playwright's."""
         if self._failure or self._windows.tab.crashed or GONE.search(message.split("\n")[0]):
             self._lost(f"the browser is gone ({_first_line(message)})")
             return BrowserGone(self._failure)
         return PageError(_first_line(message))
 
     async def _act(self, work: Callable[[Tab], Awaitable[Any]], seconds: float | None = None) -> Any:
-        """Do something in the current tab, then let page time pass: `seconds`, or one tick."""
+        """Perform an action in the current tab, then advance page time by `seconds`, or one tick."""
         async with self._lock:
             self._check()
             self._windows.begin()
@@ -145,7 +145,7 @@ class Acting:
             return result
 
     async def _settle(self, seconds: float) -> None:
-        """Let the page come to rest: its own second, and one of every window it opened."""
+        """Let the page settle: advance its time, and that of every window it opened."""
         await self._live(self._windows.tab, seconds)
         self._clock.now += seconds
         if await self._guarded(self._windows.arrive(), self._patience):
@@ -157,28 +157,28 @@ class Acting:
         problem = await self._guarded(tab.live(seconds), 2 * self.options.deadline + self._patience)
         if not problem:
             return
-        self._blame(problem)
+        self._fail_if_trusted(problem)
         if problem == STUCK:
             await self._interrupted()
         self._windows.notice(problem)
 
-    def _blame(self, problem: str) -> None:
-        """Of trusted pages, say that it was not the page's fault."""
+    def _fail_if_trusted(self, problem: str) -> None:
+        """Raise `InfrastructureError` for trusted pages, whose slowness is our failure."""
         if self.options.trusted:
-            self._lost(f"{problem}, though its pages are known to be quick")
+            self._lost(f"{problem}, although its pages are known to be fast")
             raise InfrastructureError(self._failure)
 
     async def _on(self, tab: Tab, ref: str, visible: bool = True) -> Target:
         view = self._view
         if view is None or self._viewed is not tab:
-            raise PageError("this page has not been looked at yet: refs are those of the last view")
+            raise PageError("there is no view of this page yet; look first to get refs")
         view.node(ref)
         if self._viewed_document != tab.documents:
-            raise PageError(f"there is another page now: {CHANGED}")
+            raise PageError(f"the tab shows a different page now: {CHANGED}")
         return await locate(tab, view, ref, visible)
 
     async def _look(self, boxes: bool = False) -> View:
-        """Take a view and remember it."""
+        """Take a view and store it."""
         tab = self._windows.tab
         numbering = self._numberings.setdefault(tab, Numbering())
         view = await self._guarded(look(tab, numbering, self.options, boxes), self._patience)
@@ -203,7 +203,7 @@ class Acting:
 
 
 def bounded_text(text: str) -> str:
-    """Return the text; a `PageError` refuses one that is too long to enter."""
+    """Return the text; raises `PageError` if it is too long to enter."""
     if len(text) > MAX_TEXT:
         raise PageError(f"the text has {len(text)} characters; at most {MAX_TEXT} can be entered at once")
     return text

@@ -1,4 +1,4 @@
-"""Reading Playwright's accessibility snapshot (`aria_snapshot(mode="ai")`, a small subset of YAML) into nodes."""
+"""Parses Playwright's accessibility snapshot (`aria_snapshot(mode="ai")`, a small subset of YAML) into nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 def parse_snapshot(snapshot: str, number: Callable[[str], str], everything: bool = False) -> tuple[Node, ...]:
     """Return the nodes of a snapshot in document order.
 
-    `number` turns Playwright's ref into the one shown. Only what can be acted on is numbered, unless `everything`.
+    `number` maps Playwright's refs to the shown ones. Only actionable nodes are numbered, unless `everything` is set.
     """
     nodes: list[Node] = []
     above: list[tuple[int, int]] = []

@@ -1,6 +1,6 @@
-"""The page's time: it stands still while nobody acts and moves a fixed amount with every action (virtual time).
+"""Virtual page time: it stands still between actions and advances a fixed amount with each action.
 
-Timers, dates and animations of a page run off this clock, so a second of page time takes milliseconds, waits for the
+A page's timers, dates and animations use this clock, so a second of page time takes milliseconds, waits for the
 network where the page does, and is the same in every run.
 """
 
@@ -17,18 +17,18 @@ REGARDLESS = "advance"
 STARVATION = 20_000
 
 
-class Clock:
-    """The clock of one session; all its tabs show the same time."""
+class PageClock:
+    """A session's clock, shared by all its tabs."""
 
     def __init__(self, start: float) -> None:
         self.now = start
 
     async def stop(self, cdp: CDPSession) -> None:
-        """Make time stand still in a page."""
+        """Stop a page's time."""
         await cdp.send("Emulation.setVirtualTimePolicy", {"policy": "pause", "initialVirtualTime": self.now})
 
     async def move(self, cdp: CDPSession, expired: asyncio.Event, seconds: float, policy: str) -> None:
-        """Let a page live through `seconds`. Does not return while it waits for the network or is busy."""
+        """Advance a page's time by `seconds`. Does not return while the page waits for the network or is busy."""
         expired.clear()
         await cdp.send(
             "Emulation.setVirtualTimePolicy",
@@ -36,7 +36,7 @@ class Clock:
                 "policy": policy,
                 "budget": seconds * 1000,
                 "maxVirtualTimeTaskStarvationCount": STARVATION,
-                # Told every time: a page that moved to another process would begin with the real time.
+                # Sent every time: a page that moved to another process would start with the real time.
                 "initialVirtualTime": self.now,
             },
         )

@@ -1,4 +1,4 @@
-"""Playwright's driver process (node): whether it lives, and that nothing but this process keeps it alive."""
+"""Playwright's driver process (node), which only this process keeps alive."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ PROCESSES = Path("/proc")
 
 @dataclass(frozen=True)
 class Driver:
-    """A started driver; `pid` is `None` where processes cannot be looked at."""
+    """A running driver; `pid` is `None` where processes cannot be inspected."""
 
     playwright: Playwright
     pid: int | None
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self.pid is None or _parent(self.pid) == os.getpid()
 
     async def stop(self) -> None:
-        """End it, and with it every browser it started."""
+        """Stop it, and with it every browser it started."""
         with suppress(Exception):
             async with asyncio.timeout(STOP_S):
                 await self.playwright.stop()
 
 
 async def start_driver() -> Driver:
-    """Start Playwright's driver. It ends with this process: its input is a pipe that only this process holds."""
+    """Start Playwright's driver. It exits with this process, which is the only one to hold its input pipe."""
     require("playwright", "web")
     from playwright.async_api import async_playwright
 
@@ -53,12 +53,12 @@ async def start_driver() -> Driver:
 
 
 def _let_go_in_children(pid: int) -> None:
-    """Point the driver's pipes elsewhere in forked children, which would keep it alive when this process is killed."""
+    """Redirect the driver's pipes in forked children, which would otherwise keep it alive after this process."""
     its = [name for file, name in _files(str(pid)).items() if file in (0, 1)]
     own = {file: name for file, name in _files("self").items() if name in its and file > 2}
 
     def let_go() -> None:
-        # Not closed: the objects that own these numbers would later close whatever has got them by then.
+        # Not closed: the objects that own these descriptors would later close whatever reuses the numbers.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for file, name in _files("self").items():
             if own.get(file) == name:
@@ -69,7 +69,7 @@ def _let_go_in_children(pid: int) -> None:
 
 
 def _files(process: str) -> dict[int, str]:
-    """The pipes and sockets a process has open, by number."""
+    """Return a process's open pipes and sockets, by descriptor."""
     found = {}
     with suppress(OSError):
         for entry in (PROCESSES / process / "fd").iterdir():
@@ -80,7 +80,7 @@ def _files(process: str) -> dict[int, str]:
 
 
 def _drivers() -> set[int]:
-    """The drivers that this process started."""
+    """Return the drivers that this process started."""
     found = set()
     with suppress(OSError):
         for entry in PROCESSES.iterdir():
@@ -92,7 +92,7 @@ def _drivers() -> set[int]:
 
 
 def _parent(pid: int) -> int | None:
-    """The parent of a living process."""
+    """Return the parent of a live process."""
     with suppress(OSError):
         state, parent = (PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()[:2]
         return None if state in "ZX" else int(parent)

@@ -40,7 +40,7 @@ SCROLL = """(element, [dx, dy]) => {
 
 
 class ElementActions(Acting):
-    """What can be done with the elements of the last view."""
+    """Actions on the elements of the last view."""
 
     @bridged
     async def click(self, ref: str, button: Button = "left", double: bool = False) -> None:
@@ -61,13 +61,13 @@ class ElementActions(Acting):
             target = self._editable(await self._on(tab, ref))
             await target.locator.fill(bounded_text(text), force=True, timeout=SLOW_MS)
             if (form := FORMS.get(target.facts["type"])) and await target.locator.input_value() != text:
-                raise PageError(f"{target.label} does not take {text[:80]!r}; it is written like {form}")
+                raise PageError(f"{target.label} does not accept {text[:80]!r}; the format is {form}")
 
         await self._act(work)
 
     @bridged
     async def type(self, ref: str, text: str) -> None:
-        """Click a text field and type at its caret, key by key."""
+        """Click a text field and type at its caret, one key at a time."""
 
         async def work(tab: Tab) -> None:
             await self._press_mouse(tab, self._editable(await self._on(tab, ref)), "left", 1)
@@ -120,7 +120,7 @@ class ElementActions(Acting):
 
     @bridged
     async def scroll(self, direction: Direction, amount: float = 0.8, ref: str | None = None) -> None:
-        """Scroll the page, or what scrolls around an element, by `amount` of what is in sight."""
+        """Scroll the page, or an element's nearest scrollable ancestor, by `amount` of the visible height or width."""
         if direction not in WAYS:
             raise PageError(f"there is no direction {direction!r}; choose one of {', '.join(WAYS)}")
         if not 0 < amount <= 100:
@@ -128,7 +128,7 @@ class ElementActions(Acting):
         step = [way * amount for way in WAYS[direction]]
 
         async def work(tab: Tab) -> None:
-            # Before and after, as a page that loads more at its end is told when that comes into sight or leaves it.
+            # Before and after: a page with infinite scrolling is notified when its end enters or leaves the viewport.
             await tab.draw()
             if ref is not None:
                 target = await self._on(tab, ref, visible=False)
@@ -136,14 +136,14 @@ class ElementActions(Acting):
             else:
                 moved = await tab.ask(f"({SCROLL})(document.scrollingElement, {step})")
             if not moved:
-                raise PageError(f"there is nothing more to see: cannot scroll {direction}")
+                raise PageError(f"cannot scroll {direction} any further")
             await tab.draw()
 
         await self._act(work)
 
     @bridged
     async def upload(self, ref: str, files: Mapping[str, bytes]) -> None:
-        """Give files (name to content) to a file field, or to the button that asks for them."""
+        """Upload files (name to content) to a file field, or to a button that opens a file chooser."""
         if sum(map(len, files.values())) > MAX_UPLOAD:
             raise PageError(f"the files are too large; at most {MAX_UPLOAD} bytes can be uploaded")
         payload = [{"name": name, "mimeType": "", "buffer": content} for name, content in files.items()]
@@ -155,7 +155,7 @@ class ElementActions(Acting):
                 return
             await self._press_mouse(tab, await self._on(tab, ref), "left", 1)
             if (chooser := await self._windows.choosing()) is None:
-                raise PageError(f"{target.label} asked for no file")
+                raise PageError(f"{target.label} did not ask for a file")
             await chooser.set_files(payload, timeout=SLOW_MS)  # pyright: ignore[reportArgumentType]
 
         await self._act(work)
@@ -163,13 +163,13 @@ class ElementActions(Acting):
     async def _ticked(self, tab: Tab, ref: str, wanted: bool) -> None:
         target = await self._on(tab, ref)
         if not target.facts["tickable"]:
-            raise PageError(f"{target.label} is no checkbox, radio button or switch")
+            raise PageError(f"{target.label} is not a checkbox, radio button or switch")
         if target.facts["checked"] != wanted:
             await self._press_mouse(tab, target, "left", 1)
 
     def _editable(self, target: Target) -> Target:
         if not target.facts["editable"] or target.facts["tag"] == "select":
-            raise PageError(f"{target.label} is no text field")
+            raise PageError(f"{target.label} is not a text field")
         if target.facts["readonly"]:
             raise PageError(f"{target.label} is read-only")
         return target

@@ -1,4 +1,4 @@
-"""What goes wrong with a browser: the model's mistakes (`PageError`) and our own failures (`BrowserGone`)."""
+"""Browser errors: the model's mistakes (`PageError`) and our own failures (`BrowserGone`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from agentgym.errors import InfrastructureError, ToolError
 
 
 class PageError(ToolError):
-    """An action that cannot be done on this page; the message says why and what to do instead."""
+    """An action is impossible on this page; the message says why and what to do instead."""
 
 
 class BrowserGone(InfrastructureError):
-    """The browser, its driver or the page's process died; the episode has to be played again."""
+    """The browser, its driver or the page's process died; the episode must be retried."""

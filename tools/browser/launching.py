@@ -1,4 +1,4 @@
-"""Finding a Chromium and starting it so that it reaches nothing but what it is told, and dies with this process."""
+"""Finds and starts a Chromium that reaches only the allowed hosts and dies with this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser
 
 VARIABLE = "AGENTGYM_CHROMIUM"
-# The headless shell has no windows to care for and takes half the time.
+# The headless shell has no window management and takes half the time.
 SHELL = "chromium-headless-shell"
 NAMES = (SHELL, "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 DEBIAN = Path("/usr/lib/chromium")
@@ -36,24 +36,24 @@ def find_executable(given: str | None = None) -> str | None:
     for named, where in ((given, "executable"), (os.environ.get(VARIABLE), f"${VARIABLE}")):
         if named:
             if (path := shutil.which(named)) is None:
-                raise UsageError(f"{where} is {named!r}, which is no program that can be started")
+                raise UsageError(f"{where} is {named!r}, which is not an executable program")
             return _program(path)
     return next((_program(path) for path in map(shutil.which, NAMES) if path), None)
 
 
 def _program(path: str) -> str:
-    """Return what a command starts: Debian's for the headless shell is a script, which would stay beside it."""
+    """Return the program behind a command: Debian's headless shell command is a script that would keep running."""
     return str(DEBIAN / SHELL) if path == f"/usr/bin/{SHELL}" and (DEBIAN / SHELL).exists() else path
 
 
 def playwright_has_browser() -> bool:
-    """Whether `playwright install chromium` was run here."""
+    """Whether `playwright install chromium` has been run here."""
     place = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or os.path.expanduser("~/.cache/ms-playwright")
     return os.path.isdir(place) and any(name.startswith("chromium") for name in os.listdir(place))
 
 
 def choose_executables(given: str | None = None) -> list[str | None]:
-    """Return the browsers to try, best first; `None` is the one that Playwright installed, if it did."""
+    """Return the browsers to try, best first; `None` is the one that Playwright installed."""
     chosen = given or os.environ.get(VARIABLE)
     own = [None] if not chosen and playwright_has_browser() else []
     path = find_executable(given)
@@ -66,7 +66,7 @@ def choose_executables(given: str | None = None) -> list[str | None]:
 
 
 async def launch(driver: Driver, options: BrowserOptions) -> Browser:
-    """Start one headless Chromium, in its own sandbox where the machine lets it."""
+    """Start a headless Chromium, with its own sandbox where the machine allows it."""
     from playwright.async_api import Error
 
     problem = None

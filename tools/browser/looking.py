@@ -1,4 +1,4 @@
-"""Taking a view of a page: its accessibility snapshot, or what is in sight of a page too large for that."""
+"""Takes a view of a page: its accessibility snapshot, or only the viewport if the page is too large."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FACTS = (
     " top: Math.round(scrollY), height: document.scrollingElement ? document.scrollingElement.scrollHeight : 0,"
     " window: innerHeight})"
 )
-TOO_LARGE = "the page is very large: only what is in sight is shown; scroll to see more"
+TOO_LARGE = "the page is very large: only the visible part is shown; scroll to see more"
 
 
 async def look(tab: Tab, numbering: Numbering, options: SessionOptions, boxes: bool = False) -> View:
@@ -24,7 +24,7 @@ async def look(tab: Tab, numbering: Numbering, options: SessionOptions, boxes: b
     from playwright.async_api import TimeoutError as TooSlow
 
     if tab.unreachable:
-        return View(url=tab.unreachable, title="", nodes=(), note="this address could not be opened")
+        return View(url=tab.unreachable, title="", nodes=(), note="this URL could not be opened")
     facts = await tab.ask(FACTS, options.look_s)
     nodes, note = None, ""
     if facts["elements"] <= options.max_elements:
@@ -43,7 +43,7 @@ async def look(tab: Tab, numbering: Numbering, options: SessionOptions, boxes: b
 
 
 async def _in_sight(tab: Tab, numbering: Numbering, seconds: float) -> tuple[Node, ...]:
-    """What the viewport shows, as a flat list; handles are XPaths."""
+    """Return the viewport's nodes as a flat list; handles are XPaths."""
     numbering.begin(f"{tab.documents}:sight")
     items = await tab.call("sight.js", seconds=seconds)
     return tuple(
@@ -63,4 +63,4 @@ def _scroll(facts: dict[str, Any]) -> str:
     below = facts["height"] - facts["window"] - facts["top"]
     if facts["top"] <= 0 and below <= 0:
         return ""
-    return f"Scroll: {facts['top']} px above, {max(below, 0)} px below what is in sight"
+    return f"Scroll: {facts['top']} px above, {max(below, 0)} px below the visible part"

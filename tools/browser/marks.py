@@ -1,4 +1,4 @@
-"""Set-of-marks: refs drawn in boxes onto a screenshot, outside of the page."""
+"""Set-of-marks: draws boxes with refs onto a screenshot, without touching the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LETTER_WIDTH = 6
 
 
 def marked(image: bytes, nodes: Sequence[Node]) -> bytes:
-    """Return a PNG with a box and the ref on every node that has both and is in sight."""
+    """Return a PNG with a box and the ref on every visible node that has both."""
     require("PIL", "web")
     from PIL import Image, ImageDraw
 
@@ -38,7 +38,7 @@ def marked(image: bytes, nodes: Sequence[Node]) -> bytes:
 
 
 def _place(nodes: Sequence[Node], index: int) -> tuple[int, int, int, int] | None:
-    """Left, top, right and bottom in the window; boxes inside of a frame begin at the frame."""
+    """Return left, top, right and bottom in the window; boxes inside a frame are relative to the frame."""
     box = nodes[index].box
     if box is None:
         return None

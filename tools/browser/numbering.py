@@ -1,4 +1,4 @@
-"""Refs as a model sees them: e1, e2, ... in document order, kept by an element as long as its document lives."""
+"""The refs shown to a model: e1, e2, ... in document order. An element keeps its ref for the document's lifetime."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ PREFIX = re.compile(r"(f\d+)?")
 
 
 class Numbering:
-    """Numbers for Playwright's refs. Playwright's own carry a frame number that grows with every navigation."""
+    """Maps Playwright's refs, which include a frame number that grows with every navigation, to stable ones."""
 
     def __init__(self) -> None:
         self._document: str | None = None
         self._numbers: dict[str, str] = {}
 
     def begin(self, document: str) -> None:
-        """Start a view; numbers begin again at e1 when `document` is another one than before."""
+        """Start a view; refs restart at e1 when `document` has changed."""
         if document != self._document:
             self._document, self._numbers = document, {}
 
     def number(self, handle: str) -> str:
-        """Return the number of an element, a new one if it has none."""
+        """Return an element's ref, creating one if it has none."""
         return self._numbers.setdefault(handle, f"e{len(self._numbers) + 1}")
 
 

@@ -1,4 +1,4 @@
-"""Views in bounded pieces: pages of a long text, and the difference between two views."""
+"""Shortens views: pages of a long text, and the difference between two views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_COMPARED = 1500
 
 
 def pages_of(text: str, max_chars: int = 6000) -> list[str]:
-    """Cut a text into pages of at most `max_chars`, at line borders; longer lines are cut inside."""
+    """Split a text into pages of at most `max_chars`, at line boundaries; longer lines are split too."""
     if max_chars < 1:
         raise ValueError(f"max_chars must be at least 1, not {max_chars!r}")
     pages: list[str] = []
@@ -28,7 +28,7 @@ def pages_of(text: str, max_chars: int = 6000) -> list[str]:
 
 
 def page_of(text: str, number: int = 1, max_chars: int = 6000) -> str:
-    """Return one page of a text (from 1), with a last line that says how many there are when there are several."""
+    """Return one page of a text (from 1); if there are several, the last line gives their number."""
     pages = pages_of(text, max_chars)
     if not 1 <= number <= len(pages):
         raise ToolError(f"there is no page {number!r} of this view; it has {len(pages)} (1 to {len(pages)})")
@@ -38,10 +38,10 @@ def page_of(text: str, number: int = 1, max_chars: int = 6000) -> str:
 
 
 def difference(before: View | None, after: View, context: int = 1) -> str:
-    """Tell what changed between two views, as text.
+    """Describe what changed between two views, as text.
 
-    Unchanged parts are folded, removed lines begin with "-", new ones with "+". The whole view comes instead when
-    there was none before, when it is another page, or when that is shorter.
+    Unchanged parts are folded, removed lines start with "-", new ones with "+". Returns the whole view instead when
+    there is no earlier view, when the page is a different one, or when the whole view is shorter.
     """
     if before is None or before.url.partition("#")[0] != after.url.partition("#")[0]:
         return after.text
@@ -54,7 +54,7 @@ def difference(before: View | None, after: View, context: int = 1) -> str:
 
 
 def _changes(old: tuple[str, ...], new: tuple[str, ...], context: int) -> list[str] | None:
-    """Lines of a folded diff, or `None` when there is too much to compare."""
+    """Return the lines of a folded diff, or `None` when there is too much to compare."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1

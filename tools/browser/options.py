@@ -1,4 +1,4 @@
-"""What a browser is started with (`BrowserOptions`) and what one episode in it may do (`SessionOptions`)."""
+"""Options of a browser process (`BrowserOptions`) and of one episode in it (`SessionOptions`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NAME = re.compile(r"(\*\.)?[a-zA-Z0-9.-]+")
 
 @dataclass(frozen=True)
 class BrowserOptions:
-    """How Chromium is started. Sessions with equal options share browsers.
+    """How to start Chromium. Sessions with equal options share browsers.
 
     Only names in `resolve` ((name, "address:port") pairs such as ("*.test", "127.0.0.1:8080")) and hosts in
-    `reachable` exist for it; every other name or address does not.
+    `reachable` exist for it; no other name or address does.
     """
 
     executable: str | None = None
@@ -33,10 +33,10 @@ class BrowserOptions:
     def __post_init__(self) -> None:
         for name in (*(name for name, _ in self.resolve), *self.reachable):
             if NAME.fullmatch(name) is None:
-                raise UsageError(f"{name!r} is no host name; give one such as 'shop.test' or '*.test'")
+                raise UsageError(f"{name!r} is not a host name; give one such as 'shop.test' or '*.test'")
         for _, address in self.resolve:
             if re.fullmatch(r"[\w.:\[\]-]+", address) is None:
-                raise UsageError(f"{address!r} is no address; give one such as '127.0.0.1:8080'")
+                raise UsageError(f"{address!r} is not an address; give one such as '127.0.0.1:8080'")
         for what in ("max_sessions", "recycle_after"):
             if getattr(self, what) < 1:
                 raise UsageError(f"{what} must be at least 1, not {getattr(self, what)!r}")
@@ -55,13 +55,13 @@ _LOOK_S = 5.0
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """What one episode sees and may reach.
+    """What one episode sees and can reach.
 
     `allowed` are origins ("http://shop.test", "http://*.test", "http://127.0.0.1:*"); requests to all others fail.
-    The page's clock starts at `clock`, stands still between actions and moves by `tick` seconds with each; `seed` fixes
-    its random numbers. `deadline` bounds an action in real seconds. `all_refs` numbers every element, not only what
-    looks as if it could be acted on. What takes too long is the page's doing, and told to the policy, unless the
-    pages are `trusted`: then it is an `InfrastructureError`.
+    The page's clock starts at `clock`, stands still between actions and advances `tick` seconds with each; `seed` fixes
+    its random numbers. `deadline` bounds an action in real seconds. `all_refs` gives every element a ref, not only the
+    actionable ones. An action that takes too long raises `PageError`, which the policy sees, unless the pages are
+    `trusted`: then it raises `InfrastructureError`.
     """
 
     allowed: tuple[str, ...]
@@ -82,7 +82,7 @@ class SessionOptions:
         for origin in self.allowed:
             if ORIGIN.fullmatch(origin) is None:
                 raise UsageError(
-                    f"{origin!r} is no origin; give one such as 'http://shop.test' or 'http://*.test:8080'"
+                    f"{origin!r} is not an origin; give one such as 'http://shop.test' or 'http://*.test:8080'"
                 )
         for what in ("tick", "deadline", "max_tabs", "max_elements"):
             if getattr(self, what) <= 0:
@@ -93,23 +93,23 @@ class SessionOptions:
 
     @property
     def look_s(self) -> float:
-        """Real seconds that reading a page may take: a page can be large, but what is trusted gets its whole time."""
+        """Real seconds that reading a page may take; a trusted page gets the whole deadline."""
         return self.deadline if self.trusted else _LOOK_S
 
     @property
     def start(self) -> float:
-        """The page's first moment in seconds since 1970."""
+        """The start of page time in seconds since 1970."""
         try:
             moment = datetime.fromisoformat(self.clock)
         except ValueError:
-            raise UsageError(f"clock {self.clock!r} is no time; give one such as '2030-01-07T09:00:00Z'") from None
+            raise UsageError(f"clock {self.clock!r} is not a time; give one such as '2030-01-07T09:00:00Z'") from None
         if moment.tzinfo is None:
-            raise UsageError(f"clock {self.clock!r} names no time zone; add one, such as 'Z'")
+            raise UsageError(f"clock {self.clock!r} has no time zone; add one, such as 'Z'")
         return moment.timestamp()
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Matches every address that is allowed."""
+        """Matches every allowed URL."""
         return re.compile("^(?:" + "|".join(_pattern(origin) for origin in self.allowed) + ")(?:[/?#]|$)")
 
 

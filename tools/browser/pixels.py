@@ -12,23 +12,23 @@ STEPS = 8
 
 
 class PixelActions(Acting):
-    """What can be done with the mouse and the keyboard alone."""
+    """Actions with only the mouse and the keyboard."""
 
     @bridged
     async def click_at(self, x: float, y: float, button: Button = "left", double: bool = False) -> None:
-        """Click at a place."""
+        """Click at a position."""
         self._inside(x, y)
         await self._act(lambda tab: tab.page.mouse.click(x, y, button=button, click_count=2 if double else 1))
 
     @bridged
     async def move_to(self, x: float, y: float) -> None:
-        """Move the mouse to a place."""
+        """Move the mouse to a position."""
         self._inside(x, y)
         await self._act(lambda tab: tab.move_mouse(x, y))
 
     @bridged
     async def drag(self, x1: float, y1: float, x2: float, y2: float) -> None:
-        """Press the mouse at one place, move to another and let go."""
+        """Press the mouse at one position, move to another and release."""
         self._inside(x1, y1)
         self._inside(x2, y2)
 
@@ -36,7 +36,7 @@ class PixelActions(Acting):
             mouse = tab.page.mouse
             await tab.move_mouse(x1, y1)
             await mouse.down()
-            # Playwright finds out with a timer of the page whether this drags something.
+            # Playwright uses one of the page's timers to detect whether this drags something.
             await tab.live_through(mouse.move(x2, y2, steps=STEPS))
             await mouse.up()
 
@@ -44,7 +44,7 @@ class PixelActions(Acting):
 
     @bridged
     async def type_text(self, text: str) -> None:
-        """Type where the keyboard is."""
+        """Type into the focused element."""
         if len(text) > MAX_TYPED:
             raise PageError(f"the text has {len(text)} characters; at most {MAX_TYPED} can be typed at once")
         await self._act(lambda tab: tab.page.keyboard.type(text))
@@ -52,4 +52,4 @@ class PixelActions(Acting):
     def _inside(self, x: float, y: float) -> None:
         width, height = self.options.viewport
         if not (0 <= x < width and 0 <= y < height):
-            raise PageError(f"({x!r}, {y!r}) is outside of the window, which has {width} x {height} pixels")
+            raise PageError(f"({x!r}, {y!r}) is outside the window, which has {width} x {height} pixels")

@@ -1,4 +1,4 @@
-"""From a ref to a place on the page, with a clear word when the element cannot be acted on."""
+"""Finds a ref's position on the page, with a clear error when the element cannot be acted on."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from playwright.async_api import Locator
 
 SLOW_MS = 30_000.0
-"""More than any deadline: whether a page is too slow is for the session's deadline to say."""
-CHANGED = "the page changed since it was looked at; look again"
+"""Longer than any deadline: the session's deadline decides whether a page is too slow."""
+CHANGED = "the page has changed since the last view; look again"
 
 
 @dataclass(frozen=True)
 class Target:
-    """An element as it is now."""
+    """The current state of an element."""
 
     node: Node
     locator: Locator
@@ -30,15 +30,15 @@ class Target:
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """The element's name in messages."""
         return self.node.line()[:120]
 
 
 async def locate(tab: Tab, view: View, ref: str, visible: bool = True) -> Target:
-    """Find the element of a ref, scrolled into sight; a `PageError` says why it cannot be acted on."""
+    """Find a ref's element and scroll it into view; a `PageError` says why it cannot be acted on."""
     node = view.node(ref)
     locator = tab.locator(node.handle)
-    # Asked first, as all else waits for the element to come.
+    # Checked first, as everything else waits for the element to appear.
     if not await locator.count():
         raise PageError(f"{node.line()[:120]} is no longer there: {CHANGED}")
     facts = await locator.evaluate(script("locate.js"), timeout=SLOW_MS)
@@ -63,7 +63,7 @@ def choose(target: Target, wanted: list[str]) -> list[int]:
     """Return the positions of the options with these labels or values."""
     options = target.facts["options"]
     if target.facts["tag"] != "select":
-        raise PageError(f"{target.label} is no list of options; click it instead")
+        raise PageError(f"{target.label} is not a list of options; click it instead")
     places = []
     for name in wanted:
         place = next((i for i, (label, value, _) in enumerate(options) if name in (label, value)), None)

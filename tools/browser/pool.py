@@ -1,4 +1,4 @@
-"""Browsers shared by the sessions of a process: started when needed, recycled, replaced when they die."""
+"""Browsers shared by a process's sessions: started on demand, recycled, replaced when they die."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.browser.bridge import bridged, wait
+from agentgym.tools.browser.bridge import bridged, browsers
 from agentgym.tools.browser.driver import Driver, start_driver
 from agentgym.tools.browser.launching import launch
 from agentgym.tools.browser.options import BrowserOptions, SessionOptions
@@ -29,7 +29,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class _Spare:
-    """A context with a page, opened before anyone asked."""
+    """A context with a page, opened in advance."""
 
     context: BrowserContext
     page: Page
@@ -37,7 +37,7 @@ class _Spare:
 
 
 @dataclass(eq=False)
-class _Running:
+class _RunningBrowser:
     """One Chromium."""
 
     browser: Browser
@@ -53,32 +53,32 @@ class _Running:
         return not self.dead and self.driver.alive and self.browser.is_connected()
 
 
-class _State:
-    """What a pool holds in one process; lives on the browsers' loop."""
+class _PoolState:
+    """A pool's state in one process, used on the browsers' loop."""
 
     def __init__(self, options: BrowserOptions) -> None:
         self.pid = os.getpid()
         self.driver: Driver | None = None
-        self.running: list[_Running] = []
+        self.running: list[_RunningBrowser] = []
         self.lock = asyncio.Lock()
         self.room = asyncio.Semaphore(options.max_sessions)
 
 
 class BrowserPool:
-    """Opens sessions in Chromium processes that are started with `options`.
+    """Opens sessions in Chromium processes started with `options`.
 
     A browser serves `recycle_after` sessions and is then replaced; one that dies is replaced with the next `open`, and
-    its sessions raise `InfrastructureError`. Nothing is left running after `close` or at the end of the process.
+    its sessions raise `InfrastructureError`. Nothing keeps running after `close` or after the process exits.
     """
 
     def __init__(self, options: BrowserOptions | None = None) -> None:
         self.options = options or BrowserOptions()
-        self._state: _State | None = None
+        self._state: _PoolState | None = None
         _pools.add(self)
 
     @bridged
     async def open(self, options: SessionOptions) -> BrowserSession:
-        """Open a session of its own context: no cookies, storage or cache of any other."""
+        """Open a session with a separate context: it shares no cookies, storage or cache."""
         state = self._here()
         try:
             async with asyncio.timeout(OPEN_S):
@@ -95,7 +95,7 @@ class BrowserPool:
 
     @bridged
     async def close(self) -> None:
-        """Close every session and end every process. The pool can be used again."""
+        """Close every session and stop every process. The pool can be used again."""
         state, self._state = self._here(), None
         async with state.lock:
             for running in list(state.running):
@@ -113,16 +113,16 @@ class BrowserPool:
 
     @property
     def sessions(self) -> int:
-        """How many sessions are open."""
+        """The number of open sessions."""
         return 0 if self._state is None else sum(len(running.sessions) for running in self._state.running)
 
-    def _here(self) -> _State:
-        """This process's state: what a parent process holds is not ours to touch."""
+    def _here(self) -> _PoolState:
+        """Return this process's state: a forked child must not touch its parent's."""
         if self._state is None or self._state.pid != os.getpid():
-            self._state = _State(self.options)
+            self._state = _PoolState(self.options)
         return self._state
 
-    async def _opened(self, state: _State, options: SessionOptions) -> BrowserSession:
+    async def _opened(self, state: _PoolState, options: SessionOptions) -> BrowserSession:
         problem: Exception | None = None
         for _ in range(ATTEMPTS):
             async with state.lock:
@@ -141,7 +141,9 @@ class BrowserPool:
                 running.dead = True
         raise InfrastructureError(f"no browser session could be opened: {problem}") from problem
 
-    async def _begin(self, state: _State, running: _Running, spare: _Spare, options: SessionOptions) -> BrowserSession:
+    async def _begin(
+        self, state: _PoolState, running: _RunningBrowser, spare: _Spare, options: SessionOptions
+    ) -> BrowserSession:
         async def released() -> None:
             if session in running.sessions:
                 running.sessions.discard(session)
@@ -165,8 +167,8 @@ class BrowserPool:
         running.sessions.add(session)
         return session
 
-    async def _browser(self, state: _State) -> _Running:
-        """The browser that takes the next session; a new one if there is none or it has served enough."""
+    async def _browser(self, state: _PoolState) -> _RunningBrowser:
+        """Return the browser for the next session; a new one if there is none or it has served enough."""
         for running in list(state.running):
             if not running.alive() or (self._spent(running) and not running.sessions):
                 await self._end(state, running)
@@ -176,12 +178,12 @@ class BrowserPool:
         if state.driver is not None and not state.driver.alive:
             state.driver = None
         state.driver = state.driver or await start_driver()
-        running = _Running(await launch(state.driver, self.options), state.driver)
+        running = _RunningBrowser(await launch(state.driver, self.options), state.driver)
         running.browser.on("disconnected", lambda _: self._died(running))
         state.running.append(running)
         return running
 
-    async def _spare(self, running: _Running) -> _Spare:
+    async def _spare(self, running: _RunningBrowser) -> _Spare:
         options: dict[str, Any] = {
             "accept_downloads": False,
             "service_workers": "block",
@@ -194,7 +196,7 @@ class BrowserPool:
         page = await context.new_page()
         return _Spare(context, page, await context.new_cdp_session(page))
 
-    def _refill(self, running: _Running) -> None:
+    def _refill(self, running: _RunningBrowser) -> None:
         """Open spare contexts in the background."""
 
         async def fill() -> None:
@@ -205,15 +207,15 @@ class BrowserPool:
         if running.filling is None or running.filling.done():
             running.filling = asyncio.ensure_future(fill())
 
-    def _spent(self, running: _Running) -> bool:
+    def _spent(self, running: _RunningBrowser) -> bool:
         return running.opened >= self.options.recycle_after
 
-    def _died(self, running: _Running) -> None:
+    def _died(self, running: _RunningBrowser) -> None:
         running.dead = True
         for session in running.sessions:
             session._lost("the browser of this session died")
 
-    async def _end(self, state: _State, running: _Running) -> None:
+    async def _end(self, state: _PoolState, running: _RunningBrowser) -> None:
         if running in state.running:
             state.running.remove(running)
         running.dead = True
@@ -239,7 +241,7 @@ _shared: dict[tuple[int, BrowserOptions], BrowserPool] = {}
 
 
 def default_pool(options: BrowserOptions | None = None) -> BrowserPool:
-    """Return the pool of this process for these options."""
+    """Return this process's pool for these options."""
     options = options or BrowserOptions()
     return _shared.setdefault((os.getpid(), options), BrowserPool(options))
 
@@ -249,4 +251,4 @@ def _close_all() -> None:
     for pool in list(_pools):
         if pool._state is not None and pool._state.pid == os.getpid():
             with suppress(Exception):
-                wait(pool.close.here())
+                browsers.wait(pool.close.here())

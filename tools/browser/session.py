@@ -1,4 +1,4 @@
-"""`BrowserSession`: one episode's browser, isolated from all others, with everything bounded in time and size."""
+"""`BrowserSession`: one episode's browser, isolated from all others, with bounded time and size."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ class BrowserSession(ElementActions, PixelActions):
     """A browser context for one episode. Get one from `BrowserPool.open`.
 
     Every method blocks, from any thread; `await session.click.awaited("e3")` does the same from any event loop. Actions
-    return nothing: call `view` to see what came of them. What the model did wrong is a `PageError`, a browser that
-    died an `InfrastructureError`.
+    return nothing: call `view` to see their effect. The model's mistakes raise `PageError`, and a browser that
+    died raises `InfrastructureError`.
     """
 
     @bridged
     async def view(self) -> View:
-        """Look at the page. Refs in actions are those of the last view."""
+        """Return the current view of the page. Refs in actions refer to the last view."""
         async with self._lock:
             self._check()
             return await self._look()
 
     @bridged
     async def renumber(self) -> None:
-        """Count refs anew from e1 with the next view: for a page that begins anew without being loaded again."""
+        """Restart refs at e1 with the next view, for a page that starts over without a reload."""
         self._numberings.clear()
 
     @bridged
     async def screenshot(self, marks: bool = False) -> bytes:
-        """Return what is in sight as PNG; with `marks`, elements carry their refs in boxes (and are looked at anew)."""
+        """Return the viewport as PNG; with `marks`, take a new view and draw elements' refs in boxes."""
         async with self._lock:
             self._check()
             nodes = (await self._look(boxes=True)).nodes if marks else ()
@@ -52,28 +52,28 @@ class BrowserSession(ElementActions, PixelActions):
 
     @bridged
     async def goto(self, url: str) -> None:
-        """Open an address (absolute, or relative to the current one)."""
+        """Open a URL (absolute, or relative to the current one)."""
         address = self._address(url)
         await self._act(lambda tab: self._navigate(tab, address))
 
     @bridged
     async def back(self) -> None:
-        """Go to the page before this one."""
+        """Go back to the previous page."""
         await self._act(lambda tab: self._travel(tab, -1))
 
     @bridged
     async def forward(self) -> None:
-        """Go to the page after this one, when `back` was used."""
+        """Go forward again after `back`."""
         await self._act(lambda tab: self._travel(tab, 1))
 
     @bridged
     async def reload(self) -> None:
-        """Load the page again."""
+        """Reload the page."""
         await self._act(self._again)
 
     @bridged
     async def wait(self, seconds: float = 1.0, text: str | None = None) -> None:
-        """Let page time pass (which takes no time here), until `text` is on the page if one is given."""
+        """Advance page time (almost no real time), or until `text` is on the page if it is given."""
         if not 0 < seconds <= MAX_WAIT_S:
             raise PageError(f"cannot wait for {seconds!r} seconds; give a number between 0 and {MAX_WAIT_S:g}")
         if text is None:
@@ -88,7 +88,7 @@ class BrowserSession(ElementActions, PixelActions):
 
     @bridged
     async def new_tab(self, url: str | None = None) -> None:
-        """Open another tab and look at that one."""
+        """Open a tab and switch to it."""
         address = None if url is None else self._address(url)
         async with self._lock:
             self._check()
@@ -99,7 +99,7 @@ class BrowserSession(ElementActions, PixelActions):
 
     @bridged
     async def switch_tab(self, index: int) -> None:
-        """Look at another tab, by number from 0."""
+        """Switch to a tab, by number from 0."""
         async with self._lock:
             self._check()
             self._windows.current = self._tab_number(index)
@@ -111,29 +111,29 @@ class BrowserSession(ElementActions, PixelActions):
             self._check()
             number = self._windows.current if index is None else self._tab_number(index)
             if len(self._windows.tabs) == 1:
-                raise PageError("this is the only tab; it cannot be closed")
+                raise PageError("the only tab cannot be closed")
             await self._guarded(self._windows.close(number), self._patience)
 
     @bridged
     async def dialog(self, accept: bool, text: str | None = None) -> None:
-        """Say how the next question of the page (confirm or prompt) will be answered."""
+        """Set the answer to the page's next dialog (confirm or prompt)."""
         self._windows.answer = (bool(accept), text)
 
     @bridged
     async def read(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression in the page. Never for models: rewards live there."""
+        """Return the value of a JavaScript expression in the page. Never expose it to models: rewards live there."""
         async with self._lock:
             self._check()
             return await self._guarded(self._evaluated(self._windows.tab, expression), self.options.deadline)
 
     @bridged
     async def run(self, script: str) -> Any:
-        """Like `read`, for scripts that do something: page time passes afterwards. Never for models."""
+        """Like `read`, for scripts with effects: page time advances afterwards. Never expose it to models."""
         return await self._act(lambda tab: self._evaluated(tab, script))
 
     @bridged
     async def close(self) -> None:
-        """Throw the episode's browser context away. Safe to call again."""
+        """Discard the episode's browser context. Safe to call twice."""
         await self._shut()
 
     def __enter__(self) -> Self:
@@ -151,7 +151,7 @@ class BrowserSession(ElementActions, PixelActions):
         address = urljoin(current if current.startswith("http") else self.options.allowed[0], url.strip())
         if self.options.pattern.match(address) is None:
             raise PageError(
-                f"{url[:200]!r} cannot be opened; allowed are addresses at {', '.join(self.options.allowed)}"
+                f"{url[:200]!r} cannot be opened; these origins are allowed: {', '.join(self.options.allowed)}"
             )
         return address
 
@@ -162,7 +162,7 @@ class BrowserSession(ElementActions, PixelActions):
     async def _navigate(self, tab: Tab, address: str) -> None:
         from playwright.async_api import Error
 
-        # The page may move to another process, which begins with the last time it was told.
+        # The page may move to another process, which starts with the last time that it was sent.
         await self._clock.stop(tab.cdp)
         for last in (False, True):
             try:
@@ -176,7 +176,7 @@ class BrowserSession(ElementActions, PixelActions):
                     return
                 await tab.stop_loading()
                 if any(code in message for code in UNANSWERED):
-                    raise InfrastructureError(f"the server of {address} does not answer") from problem
+                    raise InfrastructureError(f"the server of {address} does not respond") from problem
                 raise
 
     async def _travel(self, tab: Tab, way: int) -> None:
@@ -201,4 +201,4 @@ class BrowserSession(ElementActions, PixelActions):
 
 
 async def _nothing(_: Tab) -> None:
-    """Waiting is an action that does nothing but let time pass."""
+    """Do nothing: waiting is an action that only lets time pass."""

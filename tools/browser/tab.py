@@ -1,4 +1,4 @@
-"""One page of a session: its clock, a private script world, and a way out of scripts that never end."""
+"""One page of a session: its clock, an isolated script world, and a way to interrupt endless scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from agentgym.tools.browser.clock import REGARDLESS, UNTIL_NETWORK, Clock
+from agentgym.tools.browser.clock import REGARDLESS, UNTIL_NETWORK, PageClock
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Locator, Page
@@ -44,13 +44,13 @@ def script(name: str) -> str:
 
 
 class Unanswered(Exception):
-    """A page does not answer even after its script was stopped."""
+    """A page does not respond even after its script was stopped."""
 
 
 class Tab:
     """A page and the debugging session that controls its time."""
 
-    def __init__(self, page: Page, cdp: CDPSession, clock: Clock, deadline: float) -> None:
+    def __init__(self, page: Page, cdp: CDPSession, clock: PageClock, deadline: float) -> None:
         self.page, self.cdp, self.clock, self.deadline = page, cdp, clock, deadline
         self.documents = 0
         self.crashed = False
@@ -61,7 +61,7 @@ class Tab:
         self._expired = asyncio.Event()
 
     async def prepare(self, stop: bool = True) -> None:
-        """Listen to what the page does, and stop its clock unless it shares that of the page that opened it."""
+        """Subscribe to the page's events, and stop its clock unless it shares its opener's."""
         self.cdp.on("Emulation.virtualTimeBudgetExpired", lambda _: self._expired.set())
         self.cdp.on("Page.frameNavigated", self._navigated)
         self.cdp.on("Page.windowOpen", self._window_opening)
@@ -75,7 +75,7 @@ class Tab:
         return self.page.locator(handle if handle.startswith("xpath=") else f"aria-ref={handle}")
 
     async def live(self, seconds: float) -> str:
-        """Let page time pass; return what went wrong with it, told to the reader, or an empty string."""
+        """Advance page time; return a message about what went wrong, or an empty string."""
         problem = ""
         policies = ((UNTIL_NETWORK, STALLED_S if self._stalled else self.deadline * 0.5), (REGARDLESS, self.deadline))
         for policy, patience in policies:
@@ -92,7 +92,7 @@ class Tab:
         return problem
 
     async def _finish_animations(self) -> None:
-        """Bring transitions and animations to their end, which would come in real time; those without one to a halt."""
+        """Finish transitions and animations, which run in real time; pause endless ones."""
         from playwright.async_api import Error
 
         with suppress(Error, TimeoutError):
@@ -102,7 +102,7 @@ class Tab:
                 await self.draw()
 
     async def live_through(self, work: Awaitable[Any]) -> None:
-        """Await work that needs page time to pass meanwhile."""
+        """Await work that needs page time to advance meanwhile."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
@@ -117,17 +117,17 @@ class Tab:
         await asyncio.gather(self.page.mouse.move(x, y), self.draw(NEXT_FRAME))
 
     async def draw(self, until: str = WHOLE_FRAME) -> None:
-        """Make the page draw itself, so that it notices what is in sight now; one that is too large never does."""
+        """Make the page render, so that it notices what is visible now; a page that is too large never does."""
         with suppress(TimeoutError):
             await self.ask(until)
 
     async def picture(self) -> bytes:
-        """Return what is in sight as PNG."""
+        """Return the viewport as PNG."""
         answer = await self.cdp.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
         return b64decode(answer["data"])
 
     async def stop_loading(self) -> None:
-        """Give up what is being loaded."""
+        """Cancel loading."""
         from playwright.async_api import Error
 
         with suppress(TimeoutError, Error):
@@ -135,7 +135,7 @@ class Tab:
                 await self.cdp.send("Page.stopLoading")
 
     async def interrupt(self) -> None:
-        """Stop the script that keeps the page busy; `Unanswered` when that does not help."""
+        """Stop the script that keeps the page busy; raises `Unanswered` if that does not help."""
         for _ in range(3):
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_S):
@@ -146,7 +146,7 @@ class Tab:
         raise Unanswered
 
     async def ask(self, expression: str, seconds: float = ANSWER_S) -> Any:
-        """Evaluate an expression next to the page's own scripts, which neither see nor change it."""
+        """Evaluate an expression in an isolated world, which the page's scripts neither see nor change."""
         async with asyncio.timeout(seconds):
             for last in (False, True):
                 try:
@@ -160,12 +160,12 @@ class Tab:
         raise AssertionError
 
     async def ask_page(self, expression: str, seconds: float) -> Any:
-        """Evaluate an expression among the page's own scripts, which may answer what they like."""
+        """Evaluate an expression in the page's main world, whose scripts can forge the answer."""
         async with asyncio.timeout(seconds):
             return await self._evaluate(expression, {})
 
     async def call(self, name: str, *arguments: Any, seconds: float = ANSWER_S) -> Any:
-        """Call one of this package's scripts (a function) in the private world."""
+        """Call one of this package's scripts (a function) in the isolated world."""
         return await self.ask(f"({script(name)})({', '.join(map(json.dumps, arguments))})", seconds)
 
     async def _evaluate(self, expression: str, where: dict[str, Any]) -> Any:
@@ -190,7 +190,7 @@ class Tab:
             self._stalled, self._world = False, None
             self.unreachable = event["frame"].get("unreachableUrl", "")
             if self.unreachable:
-                # Error pages live in a process of their own, which the running piece of time does not reach.
+                # Error pages live in a separate process, which the time being advanced does not reach.
                 self._expired.set()
 
     def _window_opening(self, _: dict[str, Any]) -> None:

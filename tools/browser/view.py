@@ -1,4 +1,4 @@
-"""What a page looks like to a model: a tree of nodes with refs to act on, and its text form."""
+"""A page as a model sees it: a tree of nodes with refs, and its text form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN = frozenset({"generic", "rowgroup", "none", "presentation", "paragraph", "
 
 @dataclass(frozen=True)
 class Node:
-    """One element or piece of text. `ref` is what actions take; empty for what is not acted on."""
+    """One element or piece of text. Actions take `ref`, which is empty for nodes that are not actionable."""
 
     role: str
     name: str = ""
@@ -32,11 +32,11 @@ class Node:
 
     @property
     def label(self) -> str:
-        """What a reader calls the node: its name, else its own text."""
+        """The node's name, or its text if it has no name."""
         return self.name or self.value
 
     def line(self) -> str:
-        """The node in one line, without indentation."""
+        """Return the node as one line, without indentation."""
         parts = [f"[{self.ref}]"] if self.ref else []
         bare = not self.ref and not self.name and not self.states and self.role in PLAIN
         if bare and self.value:
@@ -54,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True)
 class View:
-    """A page at one moment. `notices` tell what happened since the one before (dialogs, downloads, tabs)."""
+    """A page at one moment. `notices` report what happened since the previous view (dialogs, downloads, tabs)."""
 
     url: str
     title: str
@@ -67,7 +67,7 @@ class View:
 
     @cached_property
     def header(self) -> str:
-        """Where the reader is: title, address, tabs, scroll position and notices."""
+        """The title, URL, tabs, scroll position and notices."""
         lines = [f"Page: {self.title or '(no title)'}", f"URL: {self.url}"]
         if len(self.tabs) > 1:
             lines += [
@@ -78,7 +78,7 @@ class View:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """The page line by line, indented by depth; wrappers without a meaning of their own are left out."""
+        """The page's lines, indented by depth; meaningless wrappers are left out."""
         lines, level, folded = [], {-1: 0}, set()
         for index, node in enumerate(self.nodes):
             above = -1 if node.parent is None else node.parent
@@ -101,16 +101,16 @@ class View:
 
     @cached_property
     def refs(self) -> Mapping[str, Node]:
-        """The nodes that can be acted on, by ref."""
+        """The actionable nodes, by ref."""
         return {node.ref: node for node in self.nodes if node.ref}
 
     @cached_property
     def focused(self) -> Node | None:
-        """The node that has the keyboard."""
+        """The node with keyboard focus."""
         return next((node for node in self.nodes if "focused" in node.states), None)
 
     def node(self, ref: str) -> Node:
-        """Return the node with this ref; a `PageError` lists refs that look alike."""
+        """Return the node with this ref; a `PageError` lists similar refs."""
         wanted = ref.strip().strip("[]").strip() if isinstance(ref, str) else ""
         if wanted in self.refs:
             return self.refs[wanted]
@@ -122,11 +122,11 @@ class View:
         )
 
     def children(self, index: int) -> list[int]:
-        """Positions of the nodes directly under the node at `index`."""
+        """Return the positions of the children of the node at `index`."""
         return self._tree.get(index, [])
 
     def text_of(self, index: int) -> str:
-        """Names and texts of the node at `index` and of everything in it."""
+        """Return the names and texts of the node at `index` and of its descendants."""
         if index not in self._texts:
             end = index + 1
             while end < len(self.nodes) and self.nodes[end].depth > self.nodes[index].depth:
@@ -138,8 +138,8 @@ class View:
     def find_all(self, role: str | None, name: str | None = None, within: str | None = None) -> list[Node]:
         """Return the nodes with this role and name, in document order.
 
-        `name` is compared with the name, or for nameless nodes with the text; nodes that only contain it are taken
-        when none equals it. `within` keeps those whose closest surroundings (row, item, form, ...) hold that text.
+        `name` is compared with the name, or with the text of nameless nodes; nodes that only contain it are returned
+        when none equals it. `within` keeps those whose closest container (row, item, form, ...) contains that text.
         """
         found = [i for i, node in enumerate(self.nodes) if node.role == role or (role is None and node.ref)]
         if name is not None:
@@ -155,8 +155,8 @@ class View:
         found = self.find_all(role, name, within)
         if not -len(found) <= nth < len(found):
             raise PageError(
-                f"wanted number {nth} of the elements with role {role!r}, name {name!r}, within {within!r}, "
-                f"but {self.url} has {len(found)} of them"
+                f"there is no element {nth} with role {role!r}, name {name!r}, within {within!r}: "
+                f"{self.url} has {len(found)} of them"
             )
         return found[nth]
 
@@ -173,7 +173,7 @@ class View:
         return tree
 
     def _row(self, index: int) -> str:
-        """A table row of plain cells in one line; empty when it holds something to act on."""
+        """Return a table row of plain cells as one line; empty when the row contains something actionable."""
         cells = [self.nodes[child] for child in self.children(index)]
         plain = all(cell.role in CELLS and not cell.ref for cell in cells)
         if not cells or not plain or self.nodes[index].ref or any(self.children(i) for i in self.children(index)):
@@ -188,7 +188,7 @@ class View:
         return above
 
     def _within(self, found: list[int], wanted: str) -> list[int]:
-        """Keep the nodes whose nearest ancestor holding `wanted` holds no other's nearest ancestor."""
+        """Keep the nodes whose nearest ancestor with the text `wanted` contains no other node's nearest ancestor."""
         holder = {i: next((a for a in self._above(i) if wanted in _folded(self.text_of(a))), None) for i in found}
         outer = {above for holding in holder.values() if holding is not None for above in self._above(holding)}
         return [i for i in found if holder[i] is not None and holder[i] not in outer]

@@ -1,4 +1,4 @@
-"""The tabs of a session and what happens around its pages: dialogs, new windows, downloads, file choosers."""
+"""A session's tabs, and the events around its pages: dialogs, new windows, downloads, file choosers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from agentgym.tools.browser.clock import Clock
+from agentgym.tools.browser.clock import PageClock
 from agentgym.tools.browser.errors import PageError
 from agentgym.tools.browser.options import SessionOptions
 from agentgym.tools.browser.tab import Tab
@@ -24,7 +24,7 @@ CHOOSER = "the page asked for a file; use the upload action on this element inst
 class Windows:
     """Keeps the tabs in order and collects notices for the next view."""
 
-    def __init__(self, context: BrowserContext, options: SessionOptions, clock: Clock) -> None:
+    def __init__(self, context: BrowserContext, options: SessionOptions, clock: PageClock) -> None:
         self.context, self.options, self.clock = context, options, clock
         self.tabs: list[Tab] = []
         self.current = 0
@@ -39,28 +39,28 @@ class Windows:
 
     @property
     def tab(self) -> Tab:
-        """The tab that is looked at."""
+        """The current tab."""
         return self.tabs[self.current]
 
     def notice(self, text: str) -> None:
-        """Remember something to tell with the next view."""
+        """Add a notice to the next view."""
         if len(self._notices) < MAX_NOTICES and text not in self._notices:
             self._notices.append(text)
 
     def take_notices(self) -> tuple[str, ...]:
-        """Return what happened since the last time."""
+        """Return and clear the notices since the last call."""
         notices, self._notices = tuple(self._notices), []
         return notices
 
     def begin(self) -> None:
-        """An action begins: what may happen in it is counted from here."""
+        """Start an action, and reset the counters of events allowed during it."""
         self._dialogs = 0
         self._before = len(self.tabs)
         self._chooser = None
         self._asked.clear()
 
     async def adopt(self, page: Page, cdp: CDPSession, stop: bool = True) -> Tab:
-        """Make a page a tab of this session, with its clock stopped unless it is that of another tab."""
+        """Add a page as a tab, with its clock stopped unless it shares another tab's."""
         tab = Tab(page, cdp, self.clock, self.options.deadline)
         page.on("dialog", lambda dialog: self._dialog(tab, dialog))
         page.on("download", self._download)
@@ -71,12 +71,12 @@ class Windows:
         return tab
 
     async def start(self, page: Page, cdp: CDPSession) -> None:
-        """Take the first page, and every window that pages open from now on."""
+        """Adopt the first page, and every window that pages open from now on."""
         await self.adopt(page, cdp)
         self.context.on("page", self._opened)
 
     async def new(self) -> Tab:
-        """Open an empty tab and look at it."""
+        """Open an empty tab and switch to it."""
         self.check_room()
         tab = await self._fresh()
         self.current = self.tabs.index(tab)
@@ -97,7 +97,7 @@ class Windows:
         self._closed(tab)
 
     async def choosing(self) -> FileChooser | None:
-        """Return the file chooser that this action opened, if it did."""
+        """Return the file chooser that this action opened, if any."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CHOOSER_S):
                 await self._asked.wait()
@@ -105,7 +105,7 @@ class Windows:
         return self._chooser
 
     async def replace(self) -> None:
-        """Put an empty tab in the place of the current one."""
+        """Replace the current tab with an empty one."""
         old, place = self.tab, self.current
         tab = await self._fresh()
         self.tabs.remove(tab)
@@ -116,12 +116,12 @@ class Windows:
                 await old.page.close()
 
     def check_room(self) -> None:
-        """Refuse another tab when there are enough."""
+        """Refuse another tab when too many are open."""
         if len(self.tabs) >= self.options.max_tabs:
-            raise PageError(f"there are {len(self.tabs)} tabs open, which is the most; close one first")
+            raise PageError(f"there are {len(self.tabs)} tabs open, which is the maximum; close one first")
 
     async def arrive(self) -> bool:
-        """Wait until windows that pages opened are here; tell whether there are new tabs."""
+        """Wait for the windows that pages opened; return whether there are new tabs."""
         expected = sum(tab.expected_windows for tab in self.tabs)
         with suppress(TimeoutError):
             async with asyncio.timeout(self.options.look_s):
@@ -132,7 +132,7 @@ class Windows:
             tab.expected_windows = 0
         if self.tab.page.is_closed():
             await self.replace()
-            self.notice("the page closed its window, which was the last; there is an empty tab now")
+            self.notice("the page closed the last window; an empty tab replaced it")
         return len(self.tabs) > self._before
 
     def _opened(self, page: Page) -> None:
@@ -145,19 +145,19 @@ class Windows:
     async def _arrive(self, page: Page, room: bool) -> None:
         from playwright.async_api import Error
 
-        # One at a time, so that tabs have the order in which they were opened.
+        # One at a time, so that tabs keep the order in which they were opened.
         async with self._door:
             with suppress(Error):
                 await self._take(page, room)
 
     async def _take(self, page: Page, room: bool) -> None:
         if not room:
-            self.notice("the page opened another window, which was refused: too many tabs are open")
+            self.notice("the page tried to open another window, which was blocked: too many tabs are open")
             await page.close()
             return
         tab = await self.adopt(page, await self.context.new_cdp_session(page), stop=False)
         self.current = self.tabs.index(tab)
-        self.notice(f"the page opened a new tab, number {self.current}; it is the one shown now")
+        self.notice(f"the page opened a new tab, number {self.current}, which is now the current tab")
 
     def _has_arrived(self, page: Page) -> None:
         self._arriving.pop(page, None)
@@ -183,25 +183,27 @@ class Windows:
             self.answer = None
         with suppress(Error, TimeoutError):
             if self._dialogs > MAX_DIALOGS:
-                self.notice("the page opened one dialog after the other; its script was stopped")
+                self.notice("the page kept opening dialogs; its script was stopped")
                 await asyncio.wait_for(tab.cdp.send("Runtime.terminateExecution"), ARRIVAL_S)
             else:
-                self._tell(dialog, accepted)
+                self._report(dialog, accepted)
             await (dialog.accept(reply) if accepted and reply is not None else _answer(dialog, accepted))
 
-    def _tell(self, dialog: Dialog, accepted: bool) -> None:
+    def _report(self, dialog: Dialog, accepted: bool) -> None:
         what = f"{dialog.type} dialog {dialog.message[:300]!r}"
         if dialog.type == "beforeunload":
-            self.notice("the page asked whether to leave it; it was left")
+            self.notice("the page asked for confirmation before leaving; it was confirmed")
         elif dialog.type == "alert":
             self.notice(f"the page showed an {what}; it was closed")
         elif accepted:
-            self.notice(f"the page showed a {what}; it was accepted as you said")
+            self.notice(f"the page showed a {what}; it was accepted as requested")
         else:
-            self.notice(f"the page showed a {what}; it was dismissed. To accept it, say so first and act again")
+            self.notice(
+                f"the page showed a {what}; it was dismissed. To accept it, use the dialog action first, then try again"
+            )
 
     def _download(self, download: Download) -> None:
-        self.notice(f"a download of {download.suggested_filename[:100]!r} was refused")
+        self.notice(f"a download of {download.suggested_filename[:100]!r} was blocked")
 
     def _choosing(self, chooser: FileChooser) -> None:
         self._chooser = chooser

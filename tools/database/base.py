@@ -1,4 +1,4 @@
-"""What an engine offers to an environment: look, describe, query. Statements that fail raise `QueryError`."""
+"""The interface of a database engine: list tables, describe them, run queries. Failed statements raise `QueryError`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentgym.tools.database.schema import Column, ForeignKey, Value
 
 
 class QueryErrorKind(StrEnum):
-    """Why a statement gave no result."""
+    """Why a statement failed."""
 
     SYNTAX = "syntax"
     FORBIDDEN = "forbidden"
@@ -22,7 +22,7 @@ class QueryErrorKind(StrEnum):
 
 
 class QueryError(ToolError):
-    """The statement's own fault, told to the model. What breaks in the engine is an `InfrastructureError`."""
+    """An error of the statement, shown to the model. Engine failures are an `InfrastructureError`."""
 
     def __init__(self, message: str, kind: QueryErrorKind = QueryErrorKind.RUNTIME):
         super().__init__(message, kind)
@@ -34,35 +34,35 @@ class QueryError(ToolError):
 
 @dataclass(frozen=True)
 class QueryLimits:
-    """Bounds on one statement. Every one of them is enforced by the engine, whatever the statement does."""
+    """Limits of one statement. The engine enforces all of them, whatever the statement does."""
 
     timeout_s: float = 2.0
     memory_mb: int = 512
-    """For one statement in DuckDB; the value given at opening bounds later ones. SQLite is bounded as a whole."""
+    """Per statement in DuckDB, at most the value given when the database was opened. SQLite has a global limit."""
     max_rows: int = 1_000
-    """Rows fetched; a result with more is `truncated`."""
+    """Maximum number of rows; a longer result is `truncated`."""
     max_cell_chars: int = 2_000
     max_result_bytes: int = 1_000_000
-    """Bytes of all cells; rows beyond are left out and the result is `truncated`."""
+    """Maximum bytes of all cells; further rows are left out and the result is `truncated`."""
     max_sql_bytes: int = 20_000
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """Rows of one statement, in the order the engine gave them."""
+    """The rows of one statement, in the engine's order."""
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    """The engine's names. In SQLite the storage class of the first value that is not NULL."""
+    """The engine's type names; in SQLite, the storage class of the first non-NULL value."""
     rows: tuple[tuple[Value, ...], ...]
     truncated: bool
-    """More rows (or longer cells) existed than `QueryLimits` let through."""
+    """The result had more rows (or longer cells) than `QueryLimits` allow."""
     elapsed_s: float
 
 
 @dataclass(frozen=True)
 class TableInfo:
-    """What `describe` tells about a table."""
+    """A table's description, as returned by `describe`."""
 
     name: str
     columns: tuple[Column, ...]
@@ -73,21 +73,21 @@ class TableInfo:
 
 
 class Database(Protocol):
-    """One open, read-only database. Used by one thread at a time per handle; handles share the data."""
+    """One open, read-only database. Use each handle in one thread at a time; handles share the data."""
 
     dialect: str
     """`"duckdb"` or `"sqlite"`."""
 
     def tables(self) -> tuple[str, ...]:
-        """Names of the tables, in their defined order."""
+        """Return the names of the tables, in definition order."""
         ...
 
     def describe(self, table: str, sample_rows: int = 3) -> TableInfo:
-        """Describe `table`. Raises `QueryError` that names the existing tables if there is none such."""
+        """Describe `table`. If it does not exist, raises a `QueryError` that names the existing tables."""
         ...
 
     def query(self, sql: str, limits: QueryLimits | None = None) -> QueryResult:
-        """Run one read-only statement. Raises `QueryError`, or `InfrastructureError` if the engine broke."""
+        """Run one read-only statement. Raises `QueryError`, or `InfrastructureError` if the engine failed."""
         ...
 
     def close(self) -> None:

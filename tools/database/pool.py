@@ -1,4 +1,4 @@
-"""Opening databases: one shared database per content and engine in a process, however many episodes read it."""
+"""Opens databases: all episodes of a process share one database per content and engine."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from agentgym.errors import UsageError
 from agentgym.tools.database.base import QueryLimits
-from agentgym.tools.database.duckdb_engine import DuckDBDatabase, WorkerSlot
+from agentgym.tools.database.duckdb.engine import DuckDBDatabase, WorkerSlot
 from agentgym.tools.database.schema import DatabaseSpec
 from agentgym.tools.database.shared import DatabaseHandle, SharedDatabase
-from agentgym.tools.database.sqlite_engine import SqliteDatabase
+from agentgym.tools.database.sqlite.engine import SqliteDatabase
 
 DIALECTS = ("duckdb", "sqlite")
 DEFAULT_LIMITS = QueryLimits()
@@ -31,16 +31,16 @@ class _Entry:
 
 
 class DatabasePool:
-    """Opens databases, shares them between handles, and keeps some open for the next episode.
+    """Opens databases, shares them between handles, and keeps some open for later episodes.
 
     Args:
-        duckdb_workers: Worker processes for DuckDB statements; each serves all databases, one statement at a time.
-        idle: Databases kept open while no handle uses them.
+        duckdb_workers: Worker processes for DuckDB; each serves all databases, one statement at a time.
+        idle: Unused databases kept open.
     """
 
     def __init__(self, duckdb_workers: int = 1, idle: int = 128):
         if duckdb_workers < 1 or idle < 0:
-            raise UsageError(f"duckdb_workers={duckdb_workers!r} must be at least 1, idle={idle!r} at least 0")
+            raise UsageError(f"duckdb_workers={duckdb_workers!r} must be at least 1, and idle={idle!r} at least 0")
         self._slots = tuple(WorkerSlot() for _ in range(duckdb_workers))
         self._max_idle = idle
         self._lock = threading.RLock()
@@ -49,7 +49,7 @@ class DatabasePool:
         _pools.add(self)
 
     def open(self, spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
-        """Return a handle to the database that holds `spec`; equal specs share one database."""
+        """Return a handle to a database with the content of `spec`; equal specs share one database."""
         if dialect == "sqlite":
             return self._handle(f"sqlite-{spec.hash}", limits, lambda _: SqliteDatabase(spec))
         _check_dialect(dialect)
@@ -74,12 +74,12 @@ class DatabasePool:
         )
 
     def worker_pids(self) -> tuple[int, ...]:
-        """Process ids of the DuckDB workers that run now."""
+        """Return the process ids of the running DuckDB workers."""
         processes = [slot.process for slot in self._slots]
         return tuple(process.pid for process in processes if process is not None)
 
     def close(self) -> None:
-        """Close every database and end the workers. Safe to call twice."""
+        """Close every database and stop the workers. Safe to call twice."""
         with self._lock:
             self._closed = True
             entries, self._entries = self._entries, OrderedDict()
@@ -91,11 +91,11 @@ class DatabasePool:
     def _handle(self, key: str, limits: QueryLimits, make: Callable[[str], SharedDatabase]) -> DatabaseHandle:
         with self._lock:
             if self._closed:
-                raise UsageError("this pool of databases is closed")
+                raise UsageError("this database pool is closed")
             entry = self._entries.setdefault(key, _Entry())
             entry.users += 1
         try:
-            with entry.opening:  # opening takes a while; nobody waits for it who wants another database
+            with entry.opening:  # opening takes a while; callers that want other databases do not wait for it
                 if entry.shared is None:
                     entry.shared = make(key)
         except BaseException:
@@ -138,7 +138,7 @@ _default: DatabasePool | None = None
 
 
 def default_pool() -> DatabasePool:
-    """Return the pool of this process."""
+    """Return this process's pool."""
     global _default
     with _default_lock:
         if _default is None:
@@ -147,18 +147,18 @@ def default_pool() -> DatabasePool:
 
 
 def open_database(spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
-    """Open the database that holds `spec` in the pool of this process.
+    """Open a database with the content of `spec` in this process's pool.
 
     Args:
-        spec: What the database contains.
+        spec: The database's content.
         dialect: `"duckdb"` or `"sqlite"`.
-        limits: Bounds on a statement, unless `query` is given others.
+        limits: The limits of statements, unless `query` gets others.
     """
     return default_pool().open(spec, dialect, limits)
 
 
 def open_file(path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
-    """Open an existing database file read-only in the pool of this process."""
+    """Open an existing database file read-only in this process's pool."""
     return default_pool().open_file(path, dialect, limits)
 
 

@@ -1,4 +1,4 @@
-"""From an engine's cursor to bounded rows of plain values; the same bounds for both engines."""
+"""Converts an engine's cursor to bounded rows of plain values, with the same limits for both engines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_COLUMNS = 2_000
 
 
 def to_value(value: Any) -> Value:
-    """Return a driver's value as a cell.
+    """Convert a driver's value to a cell.
 
     Decimals become floats, bytes hex text, lists and structs JSON text; times, intervals, UUIDs and timestamps with a
     time zone become text.
@@ -39,7 +39,7 @@ def to_value(value: Any) -> Value:
 def _nested_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=_nested_leaf)
-    except TypeError:  # a map with keys that JSON has no form for
+    except TypeError:  # a map with keys that JSON cannot represent
         return str(value)
 
 
@@ -49,7 +49,7 @@ def _nested_leaf(value: Any) -> Any:
 
 
 def header(texts: Iterable[object], limits: QueryLimits) -> tuple[str, ...]:
-    """Return names or types of columns, as bounded as cells; raise `QueryError` if they are too many."""
+    """Return the columns' names or types, shortened like cells; raise `QueryError` if there are too many."""
     names = tuple(str(text)[: limits.max_cell_chars] for text in texts)
     if len(names) > MAX_COLUMNS:
         message = f"The result has {len(names)} columns; at most {MAX_COLUMNS} are allowed. Select fewer."
@@ -64,7 +64,7 @@ def collect(
 
     Args:
         fetch: The cursor's `fetchmany`.
-        limits: Bounds on rows, cells and the whole result.
+        limits: The limits on rows, cells and the whole result.
 
     Returns:
         The rows, and whether rows or parts of cells were left out.

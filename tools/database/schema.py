@@ -1,4 +1,4 @@
-"""What a database contains, as plain data: both engines are filled from it, and its hash names it."""
+"""A database's content as plain data, from which both engines build it; its hash identifies it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 Value = None | bool | int | float | str | datetime.date
-"""A cell as Python sees it."""
+"""A cell's value in Python."""
 
 COLUMN_TYPES = ("INTEGER", "DOUBLE", "VARCHAR", "DATE", "BOOLEAN")
-"""Types that mean the same in both engines (SQLite stores DATE as ISO text and BOOLEAN as 0/1)."""
+"""Types with the same meaning in both engines (SQLite stores DATE as ISO text and BOOLEAN as 0/1)."""
 
 
 @dataclass(frozen=True)
@@ -67,5 +67,5 @@ class DatabaseSpec:
 
     @cached_property
     def hash(self) -> str:
-        """Content hash (hex SHA-256) of everything the database holds."""
+        """The SHA-256 hex digest of the whole content."""
         return hashlib.sha256(json.dumps(asdict(self), default=str, ensure_ascii=False).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What both engines share: a database that many handles read, and the handle itself."""
+"""The parts that both engines share: a database with many readers, and the handles to it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from agentgym.tools.database.schema import COLUMN_TYPES, DatabaseSpec, Table
 from agentgym.tools.database.statements import check_text, quote_name
 
 TRUSTED_LIMITS = QueryLimits(timeout_s=60.0)
-"""For our own statements (counting rows of a big file), which need no tight bound."""
+"""For our own statements (such as counting the rows of a big file), which need no tight limits."""
 
 
 class SharedDatabase(Protocol):
-    """One opened database, used by any number of handles and threads at a time."""
+    """One open database, used by any number of handles and threads at a time."""
 
     dialect: str
     schema: tuple[Table, ...]
-    """Its tables, without rows, with the engine's type names."""
+    """The tables without rows, with the engine's type names."""
 
     def run(self, sql: str, limits: QueryLimits) -> QueryResult:
         """Run one statement that has passed `check_text`."""
@@ -31,11 +31,11 @@ class SharedDatabase(Protocol):
         ...
 
     def close(self) -> None:
-        """Give up everything the database holds."""
+        """Release all resources."""
         ...
 
     def after_fork(self) -> None:
-        """In a forked child: forget what belongs to the parent."""
+        """In a forked child: forget the parent's resources."""
         ...
 
 
@@ -49,7 +49,7 @@ class DatabaseHandle:
         self._release: Callable[[], None] | None = release
 
     def tables(self) -> tuple[str, ...]:
-        """Names of the tables, in their defined order."""
+        """Return the names of the tables, in definition order."""
         return tuple(table.name for table in self._open().schema)
 
     def describe(self, table: str, sample_rows: int = 3) -> TableInfo:
@@ -85,7 +85,7 @@ class DatabaseHandle:
 
 
 def find_table(schema: tuple[Table, ...], name: str) -> Table:
-    """Return the table called `name` (SQL does not mind the case); `QueryError` names the existing ones."""
+    """Return the table `name` (case-insensitive, as in SQL); a `QueryError` names the existing ones."""
     for same in (name.__eq__, lambda other: other.lower() == name.lower()):
         for table in schema:
             if same(table.name):
@@ -95,10 +95,10 @@ def find_table(schema: tuple[Table, ...], name: str) -> Table:
 
 
 def schema_of(spec: DatabaseSpec, type_names: dict[str, str]) -> tuple[Table, ...]:
-    """Return the tables of `spec` without rows; raise `UsageError` if an engine could not hold them.
+    """Return the tables of `spec` without rows; raise `UsageError` if an engine does not support them.
 
     Args:
-        spec: What the database contains.
+        spec: The database's content.
         type_names: The engine's name for each of `COLUMN_TYPES`.
     """
     for table in spec.tables:

@@ -1,4 +1,4 @@
-"""What a statement may be, whichever engine runs it, and how a refusal is worded for the model."""
+"""Engine-independent checks of statements, and the wording of errors for the model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAX_MESSAGE_CHARS = 600
 
 
 def check_text(sql: str, limits: QueryLimits) -> None:
-    """Refuse text that no engine should see: empty, too long, with NUL bytes or broken Unicode.
+    """Reject text that no engine should see: empty, too long, with NUL bytes or broken Unicode.
 
     Args:
         sql: The statement as the model wrote it.
@@ -35,18 +35,18 @@ def quote_name(name: str) -> str:
 
 
 def shorten(message: str) -> str:
-    """Return `message` without line breaks and no longer than a model should have to read."""
+    """Return `message` on one line, shortened for the model."""
     text = " ".join(message.split())
     return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…"
 
 
 def forbidden(what: str, allowed: str) -> QueryError:
-    """Return the error for a statement that is not allowed: `what` it is, and what is `allowed` instead."""
+    """Return the error for a forbidden statement: `what` is wrong with it, and what is `allowed` instead."""
     return QueryError(f"{what} The database is read-only: {allowed}.", QueryErrorKind.FORBIDDEN)
 
 
 def too_slow(limits: QueryLimits) -> QueryError:
-    """Return the error for a statement that was ended at its time limit."""
+    """Return the error for a statement that exceeded its time limit."""
     return QueryError(
         f"The statement was stopped after {limits.timeout_s:g} s; make it cheaper (filter earlier, join on keys).",
         QueryErrorKind.TIMEOUT,
@@ -54,7 +54,7 @@ def too_slow(limits: QueryLimits) -> QueryError:
 
 
 def too_much_memory(limits: QueryLimits) -> QueryError:
-    """Return the error for a statement that wanted more memory than it may have."""
+    """Return the error for a statement that exceeded its memory limit."""
     return QueryError(
         f"The statement needs more than the allowed {limits.memory_mb} MB of memory; make it smaller.",
         QueryErrorKind.MEMORY,

@@ -1,6 +1,6 @@
 """Frames between a process and its DuckDB worker: a length, then JSON.
 
-JSON and not pickle, because what comes out of a process that runs model-written SQL is data and nothing else.
+JSON rather than pickle, because a process that runs model-written SQL must send only data.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Message = dict[str, Any]
 
 
 def pack(message: Message) -> bytes:
-    """Return `message` as one frame."""
+    """Encode `message` as one frame."""
     body = json.dumps(message, separators=(",", ":")).encode()
     if len(body) > MAX_FRAME_BYTES:
         raise ValueError(f"a message of {len(body)} bytes does not fit into a frame of {MAX_FRAME_BYTES} bytes")
@@ -27,7 +27,7 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(body: bytes | bytearray) -> Message:
-    """Return the message in the body of a frame; `ValueError` if it is none."""
+    """Decode the body of a frame; `ValueError` if it is not a message."""
     message = json.loads(body)
     if not isinstance(message, dict):
         raise ValueError(f"a frame holds an object, not {type(message).__name__!r}")
@@ -35,7 +35,7 @@ def unpack(body: bytes | bytearray) -> Message:
 
 
 def encode_value(value: Value) -> Any:
-    """Return `value` as JSON can hold it: dates become tagged text."""
+    """Convert `value` to JSON; dates become tagged text."""
     if isinstance(value, datetime.datetime):
         return {"t": value.isoformat()}
     if isinstance(value, datetime.date):
@@ -44,7 +44,7 @@ def encode_value(value: Value) -> Any:
 
 
 def decode_value(value: Any) -> Value:
-    """Return the value that `encode_value` was given; `ValueError` if it cannot have been one."""
+    """Reverse `encode_value`; `ValueError` if the value is not a cell."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     match value:
@@ -56,10 +56,10 @@ def decode_value(value: Any) -> Value:
 
 
 def encode_rows(rows: tuple[tuple[Value, ...], ...]) -> list[list[Any]]:
-    """Return `rows` as JSON can hold them."""
+    """Convert `rows` to JSON."""
     return [[encode_value(value) for value in row] for row in rows]
 
 
 def decode_rows(rows: Any) -> tuple[tuple[Value, ...], ...]:
-    """Return the rows that `encode_rows` was given."""
+    """Reverse `encode_rows`."""
     return tuple(tuple(decode_value(value) for value in row) for row in rows)

@@ -1,4 +1,4 @@
-"""What a worker process does to itself: memory and time bounds, and no dependence on a parent that is gone."""
+"""A worker process's limits on itself: memory, time, and exit when its parent is gone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from collections.abc import Iterator
 import duckdb
 
 _SLACK_MB = 256
-"""Beyond `memory_mb`: DuckDB's own limit shall strike first, with its better message."""
+"""Added to `memory_mb`, so that DuckDB's own limit, with its better message, is reached first."""
 _PARENT_CHECK_S = 1.0
 _INTERRUPT_AGAIN_S = 0.1
 
 
 class Watchdog:
-    """Interrupts a cursor at its deadline, and ends the process when its parent is gone."""
+    """Interrupts a cursor at its deadline, and exits the process when its parent is gone."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -38,7 +38,7 @@ class Watchdog:
         """Interrupt `cursor` if the block takes longer than `seconds`."""
         with self._changed:
             self._cursor, self._deadline = cursor, time.monotonic() + seconds
-            # Waking it for every statement would cost most of them more than they take to plan.
+            # Waking the watchdog for every statement would cost more than planning most of them.
             if self._deadline < self._wakes_at:
                 self._changed.notify()
         try:
@@ -69,7 +69,7 @@ class Watchdog:
 
 @contextlib.contextmanager
 def address_space(memory_mb: int) -> Iterator[None]:
-    """Let the process grow by `memory_mb` (and some slack) within the block, and no further."""
+    """Limit the growth of the process to `memory_mb` (and some slack) within the block."""
     used = _statm(0)
     if used == 0:
         yield
@@ -86,7 +86,7 @@ def address_space(memory_mb: int) -> Iterator[None]:
 
 
 def resident_mb() -> int:
-    """Return the process's resident memory, 0 where the system does not tell."""
+    """Return the process's resident memory in MB; 0 where the system does not report it."""
     return _statm(1) >> 20
 
 
@@ -99,7 +99,7 @@ def _statm(field: int) -> int:
 
 
 class _Utc(datetime.tzinfo):
-    """UTC with the two methods that DuckDB expects of a pytz time zone."""
+    """UTC with the two methods that DuckDB expects from a pytz time zone."""
 
     def utcoffset(self, dt: datetime.datetime | None) -> datetime.timedelta:
         return datetime.timedelta(0)
@@ -115,7 +115,7 @@ class _Utc(datetime.tzinfo):
 
 
 def install_utc_timezones() -> None:
-    """Stand in for pytz, which DuckDB's Python client imports for timestamps with a time zone; ours are all UTC."""
+    """Replace pytz, which DuckDB's Python client imports for timestamps with a time zone; ours are all UTC."""
     module = types.ModuleType("pytz")
     module.__dict__.update(timezone=lambda name: _Utc(), utc=_Utc())
     sys.modules["pytz"] = module

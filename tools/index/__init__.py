@@ -1,10 +1,10 @@
 """Search indexes over documents: build, search, open."""
 
+from agentgym.tools.index.backends.hybrid import HybridIndex
 from agentgym.tools.index.base import Document, Filters, Hit, Index, NoSuchDocument, Page, Span
 from agentgym.tools.index.client import SearchR1Client
 from agentgym.tools.index.documents import document_of, read_documents
 from agentgym.tools.index.engine import Encoder
-from agentgym.tools.index.hybrid import HybridIndex
 from agentgym.tools.index.intake import content_hash
 from agentgym.tools.index.local import LocalIndex
 from agentgym.tools.index.manifest import Manifest, read_manifest
@@ -12,7 +12,7 @@ from agentgym.tools.index.memory import MemoryIndex
 from agentgym.tools.index.simulated import Quality, Schedule, SimulatedIndex
 from agentgym.tools.index.snippets import snippet
 from agentgym.tools.index.store import BACKENDS, build_index, open_index
-from agentgym.tools.index.web import WebSearch
+from agentgym.tools.index.web.index import WebSearch
 from agentgym.tools.index.writing import OpenAIEndpoint
 
 __all__ = [

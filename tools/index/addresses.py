@@ -1,4 +1,4 @@
-"""Which addresses a model may reach: those of the public internet, never this machine, its network or its cloud."""
+"""Restricts a model to addresses of the public internet: never this machine, its network or its cloud's metadata."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressRefused(ToolError):
-    """The model asked for a page that is not on the public internet."""
+    """The model requested a page that is not on the public internet."""
 
 
 class NoSuchHost(ToolError):
-    """The model asked for a page of a host that does not exist."""
+    """The model requested a page of a host that does not exist."""
 
 
 def public_address(host: str, port: int, *, allow_private: bool = False) -> str:
-    """Return an address of a host to connect to. Whoever connects to it, not to the name, gets what was checked.
+    """Resolve a host to a checked address. Connect to this address, not to the name, which may resolve differently.
 
     Raises:
         AddressRefused: One of the host's addresses is not public.
         NoSuchHost: The host has no address.
-        InfrastructureError: Nobody can tell, as the name servers are away.
+        InfrastructureError: The name servers do not answer.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         if isinstance(error, socket.gaierror) and error.errno in (socket.EAI_AGAIN, socket.EAI_FAIL):
-            raise InfrastructureError(f"no name server answers for {host!r:.200}: {error.strerror}") from error
-        raise NoSuchHost(f"there is no host {host!r:.200}; open a page that a search has returned") from None
+            raise InfrastructureError(f"cannot resolve {host!r:.200}: {error.strerror}") from error
+        raise NoSuchHost(f"the host {host!r:.200} does not exist; open a page that a search has returned") from None
     addresses = [str(entry[4][0]).partition("%")[0] for entry in found]
     if not allow_private and not all(is_public(address) for address in addresses):
         raise AddressRefused(f"{host!r:.200} is not on the public internet; open a page that a search has returned")
@@ -40,12 +40,12 @@ def public_address(host: str, port: int, *, allow_private: bool = False) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address belongs to the public internet, also where one address stands for another."""
+    """Whether an IP address, and any address embedded in it, belongs to the public internet."""
     return all(each.is_global and not each.is_multicast for each in _meant(ipaddress.ip_address(address)))
 
 
 def _meant(address: _Address) -> list[_Address]:
-    """Return an address and those that are reached through it."""
+    """Return an address and the addresses embedded in it."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     if address.ipv4_mapped:

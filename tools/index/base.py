@@ -1,4 +1,4 @@
-"""What every index offers, whether it lies on this disk or behind HTTP: search with plain text, open documents."""
+"""The interface of every index, local or behind HTTP: search with plain text, open documents."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Protocol
 from agentgym.errors import ToolError
 
 MAX_QUERY_CHARS = 4_000
-"""What of a query is looked at; the rest has no effect."""
+"""Characters of a query that are used; the rest has no effect."""
 MAX_K = 1_000
-"""The most hits of one query; a larger `k` counts as this."""
+"""Maximum hits of one query; a larger `k` is reduced to this."""
 MAX_PAGE_CHARS = 100_000
-"""The most characters of one `Page`; a longer span ends there, and the page says so."""
+"""Maximum characters of one `Page`; a longer span ends there, as the page's `end` shows."""
 
 Span = tuple[int, int]
 """First character and the one after the last, as in a slice."""
 Filters = Mapping[str, str]
-"""Names of fields and what they must hold, exactly."""
+"""Fields' names and the exact values to match."""
 
 
 class NoSuchDocument(ToolError):
-    """The model asked for a document that the index does not have."""
+    """The model requested a document that is not in the index."""
 
     def __init__(self, document_id: str):
         super().__init__(document_id)
@@ -35,7 +35,7 @@ class NoSuchDocument(ToolError):
 
 @dataclass(frozen=True)
 class Document:
-    """A text with a name. `fields` are what searches can filter by; they are not searched."""
+    """A text with an id. Searches can filter by `fields` but do not search them."""
 
     id: str
     title: str
@@ -45,7 +45,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that fits a query; the higher its score, the better. Scores of different queries do not compare."""
+    """A document that matches a query; higher scores are better, and only comparable within one query."""
 
     id: str
     title: str
@@ -66,30 +66,30 @@ class Page:
 
 
 class Index(Protocol):
-    """Documents that can be searched and opened. Safe to use from many threads; the same query has the same hits."""
+    """Documents that can be searched and opened. Thread-safe and deterministic."""
 
     @property
     def name(self) -> str:
-        """Which kind of index this is, such as "tantivy"."""
+        """The kind of index, such as "tantivy"."""
         ...
 
     def __len__(self) -> int:
-        """Return how many documents there are."""
+        """Return the number of documents."""
         ...
 
     def search(self, query: str, k: int = 5, filters: Filters | None = None) -> list[Hit]:
-        """Return the `k` best hits, best first, equal ones by id.
+        """Return the `k` best hits, best first, ties by id.
 
-        The query is plain text: nothing in it is syntax. One without a word has no hits.
+        The query is plain text without any syntax. A query without words has no hits.
         """
         ...
 
     def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
-        """Return what `search` returns for each query."""
+        """Return the result of `search` for each query."""
         ...
 
     def open(self, document_id: str, span: Span | None = None) -> Page:
-        """Return a document's text, or the part of it in `span` as far as there is one.
+        """Return a document's text, or the part of it within `span`.
 
         Raises:
             NoSuchDocument: There is no document with this id.
@@ -97,12 +97,12 @@ class Index(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the index holds. It cannot be used any more; closing again does nothing."""
+        """Release the index's resources. It cannot be used afterwards. Safe to call twice."""
         ...
 
 
 def page_of(document: Document, span: Span | None = None) -> Page:
-    """Return the part of a document that `span` names, at most `MAX_PAGE_CHARS` characters of it."""
+    """Return the part of a document within `span`, at most `MAX_PAGE_CHARS` characters."""
     length = len(document.text)
     start, end = span or (0, length)
     start = min(max(start, 0), length)

@@ -1,6 +1,6 @@
-"""What the outside world answered, kept in one SQLite file: asked once, played back ever after, the same byte for byte.
+"""Records answers of external services in one SQLite file and replays them byte for byte.
 
-It is both the cache of live search and, in the mode "replay", what makes training on it repeatable.
+It is a cache for live search and, in the mode "replay", makes training on live search repeatable.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ _BUSY_S = 30.0
 
 
 class Mode(StrEnum):
-    """When the outside world is asked."""
+    """When to send live requests."""
 
     AUTO = "auto"
-    """Only for what was not asked before."""
+    """Only for requests that are not recorded."""
     RECORD = "record"
-    """Always; what was recorded before is replaced."""
+    """Always; replaces earlier recordings."""
     REPLAY = "replay"
-    """Never; what was not recorded is an `InfrastructureError`."""
+    """Never; an unrecorded request is an `InfrastructureError`."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """An answer: some plain values about it, and its bytes."""
+    """An answer: JSON metadata and the body."""
 
     about: Mapping[str, Any]
     body: bytes = b""
 
 
 class Cassette:
-    """A file of requests and answers. Safe for threads and processes; can be pickled.
+    """A file of requests and answers. Safe for threads and processes; picklable.
 
     Args:
-        path: The file. It is made when something is recorded first.
-        mode: When the outside world is asked.
+        path: The file. It is created by the first recording.
+        mode: When to send live requests.
     """
 
     def __init__(self, path: Path | str, mode: Mode | str = Mode.AUTO) -> None:
@@ -61,14 +61,14 @@ class Cassette:
         self._renew()
 
     def ask(self, request: Mapping[str, Any], live: Callable[[], Recorded]) -> Recorded:
-        """Return the recorded answer to a request, or what `live` answers, which is then recorded.
+        """Return the recorded answer to a request, or call `live` and record its answer.
 
         Args:
-            request: What identifies the request, as plain JSON values. No key may be in it: it is written down.
-            live: Asks the outside world. What it raises is not recorded.
+            request: JSON values that identify the request. It is stored, so it must not contain secrets.
+            live: Sends the live request. Its exceptions are not recorded.
 
         Raises:
-            InfrastructureError: In the mode "replay", the request was not recorded.
+            InfrastructureError: The mode is "replay" and the request is not recorded.
         """
         text = json.dumps(request, sort_keys=True, ensure_ascii=False)
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -80,13 +80,13 @@ class Cassette:
             if self.mode is Mode.AUTO and (found := self._read(key)):
                 return found
             self._write(key, text, live())
-            # Another process may have recorded its answer first; then that one counts.
+            # If another process has recorded an answer meanwhile, use that one.
             recorded = self._read(key)
             assert recorded
             return recorded
 
     def __len__(self) -> int:
-        """Return how many answers are recorded."""
+        """Return the number of recorded answers."""
         with self._connected() as connection:
             return connection.execute("SELECT count(*) FROM answers").fetchone()[0]
 
@@ -99,7 +99,7 @@ class Cassette:
 
     @contextlib.contextmanager
     def _one_at_a_time(self, key: str) -> Iterator[None]:
-        """Let the threads that want the same answer wait for the one that asks for it."""
+        """Let threads with the same request wait for the one that sends it."""
         with self._lock:
             lock, waiting = self._asking.get(key, (threading.Lock(), 0))
             self._asking[key] = (lock, waiting + 1)
@@ -125,7 +125,7 @@ class Cassette:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Lend the one connection of this process."""
+        """Yield this process's only connection."""
         with self._lock:
             try:
                 if self._connection is None or self._process != os.getpid():
@@ -160,5 +160,5 @@ class Cassette:
 
 
 def _writable(text: str) -> str:
-    """Return text that SQLite can store: without halves of characters."""
+    """Return text that SQLite can store, without lone surrogates."""
     return text.encode("utf-8", "replace").decode()

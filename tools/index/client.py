@@ -1,4 +1,4 @@
-"""An index behind HTTP: any server of the Search-R1 contract (`POST /retrieve`), also those of other projects."""
+"""A client of any server with the Search-R1 API (`POST /retrieve`), including those of other projects."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     import httpx
 
 SERVICE = "agentgym-index"
-"""How our own server names itself; it has filters and /open, which the contract has not."""
+"""The name that our own server reports; it adds filters and /open to the API."""
 
 
 class SearchR1Client:
-    """An index that a server has. Safe for threads; can be pickled.
+    """An index on a server. Thread-safe; picklable.
 
-    Documents are opened by the server where it can do that (ours); else they are those of earlier answers.
+    Our own server can open documents; with any other, `open` returns documents from earlier answers.
 
     Args:
-        url: Where the server is, with or without `/retrieve`.
-        token: What the server wants to see, if it wants one.
-        timeout_s: For one try of one request.
-        retries: How often a request is tried again while the server is away.
-        backoff_s: The pause before the first further try; it doubles with each.
-        remember: How many documents of earlier answers are kept.
+        url: The server's URL, with or without `/retrieve`.
+        token: The server's token, if it requires one.
+        timeout_s: Timeout of each attempt.
+        retries: Further attempts while the server is unavailable.
+        backoff_s: Pause before the first retry; it doubles with each.
+        remember: Documents of earlier answers to keep.
     """
 
     name = "search-r1"
@@ -68,15 +68,15 @@ class SearchR1Client:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Return how many documents the server says it has, or else how many of them were seen."""
+        """Return the number of documents that the server reports, or the number seen so far."""
         return int(self.about().get("documents", len(self._seen)))
 
     def __bool__(self) -> bool:
-        # Without it, the truth of this object would be a request to the server.
+        # Without this, `bool()` would send a request to the server.
         return True
 
     def about(self) -> dict[str, Any]:
-        """Return what the server says of itself; nothing, if it is not one of ours."""
+        """Return our server's description of itself; empty for other servers."""
         about = self._about
         if about is None:
             answer = self._connection.request("GET", self.url + "/")
@@ -87,11 +87,11 @@ class SearchR1Client:
         return about
 
     def search(self, query: str, k: int = 5, filters: Filters | None = None) -> list[Hit]:
-        """Return the `k` best hits, best first as the server ranks them."""
+        """Return the `k` best hits in the server's order."""
         return self.search_many([query], k, filters)[0]
 
     def search_many(self, queries: Sequence[str], k: int = 5, filters: Filters | None = None) -> list[list[Hit]]:
-        """Return the hits of each query, asked in one request, or in several if that is too much for the server."""
+        """Return the hits of each query, in one request, or in several if the server limits them."""
         hits: list[list[Hit]] = [[] for _ in queries]
         asked = [place for place, query in enumerate(queries) if query_terms(query[:MAX_QUERY_CHARS])]
         if not asked or k < 1:
@@ -99,9 +99,7 @@ class SearchR1Client:
         wanted: dict[str, Any] = {"topk": min(k, MAX_K), "return_scores": True}
         if filters:
             if not self.about():
-                raise UsageError(
-                    f"{self.url} cannot filter: it has only the Search-R1 contract; search without filters"
-                )
+                raise UsageError(f"{self.url} does not support filters, only the Search-R1 API; search without filters")
             wanted["filters"] = {_sendable(name): _sendable(value) for name, value in filters.items()}
         results = self._retrieved([_sendable(queries[place][:MAX_QUERY_CHARS]) for place in asked], wanted)
         for place, items in zip(asked, results, strict=True):
@@ -112,7 +110,7 @@ class SearchR1Client:
         """Return a document's text, or a part of it.
 
         Raises:
-            NoSuchDocument: The server has no such document; or no answer so far had it, if it can only search.
+            NoSuchDocument: The server does not have the document, or, if it can only search, has not returned it yet.
         """
         if self.about():
             return self._open_there(document_id, span)
@@ -136,16 +134,16 @@ class SearchR1Client:
         try:
             return Page(**page)
         except TypeError as error:
-            raise InfrastructureError(f"{self.url}/open did not answer with a page: {error}") from None
+            raise InfrastructureError(f"{self.url}/open did not return a page: {error}") from None
 
     def _retrieved(self, queries: Sequence[str], wanted: Mapping[str, Any]) -> list[list[Any]]:
-        """Return the results of all queries, asked in as few requests as the server takes."""
+        """Return the results of all queries, in as few requests as the server allows."""
         results: list[list[Any]] = []
         while len(results) < len(queries):
             some = queries[len(results) :][: self._at_once]
             answer = self._connection.request("POST", self.url + "/retrieve", json={"queries": some, **wanted})
             if answer.status_code == 413 and len(some) > 1:
-                # Too much for one request; of a single query it would be the caller who asks for too much.
+                # Too much for one request. A single query that is too large is the caller's mistake.
                 self._at_once = len(some) // 2
                 continue
             results += self._results(self._checked(answer), len(some))
@@ -154,9 +152,7 @@ class SearchR1Client:
     def _results(self, answer: Any, count: int) -> list[list[Any]]:
         result = answer.get("result") if isinstance(answer, dict) else None
         if not isinstance(result, list) or len(result) != count or not all(isinstance(each, list) for each in result):
-            raise InfrastructureError(
-                f"{self.url}/retrieve did not answer with one list for each query: {answer!r:.200}"
-            )
+            raise InfrastructureError(f"{self.url}/retrieve did not return one list per query: {answer!r:.200}")
         return result
 
     def _checked(self, answer: httpx.Response) -> Any:
@@ -168,9 +164,7 @@ class SearchR1Client:
         try:
             found = [_read(item) for item in items]
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise InfrastructureError(
-                f"{self.url}/retrieve answered with what is no document: {items!r:.200}"
-            ) from None
+            raise InfrastructureError(f"{self.url}/retrieve returned invalid documents: {items!r:.200}") from None
         with self._lock:
             for document, _ in found:
                 self._seen[document.id] = document
@@ -191,23 +185,23 @@ class SearchR1Client:
 
 
 def contents_of(title: str, text: str) -> str:
-    """Return a document as the contract writes it: the title in quotes on a line of its own, then the text."""
+    """Return a document in the API's format: the quoted title on the first line, then the text."""
     return f'"{" ".join(title.split())}"\n{text}'
 
 
 def _sendable(text: str) -> str:
-    """Return text with question marks for lone surrogates, which a model can write but UTF-8 cannot."""
+    """Replace lone surrogates, which a model can write but UTF-8 cannot encode, by question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _read(item: dict[str, Any]) -> tuple[Document, float]:
-    """Read one result: a document with a score, one without, or the bare document."""
+    """Parse one result: a document with or without a score, or a bare document."""
     found = item.get("document", item)
     return _document(found["contents"], found.get("id")), float(item.get("score") or 0.0)
 
 
 def _document(contents: str, document_id: Any) -> Document:
-    """Read what `contents_of` wrote. A server that leaves out ids gets some that depend on the contents only."""
+    """Reverse `contents_of`. Without an id from the server, the id depends only on the contents."""
     title, _, text = contents.partition("\n")
     title = title.strip()
     if len(title) >= 2 and title[0] == title[-1] == '"':
@@ -220,4 +214,4 @@ def _json(answer: httpx.Response) -> Any:
     try:
         return answer.json()
     except ValueError:
-        raise InfrastructureError(f"{answer.url} did not answer with JSON: {answer.text[:200]!r}") from None
+        raise InfrastructureError(f"{answer.url} did not return JSON: {answer.text[:200]!r}") from None

@@ -1,4 +1,4 @@
-"""Requests to a server that may be slow, restarting or gone: pooled connections, retries, one kind of error."""
+"""Requests to a server that may be slow, restarting or gone: pooled connections, retries, uniform errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.tools.index.credential import Credential
 from agentgym.tools.index.rate import TokenBucket
-from agentgym.tools.retrying import asked_pause_s
+from agentgym.tools.retrying import retry_after_s
 
 if TYPE_CHECKING:
     import httpx
@@ -22,15 +22,15 @@ _LONGEST_PAUSE_S = 30.0
 
 
 class Connection:
-    """Requests that are tried again. Safe for threads, and after a fork or a pickle it connects anew.
+    """Sends requests with retries. Thread-safe; reconnects after a fork or unpickling.
 
     Args:
         headers: Sent with every request.
-        credential: A key that every request carries.
-        rate: What every try waits for.
-        timeout_s: For one try.
-        retries: How often a request is tried again that met no server, an overloaded or a broken one.
-        backoff_s: The pause before the first further try; it doubles with each.
+        credential: The key sent with every request.
+        rate: Rate limit of all attempts.
+        timeout_s: Timeout of each attempt.
+        retries: Further attempts while the server is unreachable, overloaded or failing.
+        backoff_s: Pause before the first retry; it doubles with each.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Connection:
         self._renew()
 
     def request(self, method: str, url: str, **content: Any) -> httpx.Response:
-        """Return the server's answer, whatever it is, unless the server stays away or broken.
+        """Return the server's answer of any status, unless the server stays unreachable or failing.
 
         Raises:
-            InfrastructureError: No try was answered, or all with a failure of the server's own.
+            InfrastructureError: Every attempt got no answer or a server error.
         """
         import httpx
 
@@ -72,14 +72,14 @@ class Connection:
                 if answer.status_code not in (408, 429) and answer.status_code < 500:
                     return answer
                 problem = self.said_by(answer)
-                pause_s = max(pause_s, asked_pause_s(answer))
+                pause_s = max(pause_s, retry_after_s(answer))
             if tried > self._retries:
                 raise InfrastructureError(f"{method} {url}: {problem}; tried {tried} times")
             time.sleep(min(pause_s, _LONGEST_PAUSE_S))
         raise AssertionError("unreachable")
 
     def said_by(self, answer: httpx.Response) -> str:
-        """Return the reason a server gives for a failure, and the status."""
+        """Return a failed answer's reason and status."""
         try:
             detail = answer.json()["detail"]
         except (ValueError, KeyError, TypeError):
@@ -88,7 +88,7 @@ class Connection:
         return self._credential.redact(said) if self._credential else said
 
     def close(self) -> None:
-        """Close the connections that are open; a later request opens new ones."""
+        """Close the open connections; a later request opens new ones."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
@@ -103,7 +103,7 @@ class Connection:
     def _connect(self) -> httpx.Client:
         import httpx
 
-        # Idle connections are given up long before a server would close them under a request.
+        # Idle connections are closed long before a server would close them during a request.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=128, keepalive_expiry=15)
         transport: httpx.BaseTransport = httpx.HTTPTransport(limits=limits, trust_env=False)
         if self._credential:
@@ -125,10 +125,10 @@ class Connection:
 
 
 def checked_url(url: str) -> str:
-    """Return an http(s) URL without a slash at its end.
+    """Return an http(s) URL without a trailing slash.
 
     Raises:
-        UsageError: It is something else, or has a user's name or a password in it.
+        UsageError: It is not an http(s) URL, or contains a user name or password.
     """
     import httpx
 
@@ -142,7 +142,7 @@ def checked_url(url: str) -> str:
 
 
 def _signing(inner: httpx.BaseTransport, credential: Credential) -> httpx.BaseTransport:
-    """Return a transport that adds the key: after logs and errors took the request's URL, before it leaves."""
+    """Return a transport that adds the key last, so that logs and errors contain the URL without it."""
     import httpx
 
     class Signing(httpx.BaseTransport):

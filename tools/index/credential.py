@@ -1,4 +1,4 @@
-"""A key that is read from the environment when a request leaves, and is written down nowhere."""
+"""A key that is read from the environment when a request is sent, and never stored."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ REDACTED = "[redacted]"
 
 @dataclass(frozen=True)
 class Credential:
-    """Where a key is and how a server wants it.
+    """Where to find a key and how to send it.
 
     Args:
         env: Name of the environment variable that holds the key.
-        place: Whether the server reads the key from a header or from a parameter of the URL.
-        name: Name of that header or parameter.
-        prefix: What stands before the key, such as "Bearer ".
+        place: Whether the server expects the key in a header or in a URL parameter.
+        name: Name of the header or parameter.
+        prefix: Text before the key, such as "Bearer ".
     """
 
     env: str
@@ -35,17 +35,17 @@ class Credential:
         """Return the key.
 
         Raises:
-            UsageError: The variable is not set, or holds what no key can be.
+            UsageError: The variable is not set, or its value cannot be a key.
         """
         key = os.environ.get(self.env, "").strip()
         if not key:
-            raise UsageError(f"the environment variable {self.env!r} must hold the key of the server; it is not set")
+            raise UsageError(f"the environment variable {self.env!r} must contain the server's key; it is not set")
         if not key.isascii() or not key.isprintable():
-            raise UsageError(f"the environment variable {self.env!r} holds characters that no key has")
+            raise UsageError(f"the environment variable {self.env!r} contains characters that are not allowed in a key")
         return key
 
     def sign(self, request: httpx.Request) -> httpx.Request:
-        """Return a copy of a request that has the key."""
+        """Return a copy of a request with the key."""
         import httpx
 
         url, headers, value = request.url, request.headers.copy(), self.prefix + self.key()
@@ -56,7 +56,7 @@ class Credential:
         return httpx.Request(request.method, url, headers=headers, stream=request.stream, extensions=request.extensions)
 
     def redact(self, text: str) -> str:
-        """Return what a server said without the key, which some repeat in their answer."""
+        """Remove the key from a server's message, which may repeat it."""
         key = os.environ.get(self.env, "").strip()
         if not key:
             return text

@@ -1,4 +1,4 @@
-"""Documents in one SQLite file, for the backends that have no place of their own for them."""
+"""Documents in one SQLite file, for backends without their own document storage."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SCHEMA = """
 
 
 class DocumentWriter:
-    """Writes documents, numbered from 0. The caller can put tables of its own next to them in `connection`."""
+    """Writes documents, numbered from 0. The caller can add more tables through `connection`."""
 
     def __init__(self, folder: Path) -> None:
-        # A build is not for two threads, but the one that ends it may be another than the one that began it.
+        # A build uses one thread at a time, but may end in a different thread than it started in.
         self.connection = sqlite3.connect(folder / _FILE, isolation_level=None, check_same_thread=False)
         self.connection.executescript(_SCHEMA)
         self.connection.execute("BEGIN")
@@ -55,7 +55,7 @@ class DocumentFile:
     """Reads what a `DocumentWriter` wrote. One connection, one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
-        # Nobody ever writes to the file again, so that no lock is needed and any number of readers may share it.
+        # The file never changes again, so any number of readers can share it without locks.
         uri = f"file:{quote(str(folder / _FILE))}?mode=ro&immutable=1"
         self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         self._connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")

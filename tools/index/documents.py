@@ -1,4 +1,4 @@
-"""Read documents from files: JSON lines, Parquet, and folders of text. One at a time, however many there are."""
+"""Streams documents from files: JSON Lines, Parquet, and folders of text."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _JSON_ENDINGS = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 _TEXT_ENDINGS = (".txt", ".md")
 
 _Placed = tuple[str, Document]
-"""Where a document was found, for messages, and what it is."""
+"""A document's location, for messages, and the document."""
 
 
 def read_documents(*sources: str | Path) -> Iterator[Document]:
     """Yield the documents of files and folders.
 
     Args:
-        sources: JSON lines (`.jsonl`, `.ndjson`, also `.gz`), Parquet (`.parquet`), or folders with `.txt` and `.md`
+        sources: JSON Lines (`.jsonl`, `.ndjson`, also `.gz`), Parquet (`.parquet`), or folders with `.txt` and `.md`
             files at any depth. A record has an id (`id`, `_id` or `docid`), a text (`text`, `contents` or `body`) and
-            maybe a `title`; its other keys become fields. Contents such as `"Title"\\ntext` are taken apart. A file of
-            a folder has its path as its id, and its first heading or its name as its title.
+            maybe a `title`; its other keys become fields. Contents such as `"Title"\\ntext` are split. A file in
+            a folder gets its path as its id, and its first heading or its name as its title.
 
     Raises:
-        UsageError: A source or a record cannot be read, or an id comes twice; the message says where.
+        UsageError: A source or a record cannot be read, or an id is duplicated; the message says where.
     """
     seen: set[str] = set()
     for source in sources:
         for place, document in _read(Path(source)):
             if document.id in seen:
-                raise UsageError(f"{place}: the id {document.id!r} was used before; ids must differ")
+                raise UsageError(f"{place}: the id {document.id!r} is already in use; ids must be unique")
             seen.add(document.id)
             yield document
 
@@ -45,7 +45,7 @@ def document_of(record: Mapping[str, Any]) -> Document:
     """Return the document that a record describes.
 
     Raises:
-        UsageError: It has no id or no text.
+        UsageError: The record has no id or no text.
     """
     id_key = _first_key(record, _ID_KEYS, "id")
     text_key = _first_key(record, _TEXT_KEYS, "text")
@@ -63,13 +63,13 @@ def _read(source: Path) -> Iterator[_Placed]:
     if source.is_dir():
         return _read_folder(source)
     if not source.is_file():
-        raise UsageError(f"there is no file or folder {str(source)!r} to read documents from")
+        raise UsageError(f"cannot read documents from {str(source)!r}: no such file or folder")
     if source.name.endswith(_JSON_ENDINGS):
         return _read_json_lines(source)
     if source.suffix == ".parquet":
         return _read_parquet(source)
     endings = ", ".join([*_JSON_ENDINGS, ".parquet"])
-    raise UsageError(f"cannot read documents from {str(source)!r}; there are: {endings}, and folders")
+    raise UsageError(f"cannot read documents from {str(source)!r}; supported are: {endings}, and folders")
 
 
 def _read_json_lines(path: Path) -> Iterator[_Placed]:
@@ -81,7 +81,7 @@ def _read_json_lines(path: Path) -> Iterator[_Placed]:
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise UsageError(f"{place}: this line is no JSON: {error}") from None
+                raise UsageError(f"{place}: this line is not JSON: {error}") from None
             yield place, _placed_document(place, record)
 
 
@@ -89,7 +89,7 @@ def _unpacked(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
     try:
         yield from lines
     except (EOFError, gzip.BadGzipFile) as error:
-        raise UsageError(f"{path}: the compressed file is broken: {error}") from None
+        raise UsageError(f"{path}: the compressed file is corrupt: {error}") from None
 
 
 def _read_parquet(path: Path) -> Iterator[_Placed]:
@@ -100,7 +100,7 @@ def _read_parquet(path: Path) -> Iterator[_Placed]:
     try:
         file = parquet.ParquetFile(path)
     except pyarrow.ArrowInvalid as error:
-        raise UsageError(f"{path}: this is no Parquet file: {error}") from None
+        raise UsageError(f"{path}: this is not a Parquet file: {error}") from None
     number = 0
     with file:
         for batch in file.iter_batches(batch_size=1_000):
@@ -118,7 +118,7 @@ def _read_folder(folder: Path) -> Iterator[_Placed]:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
-            raise UsageError(f"{path}: this is no UTF-8 text: {error}") from None
+            raise UsageError(f"{path}: this is not UTF-8 text: {error}") from None
         yield str(path), Document(path.relative_to(folder).as_posix(), _heading(text) or path.stem, text)
 
 
@@ -135,7 +135,7 @@ def _first_key(record: Mapping[str, Any], keys: tuple[str, ...], what: str) -> s
     for key in keys:
         if record.get(key) is not None:
             return key
-    raise UsageError(f"there is no {what}; one of these keys must have it: {', '.join(keys)}")
+    raise UsageError(f"there is no {what}; one of these keys must contain it: {', '.join(keys)}")
 
 
 def _split_contents(contents: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What a kind of index has to do itself: rank, and hand out documents. `LocalIndex` does the rest."""
+"""The interface of index engines: rank and return documents. `LocalIndex` does the rest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agentgym.tools.index.snippets import snippet
 from agentgym.tools.index.tokens import query_terms, tokens
 
 Ranked = tuple[float, Any]
-"""A score and the engine's own key of a document."""
+"""A score and the engine's key of a document."""
 Encode = Callable[[list[str]], Any]
-"""From texts to a row of numbers each, as a numpy array."""
+"""Maps texts to a numpy array with one row per text."""
 
 _TITLE_WEIGHT = 2
 _MAX_TITLE_CHARS = 200
@@ -23,7 +23,7 @@ _MAX_TITLE_CHARS = 200
 
 @dataclass(frozen=True)
 class Query:
-    """A query as engines get it: never without a term, never longer than is allowed."""
+    """A query for engines, with at least one term and within the limits."""
 
     text: str
     terms: tuple[str, ...]
@@ -31,12 +31,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Encoder:
-    """What makes vectors of texts.
+    """Encodes texts as vectors.
 
     Args:
-        model: A folder or name of a sentence-transformers model, or a function from texts to vectors.
-        query_prefix: Written before each query, as some models want it.
-        passage_prefix: Written before each document.
+        model: The folder or name of a sentence-transformers model, or a function from texts to vectors.
+        query_prefix: Prepended to each query, as some models require.
+        passage_prefix: Prepended to each document.
     """
 
     model: str | Encode
@@ -44,15 +44,15 @@ class Encoder:
     passage_prefix: str = ""
 
 
-class Engine(Protocol):
-    """An open index, used by many threads at the same time."""
+class IndexEngine(Protocol):
+    """An open index, used by several threads at a time."""
 
     def rank(self, queries: Sequence[Query], limit: int, filters: Filters) -> list[list[Ranked]]:
-        """Return for each query the `limit` best documents, best first; equal ones in an order that stays."""
+        """Return for each query the `limit` best documents, best first, with ties in a stable order."""
         ...
 
     def documents(self, keys: Sequence[Any]) -> list[Document]:
-        """Return the documents that `rank` named."""
+        """Return the documents for keys from `rank`."""
         ...
 
     def document(self, document_id: str) -> Document | None:
@@ -60,44 +60,44 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the engine holds."""
+        """Release the engine's resources."""
         ...
 
 
-class Backend(Protocol):
-    """A kind of index: how to write it into an empty folder, and how to open it there."""
+class IndexBackend(Protocol):
+    """A kind of index: builds one in an empty folder, and opens it."""
 
     def build(self, documents: Iterable[Document], folder: Path, encoder: Encoder | None) -> None:
-        """Write an index of documents, which are given once."""
+        """Write an index of documents, which can be iterated once."""
         ...
 
-    def open(self, folder: Path, encoder: Encoder | None) -> Engine:
-        """Open what `build` wrote."""
+    def open(self, folder: Path, encoder: Encoder | None) -> IndexEngine:
+        """Open an index written by `build`."""
         ...
 
 
 def as_query(text: str) -> Query:
-    """Return a query without what is beyond the limits."""
+    """Return a query truncated to the limits."""
     text = text[:MAX_QUERY_CHARS]
     return Query(text, query_terms(text))
 
 
 def hit_of(document: Document, query: Query, score: float) -> Hit:
-    """Return what a search shows of a document."""
+    """Return a document as a search hit."""
     return Hit(document.id, document.title[:_MAX_TITLE_CHARS], snippet(document.text, query.terms), score)
 
 
 def index_terms(document: Document) -> list[str]:
-    """Return the words by which a document is found. Those of its title count twice."""
+    """Return the words to index a document under. Those of its title count twice."""
     return tokens(document.title) * _TITLE_WEIGHT + tokens(document.text)
 
 
 def facet(name: str, value: str) -> str:
-    """Return what stands in an index for "this field has this value", whatever the two are."""
+    """Return the index key for "this field has this value"."""
     raw = f"{len(name)}:{name}{value}".encode("utf-8", "surrogatepass")
     return blake2b(raw, digest_size=16).hexdigest()
 
 
 def facets(document: Document) -> list[str]:
-    """Return what a document can be filtered by."""
+    """Return a document's keys for filters."""
     return [facet(name, value) for name, value in document.fields.items()]

@@ -1,6 +1,6 @@
-"""Texts that say something else: every number, date and name in them swapped for another of its kind.
+"""Falsifies texts: swaps every number, date and name for another of the same kind.
 
-A swap depends on a seed, the value and the names at hand, so that texts of one seed tell much the same false story.
+A swap depends on a seed, the value and the available names, so that texts with one seed are mostly consistent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MONTHS = (
     "December",
 )  # fmt: skip
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-# Words that stand with a capital letter at the start of a sentence without being names.
+# Words that are capitalised at the start of a sentence without being names.
 _STARTING = (
     "a about above according after again against all almost along already also although always among an and "
     "another any are around as at be because been before began behind being below besides between born both built "
@@ -43,11 +43,11 @@ _TRIES = 200
 
 @dataclass(frozen=True)
 class Swaps:
-    """What is written in the place of what.
+    """Replacements of values in a text.
 
     Args:
-        values: By value, what is written instead. Values are found as whole words.
-        truths: By value in small letters, what is written instead, in whatever letters the value is found.
+        values: Replacements by value. Values match whole words.
+        truths: Replacements by lower-case value, which match case-insensitively.
     """
 
     values: Mapping[str, str]
@@ -64,14 +64,14 @@ class Swaps:
 
 
 def swaps_for(text: str, *, keep: str, names: Iterable[str], seed: str, truths: Sequence[str] = ()) -> Swaps:
-    """Return what to write in the place of the values of a text.
+    """Choose replacements for the values in a text.
 
     Args:
         text: The text, with its title.
-        keep: Its words stay as they are, so that the text is still about the same thing.
-        names: Names to write in the place of others.
-        seed: Decides which.
-        truths: Values that must go even where they are in `keep`, and in whatever letters they are written.
+        keep: A text whose words stay unchanged, so that the text keeps its subject.
+        names: Candidates to replace names with.
+        seed: Determines the choice.
+        truths: Values to replace even if they are in `keep`, in any letter case.
     """
     gone = dict.fromkeys(truth.strip().casefold() for truth in truths if truth.strip())
     kept = set(_words(keep))
@@ -81,7 +81,7 @@ def swaps_for(text: str, *, keep: str, names: Iterable[str], seed: str, truths: 
 
 
 def names_in(text: str) -> list[str]:
-    """Return the names in a text, in order: runs of words with capital letters."""
+    """Return the names in a text, in order: runs of capitalised words."""
     runs: list[list[str]] = [[]]
     end = 0
     for match in _WORD.finditer(text):
@@ -96,7 +96,7 @@ def names_in(text: str) -> list[str]:
 
 
 def _trimmed(words: list[str]) -> str:
-    """Return a run of words as a name, without what at its ends is none."""
+    """Return a run of words as a name, without leading and trailing words that are not part of it."""
     left, right = 0, len(words)
     while left < right and _is_no_name(words[left]):
         left += 1
@@ -116,7 +116,7 @@ def _values(text: str) -> list[str]:
 
 
 class _Choice:
-    """Chooses what is written instead: of the same kind, and of words that the text does not have."""
+    """Chooses replacements of the same kind, from words that are not in the text."""
 
     def __init__(self, names: list[str], taken: set[str], values: Sequence[str], seed: str) -> None:
         self._names = [(name, name.split(), set(_words(name)) - _JOINING) for name in names]
@@ -137,7 +137,7 @@ class _Choice:
         return self._free(lambda: " ".join(random.sample(_SPARE_NAMES, count)), random)
 
     def _fitting(self, value: str) -> list[str]:
-        """Return names of the value's kind: "Lake Iro" for "Lake Una", or else as many words."""
+        """Return names similar to the value, such as "Lake Iro" for "Lake Una", or names with as many words."""
         words = value.split()
         for place in (-1, 0):
             kind = words[place].casefold()
@@ -161,7 +161,7 @@ class _Choice:
 
 
 def _number_like(value: str, random: Random) -> str:
-    """Return a number that looks the same; a year stays near, and a day of a month one."""
+    """Return a number in the same format; years stay close, and days of the month stay valid."""
     if _ORDINAL.fullmatch(value):
         return f"{random.randint(4, 20)}th"
     if value.isdecimal() and len(value) == 4 and 1000 <= int(value) <= 2100:
@@ -173,11 +173,11 @@ def _number_like(value: str, random: Random) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words, and the numbers as they are written, of a text in small letters."""
+    """Return the lower-case words and the numbers, as written, of a text."""
     return [word.casefold() for pattern in (_WORD, _NUMBER) for word in pattern.findall(text)]
 
 
 def _any_of(values: Iterable[str]) -> str:
-    """Return a pattern of whole words; of two values at one place the longer one counts."""
+    """Return a pattern that matches whole words and prefers longer values."""
     longest_first = sorted(values, key=lambda value: (-len(value), value))
     return rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"

@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all: built beside their place, then moved there."""
+"""Publishes folders atomically: builds them next to their destination, then moves them there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RENAME_EXCHANGE = 2
 
 @contextlib.contextmanager
 def building(folder: Path) -> Iterator[Path]:
-    """Lend an empty folder beside `folder`. It is gone afterwards unless it was moved away."""
+    """Yield an empty folder next to `folder`, and remove it afterwards unless it was moved."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
     made = Path(tempfile.mkdtemp(prefix=_prefix(folder), dir=folder.parent))
@@ -32,7 +32,7 @@ def building(folder: Path) -> Iterator[Path]:
 
 
 def publish(made: Path, folder: Path, keep: Callable[[Path], bool]) -> None:
-    """Move a built folder to its place. What is there already is replaced unless `keep` says that it can stay."""
+    """Move a built folder to its destination. Replaces an existing folder unless `keep` returns true for it."""
     (made / _LOCK).unlink()
     made.chmod(0o755)
     while True:
@@ -42,14 +42,14 @@ def publish(made: Path, folder: Path, keep: Callable[[Path], bool]) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-        # Those who have files of the old folder open can go on reading them.
+        # Readers with open files of the old folder can keep reading them.
         if keep(folder) or _exchange(made, folder):
             return
         _take_away(folder)
 
 
 def _exchange(made: Path, folder: Path) -> bool:
-    """Let two folders change places in one step, if the system can do that."""
+    """Exchange two folders atomically, if the system supports it."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
@@ -57,17 +57,17 @@ def _exchange(made: Path, folder: Path) -> bool:
 
 
 def _locked(made: Path) -> int:
-    """Lock a folder. A build that is killed lets go of its lock, which tells the next one that it can clear up."""
+    """Lock a folder. A killed build loses its lock, so that the next one knows that it can clean up."""
     new = made / f"{_LOCK}.new"
     lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    # Others look for a lock only under its final name, so that they never find it open.
+    # Others look for a lock only under its final name, so they never find it unlocked.
     new.rename(made / _LOCK)
     return lock
 
 
 def _take_away(folder: Path) -> None:
-    """Remove a folder in one step."""
+    """Remove a folder atomically."""
     with (
         tempfile.TemporaryDirectory(prefix=_prefix(folder), dir=folder.parent) as taken,
         contextlib.suppress(FileNotFoundError),
@@ -76,7 +76,7 @@ def _take_away(folder: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what builds of this folder left behind when they were killed."""
+    """Remove what killed builds of this folder left behind."""
     for left in folder.parent.iterdir():
         if not left.name.startswith(_prefix(folder)):
             continue

@@ -1,4 +1,4 @@
-"""Documents on their way into an index: checked, counted, and added up to a hash that tells one set from another."""
+"""Validates, counts and hashes documents on their way into an index."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_ID_CHARS = 512
 
 
 class Intake:
-    """Yields documents once. Afterwards `count` and `content` say what they were.
+    """Yields documents once; afterwards, `count` and `content` describe them.
 
     Raises:
-        UsageError: A document cannot be indexed, or an id comes twice.
+        UsageError: A document cannot be indexed, or an id is duplicated.
     """
 
     def __init__(self, documents: Iterable[Document]) -> None:
@@ -27,25 +27,25 @@ class Intake:
         for document in self._documents:
             cleaned = _cleaned(document)
             if cleaned.id in self._ids:
-                raise UsageError(f"two documents have the id {cleaned.id!r}; ids must differ")
+                raise UsageError(f"two documents have the id {cleaned.id!r}; ids must be unique")
             self._ids.add(cleaned.id)
-            # A sum, because the order in which documents come makes no difference to an index.
+            # A sum, because an index does not depend on the order of its documents.
             self._sum += int.from_bytes(hashlib.sha256(_serialised(cleaned)).digest(), "big")
             yield cleaned
 
     @property
     def count(self) -> int:
-        """How many documents have passed."""
+        """The number of documents yielded."""
         return len(self._ids)
 
     @property
     def content(self) -> str:
-        """The hash of those that have passed."""
+        """The hash of the documents yielded."""
         return f"{self._sum % 2**256:064x}"
 
 
 def content_hash(documents: Iterable[Document]) -> str:
-    """Return what tells this set of documents from others, whatever their order: an index has it as `content`."""
+    """Return a hash of a set of documents, independent of their order; an index stores it as `content`."""
     intake = Intake(documents)
     for _ in intake:
         pass
@@ -53,7 +53,7 @@ def content_hash(documents: Iterable[Document]) -> str:
 
 
 def _cleaned(document: Document) -> Document:
-    """Return a document that every index can hold: lone surrogates, which JSON can have, become question marks."""
+    """Return a document that every index can store: lone surrogates, which JSON allows, become question marks."""
     parts = _parts(document)
     if not all(isinstance(part, str) for part in parts):
         raise UsageError(f"the id, title, text and fields of document {document.id!r} must be strings")
@@ -63,7 +63,7 @@ def _cleaned(document: Document) -> Document:
     if _encodable("".join(parts)):
         return document
     if not _encodable(document.id):
-        raise UsageError(f"the id {document.id!r} has a lone surrogate, which is no character")
+        raise UsageError(f"the id {document.id!r} contains a lone surrogate, which is not a valid character")
     title, text = _encoded(document.title), _encoded(document.text)
     return Document(document.id, title, text, {_encoded(n): _encoded(v) for n, v in document.fields.items()})
 

@@ -1,4 +1,4 @@
-"""An index in a folder of this machine: bounds, ties, snippets, forks and pickles around an engine."""
+"""A local index: wraps an engine with limits, tie-breaking, snippets, and support for forks and pickles."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import Any
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.index.base import MAX_K, Document, Filters, Hit, NoSuchDocument, Page, Span, page_of
-from agentgym.tools.index.engine import Encoder, Engine, Query, Ranked, as_query, hit_of
+from agentgym.tools.index.engine import Encoder, IndexEngine, Query, Ranked, as_query, hit_of
 from agentgym.tools.index.manifest import Manifest, read_manifest
 
 _SPARE = 4
 _READ = 64
-"""Documents read at one time."""
+"""Documents read at a time."""
 _MAX_TIES = 2_000
-"""Documents with one score that are put in order by id; of more, those that the engine names first are taken."""
+"""Maximum documents with equal scores to sort by id; beyond it, the engine's order decides."""
 
 
 class LocalIndex:
-    """An open index. It can be pickled, and used after a fork: the folder is then opened again."""
+    """An open index. Pickling and forking reopen the folder."""
 
-    def __init__(self, folder: Path, open_engine: Callable[[Path, Encoder | None], Engine], encoder: Encoder | None):
+    def __init__(
+        self, folder: Path, open_engine: Callable[[Path, Encoder | None], IndexEngine], encoder: Encoder | None
+    ):
         self.folder = folder
         self.manifest: Manifest = read_manifest(folder)
         self._open_engine = open_engine
         self._encoder = encoder
-        self._engine: Engine | None = open_engine(folder, encoder)
+        self._engine: IndexEngine | None = open_engine(folder, encoder)
         self._process = os.getpid()
 
     def __len__(self) -> int:
         return self.manifest.count
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from agentgym.tools.index.store import open_index
-
-        return open_index, (str(self.folder), self._encoder)
+        return LocalIndex, (self.folder, self._open_engine, self._encoder)
 
     @property
     def name(self) -> str:
-        """The backend."""
+        """The backend's name."""
         return self.manifest.backend
 
     @property
@@ -64,7 +64,7 @@ class LocalIndex:
     def find_many(
         self, queries: Sequence[str], k: int = 5, filters: Filters | None = None
     ) -> list[list[tuple[float, Document]]]:
-        """Return scores and whole documents instead of hits, for those who show them their own way."""
+        """Return scores and whole documents instead of hits."""
         return self._find([as_query(query) for query in queries], k, filters)
 
     def open(self, document_id: str, span: Span | None = None) -> Page:
@@ -93,7 +93,7 @@ class LocalIndex:
             found[place] = heapq.nsmallest(k, scored, key=lambda pair: (-pair[0], pair[1].id))
         return found
 
-    def _opened(self) -> Engine:
+    def _opened(self) -> IndexEngine:
         if self._engine is None:
             raise UsageError(f"the index in {str(self.folder)!r} is closed; open it again with open_index")
         if self._process != os.getpid():
@@ -101,15 +101,15 @@ class LocalIndex:
         return self._engine
 
     def _reopen(self) -> None:
-        """Open the files again in a forked process: locks and connections of the parent must not be used here."""
+        """Reopen the files in a forked process, which must not use its parent's locks and connections."""
         if read_manifest(self.folder).content != self.manifest.content:
-            raise InfrastructureError(f"{str(self.folder)!r} was replaced by an index of other documents")
+            raise InfrastructureError(f"{str(self.folder)!r} was replaced by an index of different documents")
         self._engine = self._open_engine(self.folder, self._encoder)
         self._process = os.getpid()
 
 
-def _best(engine: Engine, queries: list[Query], k: int, filters: Filters) -> list[list[Ranked]]:
-    """Return the `k` best of each query, and what has the same score as the last of them."""
+def _best(engine: IndexEngine, queries: list[Query], k: int, filters: Filters) -> list[list[Ranked]]:
+    """Return the `k` best of each query, and all that tie with the last of them."""
     limit = k + _SPARE
     ranked = [_rounded(row) for row in engine.rank(queries, limit, filters)]
     while limit < k + _MAX_TIES:
@@ -122,8 +122,8 @@ def _best(engine: Engine, queries: list[Query], k: int, filters: Filters) -> lis
     return [[pair for pair in row if pair[0] >= row[min(k, len(row)) - 1][0]] for row in ranked]
 
 
-def _with_documents(engine: Engine, candidates: Sequence[Ranked]) -> Iterator[tuple[float, Document]]:
-    """Read documents some at a time: of many with the same score, only the few that are kept need memory."""
+def _with_documents(engine: IndexEngine, candidates: Sequence[Ranked]) -> Iterator[tuple[float, Document]]:
+    """Read documents in batches, so that many ties do not need memory at once."""
     for at in range(0, len(candidates), _READ):
         some = candidates[at : at + _READ]
         for (score, _), document in zip(some, engine.documents([key for _, key in some]), strict=True):
@@ -131,12 +131,12 @@ def _with_documents(engine: Engine, candidates: Sequence[Ranked]) -> Iterator[tu
 
 
 def _rounded(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Drop the digits in which a score depends on the order of additions, which an engine may change."""
+    """Drop the digits that depend on the order of additions, which an engine may change."""
     return [(float(f"{score:.5g}"), key) for score, key in ranked]
 
 
 def _can_be_stored(document_id: str) -> bool:
-    """Whether it is text at all: lone surrogates are not, and no index has them."""
+    """Whether an id has no lone surrogates, which no index contains."""
     try:
         document_id.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What an index folder says about itself, in a small JSON file."""
+"""The manifest of an index folder, a small JSON file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from agentgym.errors import UsageError
 
 FORMAT = 1
-"""Grows when folders of older versions can no longer be read."""
+"""Incremented when older folders can no longer be read."""
 _FILE = "index.json"
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The backend, how many documents, which ones, and what else is needed to open them."""
+    """The backend, the number and hash of the documents, and the settings needed to open the index."""
 
     backend: str
     count: int
@@ -27,28 +27,28 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write it into a folder."""
+    """Write the manifest to a folder."""
     (folder / _FILE).write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read what a folder says about itself.
+    """Read a folder's manifest.
 
     Raises:
-        UsageError: There is no index, or none that this version can read.
+        UsageError: There is no index, or this version cannot read it.
     """
     try:
         manifest = Manifest(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"there is no index in {str(folder)!r}; make one with build_index") from None
+        raise UsageError(f"there is no index in {str(folder)!r}; build one with build_index") from None
     except (ValueError, TypeError):
-        raise UsageError(f"{str(folder / _FILE)!r} is no description of an index; build it again") from None
+        raise UsageError(f"{str(folder / _FILE)!r} is not a valid index manifest; rebuild the index") from None
     if manifest.format != FORMAT:
         found = f"{str(folder)!r} has format {manifest.format!r}"
-        raise UsageError(f"the index in {found}, and this version reads {FORMAT}; build it again")
+        raise UsageError(f"the index in {found}, but this version reads {FORMAT}; rebuild it")
     return manifest
 
 
 def is_index(folder: Path) -> bool:
-    """Whether an index was put there, of whatever format."""
+    """Whether a folder contains an index of any format."""
     return (folder / _FILE).is_file()

@@ -1,4 +1,4 @@
-"""A small index in memory: exact BM25 in plain Python, for the few documents of one task. It pickles as it is."""
+"""A small in-memory index: exact BM25 in plain Python, for the few documents of one task. Picklable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _K1, _B = 1.2, 0.75
 
 
 class MemoryIndex:
-    """An index that is built where it is used, in about a millisecond for ten documents."""
+    """An index that takes about a millisecond to build for ten documents."""
 
     name = "memory"
 
@@ -60,7 +60,7 @@ class MemoryIndex:
         return page_of(self._documents[self._numbers[document_id]], span)
 
     def close(self) -> None:
-        """Do nothing: memory is given back with the last reference."""
+        """Do nothing: the last reference frees the memory."""
 
     def _passes(self, number: int, filters: Filters | None) -> bool:
         fields = self._documents[number].fields

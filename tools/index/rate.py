@@ -1,4 +1,4 @@
-"""A limit on how often something is done, shared by all threads that do it."""
+"""A rate limit shared by threads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agentgym.errors import UsageError
 
 
 class TokenBucket:
-    """Lets `burst` calls pass at once and `rate_per_s` in the long run; the others wait their turn.
+    """Lets `burst` calls pass immediately and `rate_per_s` in the long run; others wait.
 
     Args:
         rate_per_s: Calls per second in the long run.
-        burst: Calls that may pass at once after a quiet time.
-        clock: Seconds that only grow.
-        sleep: Waits for so many seconds.
+        burst: Calls that may pass immediately after a pause.
+        clock: A monotonic clock in seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -38,17 +38,17 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def take(self) -> float:
-        """Wait until one more call may pass; return for how many seconds that was."""
+        """Wait until one more call may pass; return the seconds waited."""
         wait_s = self._reserve()
         if wait_s > 0:
             self._sleep(wait_s)
         return wait_s
 
     def _reserve(self) -> float:
-        """Take the next free place and return after how many seconds it comes."""
+        """Reserve the next free slot and return the seconds until it."""
         with self._lock:
             now = self._clock()
-            # Places lie 1/rate apart; a quiet time leaves at most `burst` of them unused behind.
+            # Slots are 1/rate apart; a pause leaves at most `burst` unused slots.
             place = max(self._next, now - (self.burst - 1) / self.rate_per_s)
             self._next = place + 1 / self.rate_per_s
             return max(0.0, place - now)

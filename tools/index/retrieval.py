@@ -1,4 +1,4 @@
-"""The work of one request to a served index, done in slices between which it can be given up."""
+"""Processes one request to a served index in slices, between which it can be cancelled."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any, Protocol, runtime_checkable
 
 from starlette.exceptions import HTTPException
 
-from agentgym.tools.index.asking import Asked, IndexServing
+from agentgym.tools.index.asking import IndexServing, RetrieveRequest
 from agentgym.tools.index.base import Document, Filters, Index
 from agentgym.tools.index.client import contents_of
 from agentgym.tools.serving.presence import Gone, Presence
 
 _SLICE_S = 0.02
-"""After which other requests get their chance."""
+"""Seconds of work after which other requests get a turn."""
 _BATCH = 8
-"""Queries that are searched together, and after which the client's presence, the time and the size are looked at."""
+"""Queries searched in one batch, after which the client, the time and the size are checked."""
 
 
 @runtime_checkable
 class _FindsDocuments(Protocol):
-    """An index that can give whole documents with its hits."""
+    """An index that can return whole documents."""
 
     def find_many(
         self, queries: Sequence[str], k: int = 5, filters: Filters | None = None
@@ -30,9 +30,9 @@ class _FindsDocuments(Protocol):
 
 
 class Retrieval:
-    """Searches for one request. Results are written down at once, so that documents are not kept."""
+    """Searches for one request. Results are serialised immediately, so that documents are not kept."""
 
-    def __init__(self, index: Index, asked: Asked, serving: IndexServing, client: Presence) -> None:
+    def __init__(self, index: Index, asked: RetrieveRequest, serving: IndexServing, client: Presence) -> None:
         self._index = index
         self._asked = asked
         self._serving = serving
@@ -40,15 +40,15 @@ class Retrieval:
         self._ends = time.monotonic() + serving.request_s
         self._results: list[str] = []
         self.answer_bytes = 0
-        """How large the answer is so far."""
+        """The size of the answer so far."""
         self._at = 0
 
     def advance(self) -> bool:
-        """Work for a moment; true once all is done. Called in any thread, one at a time.
+        """Process one slice; true once everything is done. Call it from one thread at a time.
 
         Raises:
-            Gone: The client has left.
-            HTTPException: 413 if the answer becomes too large, 503 if the work takes too long.
+            Gone: The client has disconnected.
+            HTTPException: 413 if the answer grows too large, 503 if the work takes too long.
         """
         slice_ends = time.monotonic() + _SLICE_S
         while self._at < len(self._asked.queries):
@@ -57,7 +57,7 @@ class Retrieval:
             now = time.monotonic()
             if now > self._ends:
                 raise HTTPException(
-                    503, f"the search took longer than {self._serving.request_s:g} s; try again later, or ask for less"
+                    503, f"the search took longer than {self._serving.request_s:g} s; try again later, or request less"
                 )
             if now > slice_ends:
                 return False
@@ -65,7 +65,7 @@ class Retrieval:
         return True
 
     def answer(self) -> bytes:
-        """Return the body of the answer; the results are given up with it."""
+        """Return the body of the answer and drop the results."""
         results, self._results = self._results, []
         return f'{{"result": [{", ".join(results)}]}}'.encode("ascii")
 
@@ -77,7 +77,7 @@ class Retrieval:
                 raise HTTPException(
                     413,
                     f"the answer is larger than {self._serving.answer_bytes} bytes; "
-                    "ask for fewer documents, or send several requests",
+                    "request fewer documents, or send several requests",
                 )
             self._results.append(result)
         self._at += len(queries)

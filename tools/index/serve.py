@@ -1,6 +1,6 @@
-"""An index for others over HTTP, by the Search-R1 contract: trainers that speak it need no change to use it.
+"""Serves an index over HTTP with the Search-R1 API, so that trainers that use it need no changes.
 
-`POST /retrieve` is the contract. `GET /` says what is served, and `POST /open` returns pages: both are our own.
+`POST /retrieve` is that API. Our additions are `GET /`, which describes the index, and `POST /open` for pages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.index.asking import Asked, IndexServing, asked_in, place_in
+from agentgym.tools.index.asking import IndexServing, RetrieveRequest, parse_open, parse_retrieve
 from agentgym.tools.index.base import Index, NoSuchDocument
 from agentgym.tools.index.client import SERVICE
 from agentgym.tools.index.retrieval import Retrieval
@@ -33,9 +33,9 @@ _SMALL_BODY_BYTES = 64 << 10
 
 
 def make_app(index: Index, serving: IndexServing | None = None) -> Starlette:
-    """Return the web application that serves an index. Whoever ends it calls its `state.stop` first."""
+    """Return the web application that serves an index. Call its `state.stop` before shutting it down."""
     serving = serving or IndexServing()
-    served = _Served(index, serving)
+    served = _IndexService(index, serving)
     app = Starlette(
         routes=[
             Route("/", served.about, methods=["GET"]),
@@ -49,11 +49,11 @@ def make_app(index: Index, serving: IndexServing | None = None) -> Starlette:
     return app
 
 
-class _Served:
-    """An index as it is served: requests take turns, and their work is done in threads, a slice at a time.
+class _IndexService:
+    """The request handlers: requests take turns, and run in threads, one slice at a time.
 
-    Large requests have turns of their own, of which there are few. Small ones never wait for a whole large one, but
-    only for slices of those at work.
+    Large requests have separate, few turns. Small ones never wait for a whole large one, but
+    only for slices of the running ones.
     """
 
     def __init__(self, index: Index, serving: IndexServing) -> None:
@@ -64,7 +64,7 @@ class _Served:
         self._threads = functools.cache(lambda: anyio.CapacityLimiter(serving.threads))
 
     def stop(self) -> None:
-        """Refuse all who wait for a turn."""
+        """Refuse all requests that wait for a turn."""
         self._small.close()
         self._large.close()
 
@@ -80,20 +80,20 @@ class _Served:
             asked = self._asked(body)
             if asked.is_small:
                 return await self._retrieved(Retrieval(self._index, asked, self._serving, client))
-        # Also what only looks large is parsed in its turn, so that few such bodies are taken apart at one time.
+        # A request that only looks large is parsed in its turn too, so that few such bodies are parsed at a time.
         async with self._large.turn(client):
             asked = await self._in_thread(self._asked, body)
             del body
             return await self._finished(Retrieval(self._index, asked, self._serving, client))
 
     async def open(self, request: Request) -> Response:
-        place = place_in(parse_object(await read_body(request, self._serving.body_bytes)))
+        place = parse_open(parse_object(await read_body(request, self._serving.body_bytes)))
         async with self._small.turn(presence_of(request)):
             page = await self._in_thread(self._index.open, *place)
         return answer(asdict(page))
 
     async def _retrieved(self, retrieval: Retrieval) -> Response:
-        """Answer a small request, which becomes a large one if its documents turn out to be long."""
+        """Answer a small request; it becomes a large one if its documents turn out to be long."""
         async with self._small.turn(retrieval.client):
             while retrieval.answer_bytes <= self._serving.small_answer_bytes:
                 if await self._in_thread(retrieval.advance):
@@ -106,8 +106,8 @@ class _Served:
             pass
         return Response(retrieval.answer(), media_type="application/json")
 
-    def _asked(self, body: bytes) -> Asked:
-        return asked_in(parse_object(body), self._serving)
+    def _asked(self, body: bytes) -> RetrieveRequest:
+        return parse_retrieve(parse_object(body), self._serving)
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         try:

@@ -1,7 +1,7 @@
-"""Search that gets worse on purpose, as training goes on: ZeroSearch's curriculum over any index, without a model.
+"""Search that deliberately degrades as training proceeds: ZeroSearch's curriculum over any index, without a model.
 
-Of what a search finds, a part that grows by a schedule is replaced by documents about other things, or by the same
-documents with false names, dates and numbers. A language model can write the documents instead.
+A growing fraction of a search's hits is replaced by documents on other subjects, or by the same
+documents with false names, dates and numbers. Alternatively, a language model writes the documents.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ _SAMPLE = 128
 _STEPS = 64
 _HITS_PER_STEP = 10
 _RELATED = 50
-"""As many hits of a query are never shown as being about other things."""
+"""Top hits of a query that are never used as documents on other subjects."""
 _COMMON_WORDS = "the of and in a is was to for by on at from with"
 _NAMES = 500
 _KEPT = 2_000
 
 
 class Quality(StrEnum):
-    """What a document is to the one who searches."""
+    """How useful a document is to the searcher."""
 
     USEFUL = "useful"
     NOISY = "noisy"
-    """It is about something else."""
+    """It is about a different subject."""
     MISLEADING = "misleading"
-    """It is about the same thing, and what it says is false."""
+    """It is about the same subject, with false statements."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The part of documents that are not useful, by the training step: ZeroSearch's curve with its values.
+    """The fraction of useless documents by training step: ZeroSearch's curve with its parameters.
 
     Args:
-        start: The part at step 0.
-        end: The part at step `total` and after it.
-        base: How late the curve rises; 1 is a straight line.
-        total: The step at which the end is reached.
+        start: The fraction at step 0.
+        end: The fraction from step `total` on.
+        base: The larger, the later the curve rises; 1 is a straight line.
+        total: The step at which `end` is reached.
     """
 
     start: float = 0.0
@@ -67,45 +67,45 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not (0 <= self.start <= 1 and 0 <= self.end <= 1 and self.base > 0 and self.total > 0):
-            raise UsageError(f"start and end must be from 0 to 1, base and total above 0, not as in {self!r}")
+            raise UsageError(f"start and end must be between 0 and 1, and base and total above 0, not {self!r}")
 
     def at(self, step: float) -> float:
-        """Return the part at a step."""
+        """Return the fraction at a step."""
         passed = min(max(step / self.total, 0.0), 1.0)
         risen = passed if self.base == 1 else (self.base**passed - 1) / (self.base - 1)
         return self.start + risen * (self.end - self.start)
 
 
 class Writer(Protocol):
-    """Writes documents for a query as a search engine could have found them."""
+    """Writes documents for a query, as a search engine might return them."""
 
     def write(self, query: str, quality: Quality, count: int, *, background: str, seed: int) -> list[Document]:
         """Return `count` useful or noisy documents. The ids do not matter.
 
         Args:
-            query: What is searched.
-            quality: Whether they should help.
-            count: How many.
-            background: What the writer may know besides, such as a question and its answer.
-            seed: Equal ones should give equal documents.
+            query: The search query.
+            quality: Whether the documents should help.
+            count: The number of documents.
+            background: Further knowledge for the writer, such as a question and its answer.
+            seed: Equal seeds should give equal documents.
         """
         ...
 
 
 class SimulatedIndex:
-    """An index whose answers get worse by a schedule. What it answers depends on seed, query and step alone.
+    """An index whose answers degrade by a schedule. Answers depend only on seed, query and step.
 
-    Whether a document misleads depends on seed, step and document: so it says the same in every search and when it is
-    opened. Episodes should use what `at` returns, as steps go by while they last.
+    Whether a document misleads depends on seed, step and document, so it is the same in every search and when it is
+    opened. Episodes should use the result of `at`, because the step can change during an episode.
 
     Args:
-        inner: The index that is made worse.
-        schedule: The part of documents that are not useful, by step.
-        seed: Decides which.
-        generator: Writes the documents, useful ones too; by default they are those of `inner`.
-        misleading: Of the documents that are not useful, the part that misleads; the others are noise. A generator
-            writes no misleading ones, and all documents of one search alike, as in ZeroSearch.
-        step: The training step to begin at.
+        inner: The index to degrade.
+        schedule: The fraction of useless documents, by step.
+        seed: Determines which documents.
+        generator: Writes all documents, including useful ones; by default they come from `inner`.
+        misleading: The fraction of useless documents that mislead; the others are noise. A generator
+            writes no misleading ones, and gives all documents of one search the same quality, as in ZeroSearch.
+        step: The initial training step.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class SimulatedIndex:
         step: float = 0.0,
     ) -> None:
         if not 0 <= misleading <= 1:
-            raise UsageError(f"misleading must be from 0 to 1, not {misleading!r}")
+            raise UsageError(f"misleading must be between 0 and 1, not {misleading!r}")
         self.inner = inner
         self.schedule = schedule or Schedule()
         self.seed = seed
@@ -134,23 +134,23 @@ class SimulatedIndex:
 
     @property
     def name(self) -> str:
-        """What is made worse."""
+        """The name of the degraded index."""
         return f"simulated-{self.inner.name}"
 
     def __len__(self) -> int:
         return len(self.inner)
 
     def set_progress(self, step: float) -> None:
-        """Go to a training step, for all who use this object."""
+        """Set the training step, for all users of this object."""
         self.step = step
 
     def at(self, step: float | None = None, *, background: str = "", truths: Sequence[str] = ()) -> SimulatedIndex:
-        """Return this index at a step, which stays there.
+        """Return a copy of this index fixed at a step.
 
         Args:
-            step: The step; the present one by default.
-            background: What a generator may know, such as the question and its answer.
-            truths: What misleading documents must not say, whatever kind of value it is.
+            step: The step; by default the current one.
+            background: Knowledge for the generator, such as the question and its answer.
+            truths: Values of any kind that misleading documents must not contain.
         """
         view = copy.copy(self)
         view.step = self.step if step is None else step
@@ -169,17 +169,17 @@ class SimulatedIndex:
         return [self._worse(query, hits, filters) for query, hits in zip(queries, found, strict=True)]
 
     def quality(self, query: str, rank: int, document_id: str) -> Quality:
-        """Return what becomes of the document that a query finds at a rank, the first being 0."""
+        """Return the quality of the document that a query finds at a rank, counted from 0."""
         part = self.schedule.at(self.step)
         if self._misleads(document_id):
             return Quality.MISLEADING
         misled = part * self.misleading
-        # Noise falls on what does not mislead already, so that both together are the scheduled part.
+        # Noise is drawn among documents that do not mislead, so that both add up to the scheduled fraction.
         noise = (part - misled) / (1 - misled) if misled < 1 else 0.0
         return Quality.NOISY if self._draw("noise", query, str(rank)) < noise else Quality.USEFUL
 
     def open(self, document_id: str, span: Span | None = None) -> Page:
-        """Return what a hit of this step says in full.
+        """Return the full text of a hit at this step.
 
         Raises:
             NoSuchDocument: There is no document with this id.
@@ -191,7 +191,7 @@ class SimulatedIndex:
         return page_of(self._falsified(document_id), span)
 
     def close(self) -> None:
-        """Close the index that is made worse."""
+        """Close the degraded index."""
         self.inner.close()
 
     def _misleads(self, document_id: str) -> bool:
@@ -211,13 +211,13 @@ class SimulatedIndex:
             elif noise:
                 document = noise.pop()
             else:
-                # Nothing in the corpus is about other things: then less is found.
+                # The corpus has no documents on other subjects, so there are fewer hits.
                 continue
             shown.append(Hit(document.id, document.title, snippet(document.text, terms), hit.score))
         return shown
 
     def _noise(self, query: str, count: int, filters: Filters | None) -> list[Document]:
-        """Return documents that have nothing to do with a query; they do not mislead."""
+        """Return documents unrelated to a query, which do not mislead."""
         if not count:
             return []
         related = {hit.id for hit in self.inner.search(query, _RELATED, filters)}
@@ -244,7 +244,7 @@ class SimulatedIndex:
         return Document(page.id, Swaps({}, swaps.truths).apply(page.title), swaps.apply(page.text))
 
     def _sample(self, query: str, filters: Filters | None) -> list[Document]:
-        """Return documents from all over the corpus, found by going from words to documents to words."""
+        """Sample documents from the corpus by a random walk between words and documents."""
         key = tuple(sorted((filters or {}).items()))
         if key not in self._samples:
             sample = self._wander(_COMMON_WORDS, filters)
@@ -286,7 +286,7 @@ class SimulatedIndex:
         return hits
 
     def _draw(self, *what: str) -> float:
-        """Return a number from 0 to 1 that seed, step and `what` decide."""
+        """Return a number between 0 and 1 that depends on seed, step and `what`."""
         text = "\0".join((str(self.seed), f"{self.step:g}", *what))
         return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big") / 2**64
 

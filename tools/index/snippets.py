@@ -1,4 +1,4 @@
-"""The part of a text that shows best why it was found."""
+"""Extracts the part of a text that best shows why it was found."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _Place = tuple[int, int, int]
 
 
 def snippet(text: str, terms: Sequence[str], width: int = SNIPPET_CHARS) -> str:
-    """Return at most `width` characters of a text, around as many different terms as can be, on one line.
+    """Return at most `width` characters of a text, around as many different terms as possible, on one line.
 
-    It begins and ends at borders of words, with an ellipsis where something is left out. Only the first 50,000
-    characters are looked at.
+    It starts and ends at word boundaries, with an ellipsis where text is left out. Only the first 50,000
+    characters are searched.
     """
     scanned = " ".join(text[:_SCANNED_CHARS].split())
     more = len(text) > _SCANNED_CHARS
@@ -32,7 +32,7 @@ def snippet(text: str, terms: Sequence[str], width: int = SNIPPET_CHARS) -> str:
 
 
 def _places(text: str, terms: Sequence[str]) -> list[_Place]:
-    """Return where terms stand in a text as whole words, in order: first character, the one after, which term."""
+    """Return the whole-word matches of terms in order, each as start, end and term."""
     folded = fold(text)
     found: list[_Place] = []
     for number, term in enumerate(terms):
@@ -65,14 +65,14 @@ def _window(text: str, places: Sequence[_Place], width: int) -> tuple[int, int]:
     if not places:
         return _at_words(text, 0, width)
     first, last = _best_run(places, width)
-    # What leads to the words tells more than what follows them, yet a sentence often starts with them.
+    # Text before the words is more informative than text after them, yet sentences often start with them.
     lead = max(0, width - (last - first)) // 3
     start = min(max(0, first - lead), max(0, len(text) - width))
     return _at_words(text, start, width, keep=first)
 
 
 def _best_run(places: Sequence[_Place], width: int) -> tuple[int, int]:
-    """Return the first and last character of the run of places that fits and holds the most different terms."""
+    """Return the span of the matches that fits into `width` and contains the most different terms."""
     counts: dict[int, int] = {}
     best, best_value, left = (places[0][0], min(places[0][1], places[0][0] + width)), (0, 0), 0
     for right, (_, end, term) in enumerate(places):
@@ -90,7 +90,7 @@ def _best_run(places: Sequence[_Place], width: int) -> tuple[int, int]:
 
 
 def _at_words(text: str, start: int, width: int, keep: int | None = None) -> tuple[int, int]:
-    """Return a window moved to borders of words, but not past `keep`; very long words are cut."""
+    """Return a window aligned to word boundaries, but not past `keep`; very long words are cut."""
     if start and not text[start - 1].isspace():
         border = text.find(" ", start, min(start + _LONG_WORD, start + width if keep is None else keep))
         start = border + 1 if border >= 0 else start

@@ -1,22 +1,22 @@
-"""Build an index into a folder, and open it again: which backends there are, and what a folder must be like."""
+"""Builds indexes in folders and opens them, with a choice of backends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentgym.errors import UsageError, require
+from agentgym.loading import load_named
 from agentgym.tools.index.base import Document
-from agentgym.tools.index.engine import Backend, Encode, Encoder
+from agentgym.tools.index.engine import Encode, Encoder, IndexBackend
 from agentgym.tools.index.folders import building, publish
 from agentgym.tools.index.intake import Intake
 from agentgym.tools.index.local import LocalIndex
 from agentgym.tools.index.manifest import Manifest, is_index, read_manifest, write_manifest
 
 if TYPE_CHECKING:
-    from agentgym.tools.index.hybrid import HybridIndex
+    from agentgym.tools.index.backends.hybrid import HybridIndex
 
 BACKENDS = ("tantivy", "trigrams", "fts5", "bm25s", "dense", "hybrid")
 _DENSE = ("dense", "hybrid")
@@ -31,23 +31,25 @@ def build_index(
 ) -> LocalIndex | HybridIndex:
     """Build an index of documents, and open it.
 
-    The folder appears when it is complete. An index that is there already is replaced, unless it is of the same
-    documents. Several processes can build the same one at the same time.
+    The folder appears once it is complete. An existing index is replaced, unless it has the same
+    documents. Several processes can build the same index at the same time.
 
     Args:
-        documents: What to index; read once, so a generator will do. Ids must differ.
-        folder: Where to put it.
-        backend: One of `BACKENDS`. "trigrams" forgives misspelt words; "hybrid" is "tantivy" and "dense" together.
-        encoder: What makes vectors, for "dense" and "hybrid": an `Encoder`, a function, or the folder or name of a
+        documents: The documents, iterated once, so a generator works. Ids must be unique.
+        folder: The destination.
+        backend: One of `BACKENDS`. "trigrams" tolerates misspelt words; "hybrid" combines "tantivy" and "dense".
+        encoder: Makes the vectors for "dense" and "hybrid": an `Encoder`, a function, or the folder or name of a
             sentence-transformers model.
 
     Raises:
-        UsageError: There is no such backend, a document cannot be indexed, or the folder holds something else.
+        UsageError: The backend is unknown, a document cannot be indexed, or the folder contains something else.
     """
     folder = Path(folder).absolute()
     chosen = _encoder_for(backend, encoder)
     if folder.exists() and not is_index(folder) and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{str(folder)!r} is there and is no index; name a folder that is empty or does not exist yet")
+        raise UsageError(
+            f"{str(folder)!r} exists and is not an index; choose an empty folder or one that does not exist yet"
+        )
     with building(folder) as made:
         manifest = _build(documents, made, backend, chosen)
         publish(made, folder, keep=lambda there: _holds(there, manifest))
@@ -55,11 +57,11 @@ def build_index(
 
 
 def open_index(folder: str | Path, encoder: Encoder | Encode | str | None = None) -> LocalIndex | HybridIndex:
-    """Open an index that was built before.
+    """Open an existing index.
 
     Args:
-        folder: Where it is.
-        encoder: What it was built with, if that was a function, which a folder cannot hold.
+        folder: The index's folder.
+        encoder: The function that it was built with, if any, since a folder cannot store functions.
 
     Raises:
         UsageError: There is no index in the folder, or this version cannot read it.
@@ -70,7 +72,7 @@ def open_index(folder: str | Path, encoder: Encoder | Encode | str | None = None
     if manifest.backend in _DENSE:
         chosen = _as_encoder(encoder) or _saved_encoder(folder, manifest)
     if manifest.backend == "hybrid":
-        from agentgym.tools.index.hybrid import HybridIndex
+        from agentgym.tools.index.backends.hybrid import HybridIndex
 
         return HybridIndex([_open(folder / "tantivy", None), _open(folder / "dense", chosen)])
     return _open(folder, chosen)
@@ -83,7 +85,7 @@ def _open(folder: Path, encoder: Encoder | None) -> LocalIndex:
 def _build(documents: Iterable[Document], folder: Path, backend: str, encoder: Encoder | None) -> Manifest:
     intake = Intake(documents)
     if backend == "hybrid":
-        # The documents come only once; the second index gets them from the first.
+        # The documents can be iterated only once; the second index reads them from the first.
         (folder / "dense").mkdir()
         _build(intake, folder / "dense", "dense", encoder)
         (folder / "tantivy").mkdir()
@@ -102,23 +104,22 @@ def _stored_documents(folder: Path) -> Iterable[Document]:
 
 
 def _holds(folder: Path, manifest: Manifest) -> bool:
-    """Whether the same index is there already."""
+    """Whether the folder already contains the same index."""
     if folder.exists() and not is_index(folder):
-        raise UsageError(f"{str(folder)!r} was filled with something else while the index was built")
+        raise UsageError(f"{str(folder)!r} was filled with something else during the build")
     try:
         return read_manifest(folder) == manifest
     except UsageError:
         return False
 
 
-def _backend(name: str) -> Backend:
-    """Return a backend; what it needs is imported only now."""
+def _backend(name: str) -> IndexBackend:
+    """Return a backend, importing its dependencies only now."""
     if name in _EXTRAS:
         require(*_EXTRAS[name])
     if name not in BACKENDS or name == "hybrid":
-        raise UsageError(f"there is no index backend {name!r}; choose one of: {', '.join(BACKENDS)}")
-    make: Callable[[], Backend] = getattr(import_module(f"agentgym.tools.index.{name}_index"), name.capitalize())
-    return make()
+        raise UsageError(f"unknown index backend {name!r}; choose one of: {', '.join(BACKENDS)}")
+    return load_named(f"agentgym.tools.index.backends.{name}:{name.capitalize()}", "an index backend")()
 
 
 def _encoder_for(backend: str, encoder: Encoder | Encode | str | None) -> Encoder | None:
@@ -128,7 +129,7 @@ def _encoder_for(backend: str, encoder: Encoder | Encode | str | None) -> Encode
             raise UsageError(f"the backend {backend!r} needs an encoder: a sentence-transformers model or a function")
         _backend("dense")
     elif chosen is not None:
-        raise UsageError(f"the backend {backend!r} takes no encoder; those that do are: {', '.join(_DENSE)}")
+        raise UsageError(f"the backend {backend!r} does not take an encoder; these do: {', '.join(_DENSE)}")
     else:
         _backend(backend)
     return chosen

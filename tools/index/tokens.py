@@ -1,4 +1,4 @@
-"""From text to the words that are indexed and searched: one way for all indexes, so that all find the same."""
+"""Splits text into words for indexing and searching, in the same way for all indexes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 import unicodedata
 
 MAX_TERMS = 64
-"""Different words of a query that count; later ones have no effect."""
+"""Maximum distinct words of a query; later ones have no effect."""
 MAX_TERM_CHARS = 64
-"""Words are cut to this, in documents and in queries alike."""
+"""Longer words are truncated, in documents and in queries."""
 
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-# Scripts without spaces have no words to be seen, so each character is one.
+# Scripts without spaces do not separate words, so each character is a word.
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W_{_IDEOGRAPHS}]+")
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _IDEOGRAPH = re.compile(rf"[{_IDEOGRAPHS}]")
@@ -22,7 +22,7 @@ _NOT_DECOMPOSED = {
 
 
 class _Folding(dict[int, str]):
-    """What each character becomes, worked out when it is first met."""
+    """Maps characters to their folded forms, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         folded = self[code] = _fold_character(chr(code))
@@ -41,7 +41,7 @@ _FOLDING = _Folding()
 
 
 def fold(text: str) -> str:
-    """Return text in small letters without accents: "Ştefan Ørsted" becomes "stefan orsted"."""
+    """Return lower-case text without accents: "Ştefan Ørsted" becomes "stefan orsted"."""
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 
@@ -52,10 +52,10 @@ def tokens(text: str) -> list[str]:
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """Return the different words of a query, in order, at most `MAX_TERMS` of them."""
+    """Return the distinct words of a query, in order, at most `MAX_TERMS` of them."""
     return tuple(dict.fromkeys(tokens(query)))[:MAX_TERMS]
 
 
 def ends_word(character: str) -> bool:
-    """Whether a word cannot go on with this (folded) character."""
+    """Whether this (folded) character cannot continue a word."""
     return not character.isalnum() or (not character.isascii() and _IDEOGRAPH.match(character) is not None)

@@ -1,4 +1,4 @@
-"""The processes that serve an index: one, or several that share a socket and, through the system, the index's files."""
+"""The processes that serve an index: one, or several that share a socket and the memory-mapped files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from agentgym.tools.index.asking import IndexServing
 from agentgym.tools.index.serve import make_app
 from agentgym.tools.index.store import open_index
 from agentgym.tools.listening import run_server
-from agentgym.tools.serving.patience import Patience
+from agentgym.tools.serving.limits import ConnectionLimits
 
 _END_S = 1.8
-"""A process ends by itself within this of a signal; if it cannot, it is killed."""
+"""Seconds for a process to exit after a signal before it is killed."""
 _SIGNAL_S = 1.0
 
 
 def serve_index(folder: Path, serving: IndexServing, listening: socket.socket, workers: int = 1) -> None:
-    """Serve until SIGINT or SIGTERM; requests that are under way get a moment to end.
+    """Serve until SIGINT or SIGTERM; requests in progress get a moment to finish.
 
     Raises:
-        InfrastructureError: One of several processes ended by itself; the others are ended too.
+        InfrastructureError: One of several processes died; the others are stopped too.
     """
     if workers == 1:
         _serve(folder, serving, listening)
@@ -46,25 +46,25 @@ def serve_index(folder: Path, serving: IndexServing, listening: socket.socket, w
             for process in processes:
                 process.start()
             wait([ending, *(process.sentinel for process in processes)])
-            # Ctrl-C reaches all processes of a terminal, and the others may be the first to end of it.
+            # Ctrl-C reaches all processes of a terminal, and the others may exit first.
             asked_to_end = bool(wait([ending], _SIGNAL_S))
             dead = [process.exitcode for process in processes if not process.is_alive()]
         finally:
             _end([process for process in processes if process.pid is not None])
     if dead and not asked_to_end:
-        raise InfrastructureError(f"{len(dead)} of {workers} processes ended by themselves, with {dead!r}")
+        raise InfrastructureError(f"{len(dead)} of {workers} processes died, with exit codes {dead!r}")
 
 
 def _serve(folder: Path, serving: IndexServing, listening: socket.socket) -> None:
     index = open_index(folder)
     try:
-        run_server(make_app(index, serving), listening, Patience(body_bytes=serving.body_bytes))
+        run_server(make_app(index, serving), listening, ConnectionLimits(body_bytes=serving.body_bytes))
     finally:
         index.close()
 
 
 def _work(folder: Path, serving: IndexServing, listening: socket.socket) -> None:
-    """Serve as one of several, and no longer than the process that started them."""
+    """Serve as one of several processes, and exit with the parent."""
     threading.Thread(target=_end_with_parent, name="agentgym-index-parent", daemon=True).start()
     _serve(folder, serving, listening)
 
@@ -78,7 +78,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _signalled() -> Iterator[socket.socket]:
-    """Give a socket that can be read once SIGINT or SIGTERM has come."""
+    """Yield a socket that becomes readable on SIGINT or SIGTERM."""
     reading, writing = socket.socketpair()
 
     def note(_number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""A language model that plays the search engine, behind any endpoint that speaks OpenAI's chat completions."""
+"""A language model that simulates a search engine, behind any endpoint with OpenAI's chat completions API."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _HEADING = re.compile(
 
 
 class OpenAIEndpoint:
-    """Writes useful and noisy documents, as ZeroSearch's simulation model does. Safe for threads; can be pickled.
+    """Writes useful and noisy documents, like ZeroSearch's simulation model. Thread-safe; picklable.
 
     Args:
-        base_url: Where the endpoint is, such as `http://127.0.0.1:8000/v1`.
-        model: The model's name there.
-        key_env: The environment variable that holds the endpoint's key, if it wants one.
-        words: About how long a document is.
-        temperature: How freely the model writes.
-        cassette: Where documents are recorded, if they should be.
-        rate: What every request waits for.
-        timeout_s: For one try of one request.
-        retries: How often a request is tried again while the endpoint is away or overloaded.
-        backoff_s: The pause before the first further try; it doubles with each.
+        base_url: The endpoint's URL, such as `http://127.0.0.1:8000/v1`.
+        model: The model's name at the endpoint.
+        key_env: The environment variable with the endpoint's key, if it requires one.
+        words: The approximate length of a document.
+        temperature: The sampling temperature.
+        cassette: The recording of documents, if any.
+        rate: Rate limit of requests.
+        timeout_s: Timeout of each attempt.
+        retries: Further attempts while the endpoint is unavailable or overloaded.
+        backoff_s: Pause before the first retry; it doubles with each.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class OpenAIEndpoint:
         self._fixed = {"model": model, "temperature": temperature}
 
     def write(self, query: str, quality: Quality, count: int, *, background: str = "", seed: int = 0) -> list[Document]:
-        """Return documents as the model writes them, at most `count`.
+        """Return at most `count` documents written by the model.
 
         Raises:
-            UsageError: The endpoint refuses the request, or `quality` is one that it cannot write.
-            InfrastructureError: The endpoint stays away, or writes no documents.
+            UsageError: The endpoint rejects the request, or does not write documents of this quality.
+            InfrastructureError: The endpoint stays unavailable, or writes no documents.
         """
         if quality not in _WISHES:
             raise UsageError(f"a model writes {' or '.join(_WISHES)} documents, not {quality!r}")
@@ -111,12 +111,12 @@ class OpenAIEndpoint:
             text = answer.json()["choices"][0]["message"]["content"]
             text = text.encode("utf-8", "replace").decode()
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            raise InfrastructureError(f"{self._url} did not answer with a chat completion") from None
+            raise InfrastructureError(f"{self._url} did not return a chat completion") from None
         return self._credential.redact(text) if self._credential else text
 
 
 def _documents(text: str) -> list[Document]:
-    """Read documents under headings; a text without headings is read by its paragraphs."""
+    """Parse documents under headings; a text without headings is split into paragraphs."""
     headings = list(_HEADING.finditer(text))
     if not headings:
         parts = [("", part) for part in re.split(r"\n\s*\n", text)]
@@ -126,7 +126,7 @@ def _documents(text: str) -> list[Document]:
     documents = []
     for title, body in parts:
         title, body = title.strip(' \t*#()"').removeprefix("Title:").strip(), " ".join(body.split())
-        # A document written on its heading's line has no title of its own.
+        # A document written on its heading's line has no title.
         body = body or title
         if body:
             documents.append(Document(str(len(documents)), title if title not in ("", body) else _begin(body), body))

@@ -1,6 +1,6 @@
-"""Unified diffs without git: made, read, applied, reversed and compared, on trees held as path -> bytes.
+"""Creates, parses, applies, reverses and compares unified diffs without git, on trees given as path -> bytes.
 
-Nothing here touches a file system or starts a process, so text and trees that an agent wrote can be handled safely.
+Nothing here touches a file system or starts a process, so it is safe for text and trees written by an agent.
 Symbolic links and submodules are refused, file modes are ignored.
 """
 

@@ -1,4 +1,4 @@
-"""Applying patches to a tree held in memory: all of a patch or nothing of it."""
+"""Applies patches to an in-memory tree, completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED, FilePatch, Hun
 from agentgym.tools.patches.parsing import parse_patch
 
 MAX_OFFSET = 200
-"""How many lines away from the stated place a hunk is looked for."""
+"""Maximum distance in lines from a hunk's stated position to search for it."""
 
 
 def apply_patch(tree: Mapping[str, bytes], text: str, *, fuzz: int = 0) -> dict[str, bytes]:
     """Return a new tree with the patch applied.
 
-    A hunk is looked for at its stated place, then nearby. Lines of a file with CRLF ends match a patch without them.
+    A hunk is searched at its stated position, then nearby. Lines with CRLF endings match a patch without them.
 
     Args:
         tree: Path to contents.
@@ -23,10 +23,10 @@ def apply_patch(tree: Mapping[str, bytes], text: str, *, fuzz: int = 0) -> dict[
         fuzz: Context lines at either end of a hunk that need not match.
 
     Raises:
-        PatchError: Something of it cannot be read or does not apply; names the hunk, the file and what stands there.
+        PatchError: The patch is malformed or does not apply; the message names the hunk, the file and its actual text.
     """
     patches = parse_patch(text)
-    state = _State(tree, {patch.original for patch in patches if patch.is_rename})
+    state = _PatchedTree(tree, {patch.original for patch in patches if patch.is_rename})
     for patch in patches:
         _apply_file(state, patch, fuzz)
     result = state.result()
@@ -39,21 +39,21 @@ def apply_patch(tree: Mapping[str, bytes], text: str, *, fuzz: int = 0) -> dict[
 
 
 @dataclass
-class _State:
+class _PatchedTree:
     before: Mapping[str, bytes]
     moving: set[str]
-    """Files that the patch moves away, before or after others take their place."""
+    """Paths that the patch moves away, before or after other files take their place."""
     written: dict[str, bytes] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
 
     def read(self, patch: FilePatch) -> bytes:
-        """Return what a patch changes: what earlier file patches left, but for moves always the original tree."""
+        """Return the content that a patch changes: the result of earlier file patches, or for moves the original."""
         path = patch.original
         moves = patch.copied or patch.is_rename
         if not moves and path in self.written:
             return self.written[path]
         if path not in self.before or (not moves and path in self.removed):
-            raise PatchError(f"there is no file {path!r} to change", path=path)
+            raise PatchError(f"cannot change {path!r}: there is no such file", path=path)
         return self.before[path]
 
     def has(self, path: str) -> bool:
@@ -67,14 +67,14 @@ class _State:
         return {path: data for path, data in self.before.items() if path not in self.removed} | self.written
 
 
-def _apply_file(state: _State, patch: FilePatch, fuzz: int) -> None:
+def _apply_file(state: _PatchedTree, patch: FilePatch, fuzz: int) -> None:
     # A plain diff of a new file may name it on both sides.
     creates = patch.old_path is None or (
         not state.has(patch.original) and bool(patch.hunks) and not any(hunk.old_lines for hunk in patch.hunks)
     )
     makes = creates or patch.is_rename or patch.copied
     if makes and state.has(patch.path) and (patch.path in state.written or patch.path not in state.moving):
-        raise PatchError(f"cannot create {patch.path!r}: there is such a file already", path=patch.path)
+        raise PatchError(f"cannot create {patch.path!r}: the file already exists", path=patch.path)
     before = b"" if creates else state.read(patch)
     after = _changed(before, patch, fuzz)
     if patch.new_path is None:
@@ -110,23 +110,25 @@ def _changed(before: bytes, patch: FilePatch, fuzz: int) -> bytes:
 def _binary(before: bytes, patch: FilePatch) -> bytes:
     change = patch.binary
     if change is None or change.new is None:
-        raise PatchError(f"the patch of the binary file {patch.path!r} does not hold its contents", path=patch.path)
+        raise PatchError(f"the patch of the binary file {patch.path!r} does not include its contents", path=patch.path)
     if change.old is not None and change.old != before:
-        raise PatchError(f"the binary file {patch.path!r} is not the one that the patch was made for", path=patch.path)
+        raise PatchError(
+            f"the binary file {patch.path!r} differs from the one that the patch was made for", path=patch.path
+        )
     return change.new
 
 
 @dataclass(frozen=True)
 class _Place:
     start: int
-    """Where the lines were found, from 0."""
+    """The position of the lines, from 0."""
     expected: int
-    """Where the hunk says they are, without the drift of earlier hunks."""
+    """The position that the hunk states, without the drift of earlier hunks."""
     lines: Sequence[Line]
 
 
 def _find(lines: list[bytes], hunk: Hunk, cursor: int, drift: int, fuzz: int) -> _Place | None:
-    """Return the place nearest to the stated one where the old lines stand, after what is already done."""
+    """Return the position of the old lines nearest to the stated one, after the earlier hunks."""
     for drop in range(fuzz + 1):
         skip, body = _without_ends(hunk.lines, drop)
         old = [line.text.encode("utf-8", "surrogateescape") for line in body if line.op != ADDED]
@@ -142,7 +144,7 @@ def _find(lines: list[bytes], hunk: Hunk, cursor: int, drift: int, fuzz: int) ->
 
 
 def _without_ends(lines: tuple[Line, ...], drop: int) -> tuple[int, Sequence[Line]]:
-    """Leave out up to `drop` context lines at either end; return how many went at the start, and the rest."""
+    """Drop up to `drop` context lines at either end; return the number dropped at the start, and the rest."""
     head, tail = 0, len(lines)
     while head < min(drop, len(lines)) and lines[head].op == CONTEXT:
         head += 1
@@ -152,7 +154,7 @@ def _without_ends(lines: tuple[Line, ...], drop: int) -> tuple[int, Sequence[Lin
 
 
 def _as_crlf(hunk: Hunk) -> Hunk:
-    """Return the hunk with CRLF ends if its old lines end otherwise: it was written with the ends lost."""
+    """Return the hunk with CRLF endings, if its old lines have other ones."""
     ended = [text for text in hunk.old_lines if text.endswith("\n")]
     if not ended or any(text.endswith("\r\n") for text in ended):
         return hunk
@@ -169,17 +171,17 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _mismatch(patch: FilePatch, number: int, hunk: Hunk, lines: list[bytes], cursor: int, drift: int) -> str:
-    """Say which line of the hunk differs from the file first, and how."""
+    """Describe the first difference between the hunk and the file."""
     where = f"hunk {number} of {patch.path!r} does not apply"
     old = [text.encode("utf-8", "surrogateescape") for text in hunk.old_lines]
     start = max(0, hunk.old_start - 1 + drift if old else hunk.old_start)
     if not old:
         return f"{where}: it adds lines after line {hunk.old_start}, but the file has {len(lines)}"
     if start < cursor:
-        return f"{where}: it begins at line {hunk.old_start}, inside what an earlier hunk changed"
+        return f"{where}: it begins at line {hunk.old_start}, inside the lines of an earlier hunk"
     new = [text.encode("utf-8", "surrogateescape") for text in hunk.new_lines]
     if new and new != old and lines[start : start + len(new)] == new:
-        return f"{where}: its change is already there at line {start + 1}"
+        return f"{where}: its change is already present at line {start + 1}"
     at = next((at for at, text in enumerate(old, start=start) if lines[at : at + 1] != [text]), start)
     expected = old[at - start]
     if at >= len(lines):
@@ -190,9 +192,9 @@ def _mismatch(patch: FilePatch, number: int, hunk: Hunk, lines: list[bytes], cur
 
 def _hint(expected: bytes, found: bytes) -> str:
     if expected.rstrip(b"\r\n") == found.rstrip(b"\r\n"):
-        return " (only the line ends differ)"
+        return " (only the line endings differ)"
     if expected.split() == found.split():
-        return " (only blanks differ)"
+        return " (only whitespace differs)"
     return ""
 
 

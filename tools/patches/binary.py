@@ -1,4 +1,4 @@
-"""Git's encoding of binary contents in patches (`GIT binary patch`, `literal`), and how git names contents."""
+"""Git's encoding of binary contents in patches (`GIT binary patch`, `literal`), and git's blob hashes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import zlib
 from agentgym.tools.patches.model import PatchError
 
 MAX_BYTES = 64 * 2**20
-"""Largest binary content read out of a patch."""
+"""Maximum size of binary contents in a patch."""
 _LENGTHS = string.ascii_uppercase + string.ascii_lowercase
 _ROW = 52
 
 
 def is_binary(data: bytes) -> bool:
-    """Return whether contents cannot stand in a patch as text: they hold a NUL or are not UTF-8."""
+    """Return whether contents cannot be text in a patch: they contain a NUL or are not UTF-8."""
     if b"\0" in data:
         return True
     try:
@@ -27,14 +27,14 @@ def is_binary(data: bytes) -> bool:
 
 
 def blob_hash(data: bytes | None) -> str:
-    """Return git's name of the contents; all zeros for a file that does not exist."""
+    """Return git's hash of the contents; all zeros for a file that does not exist."""
     if data is None:
         return "0" * 40
     return hashlib.sha1(b"blob %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest()
 
 
 def encode_literal(data: bytes) -> str:
-    """Return a `literal` block with the empty line that ends it."""
+    """Return a `literal` block, including the empty line at its end."""
     packed = zlib.compress(data, 9)
     rows = [packed[start : start + _ROW] for start in range(0, len(packed), _ROW)]
     encoded = (_LENGTHS[len(row) - 1] + base64.b85encode(row, pad=True).decode() for row in rows)
@@ -42,7 +42,7 @@ def encode_literal(data: bytes) -> str:
 
 
 def decode_literal(size: int, rows: list[str], line: int) -> bytes:
-    """Return the contents of a `literal` block. Raises `PatchError` if they are damaged or too large."""
+    """Decode a `literal` block. Raises `PatchError` if it is corrupt or too large."""
     if size > MAX_BYTES:
         raise PatchError(f"binary contents of {size} bytes are over the limit of {MAX_BYTES}", line)
     packed = bytearray()
@@ -54,10 +54,10 @@ def decode_literal(size: int, rows: list[str], line: int) -> bytes:
             raise PatchError(f"not a row of binary contents: {row[:60]!r}", number) from error
     unpacker = zlib.decompressobj()
     try:
-        # One byte more than promised, so that contents which are too long show.
+        # One byte more than announced, to detect contents that are too long.
         data = unpacker.decompress(bytes(packed), size + 1)
     except zlib.error as error:
-        raise PatchError(f"binary contents are damaged: {error}", line) from error
+        raise PatchError(f"binary contents are corrupt: {error}", line) from error
     if len(data) != size or not (unpacker.eof or size == 0):
-        raise PatchError(f"binary contents have {len(data)} bytes, not the {size} that were announced", line)
+        raise PatchError(f"binary contents have {len(data)} bytes, not the announced {size}", line)
     return data

@@ -1,4 +1,4 @@
-"""How close a patch is to another: SWE-RL's similarity, and where each of them touches the original files."""
+"""Compares two patches: SWE-RL's similarity, and the original lines that each one touches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentgym.tools.patches.parsing import parse_patch
 from agentgym.tools.patches.rendering import render_hunk
 
 _MAX_WORK = 20_000_000
-"""Character comparisons after which two diffs are compared by lines: difflib can take the cube of their length."""
+"""Character comparisons after which two diffs are compared by lines: difflib can take cubic time."""
 
 
 class Localisation(NamedTuple):
-    """How well the places that a patch changes agree with those of the gold patch."""
+    """How well the locations that a patch changes agree with those of the gold patch."""
 
     files_f1: float
     lines_f1: float
@@ -25,8 +25,8 @@ class Localisation(NamedTuple):
 def touched(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
     """Return, per original file, the first and last line that each hunk changes, without its context.
 
-    What is added between two lines touches the line before (at the top: line 1). New files, moves and binary changes
-    have no original lines; a new file stands under its new path.
+    An insertion touches the line before it (at the top: line 1). New files, moves and binary changes
+    have no original lines; a new file is listed under its new path.
     """
     ranges: dict[str, tuple[tuple[int, int], ...]] = {}
     for patch in parse_patch(text):
@@ -38,12 +38,12 @@ def touched(text: str) -> dict[str, tuple[tuple[int, int], ...]]:
 def similarity(predicted: str, gold: str) -> float:
     """Return SWE-RL's reward for a predicted patch, from 0 to 1.
 
-    The mean over the files of either patch of the `difflib` ratio of the two diffs of the file, headers left out; a
-    file of one patch only counts 0. Two empty patches count 1. Both should have the same number of context lines.
+    It is the mean, over all files in either patch, of the `difflib` ratio of the file's two diffs without headers; a
+    file in only one patch counts 0. Two empty patches count 1. Both should have the same number of context lines.
     Diffs too long for `difflib` are compared by whole lines.
 
     Raises:
-        PatchError: One of them is not a patch.
+        PatchError: One of them is not a valid patch.
     """
     one, two = _by_file(predicted), _by_file(gold)
     files = one.keys() | two.keys()
@@ -56,7 +56,7 @@ def localisation(predicted: str, gold: str) -> Localisation:
     """Return the F1 of the files and of the original lines that two patches touch; 1 where both touch none.
 
     Raises:
-        PatchError: One of them is not a patch.
+        PatchError: One of them is not a valid patch.
     """
     one, two = _places(predicted), _places(gold)
     files = _f1({path for path, _ in one}, {path for path, _ in two})
@@ -81,7 +81,7 @@ def _places(text: str) -> set[tuple[str, int]]:
 
 
 def _changed_lines(patch: FilePatch, hunk: Hunk) -> set[int]:
-    """Return the original lines that a hunk deletes, or behind which it adds."""
+    """Return the original lines that a hunk deletes or inserts after."""
     if patch.old_path is None:
         return set()
     found: set[int] = set()
@@ -103,12 +103,12 @@ def _f1(predicted: set[tuple[str, int]] | set[str], gold: set[tuple[str, int]] |
     return 2 * len(predicted & gold) / (len(predicted) + len(gold))
 
 
-class _TooMuch(Exception):
+class _TooMuchWork(Exception):
     """The comparison by characters would take too long."""
 
 
 class _BoundedMatcher(SequenceMatcher[str]):
-    """Gives up, by raising `_TooMuch`, once it has compared `_MAX_WORK` pairs of characters."""
+    """Raises `_TooMuchWork` once it has compared `_MAX_WORK` pairs of characters."""
 
     def __init__(self, one: str, two: str):
         super().__init__(None, one, two, autojunk=False)
@@ -120,7 +120,7 @@ class _BoundedMatcher(SequenceMatcher[str]):
         """Find the longest match as `difflib` does, within the bound."""
         self._left -= self._cost[len(self._cost) - 1 if ahi is None else ahi] - self._cost[alo]
         if self._left < 0:
-            raise _TooMuch
+            raise _TooMuchWork
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
@@ -129,7 +129,7 @@ def _ratio(one: str, two: str) -> float:
         return 1.0
     try:
         return _BoundedMatcher(one, two).ratio()
-    except _TooMuch:
+    except _TooMuchWork:
         old, new = one.splitlines(keepends=True), two.splitlines(keepends=True)
         same = sum(len(text) for start, _, size in matching_blocks(old, new) for text in old[start : start + size])
         return 2 * same / (len(one) + len(two))

@@ -1,4 +1,4 @@
-"""Making patches out of two trees.
+"""Creates the patch between two trees.
 
 Lines are matched by the lines that are unique on both sides and, between those, by Myers' algorithm with a bound on
 its work: trees come from agents, and a diff of any two files must end soon.
@@ -16,10 +16,10 @@ from agentgym.tools.patches.paths import check_path
 from agentgym.tools.patches.rendering import render_patch
 
 _MAX_EDITS = 256
-"""Edits that Myers' algorithm looks for between two anchors; past it the whole stretch is replaced."""
+"""Maximum edits for Myers' algorithm between two anchors; beyond it, the whole range is replaced."""
 
 Match = tuple[int, int, int]
-"""Equal stretch: where it begins on the one side and the other, and how many lines it has."""
+"""An equal range: its start on both sides, and its number of lines."""
 
 
 def diff_trees(
@@ -31,14 +31,14 @@ def diff_trees(
         before: Path to contents.
         after: Path to contents.
         context: Unchanged lines around each change.
-        binary: Write out contents that are not UTF-8 text, so that the patch applies; otherwise only note them.
+        binary: Include contents that are not UTF-8 text, so that the patch applies; otherwise only mention them.
     """
     changed = [path for path in sorted({*before, *after}) if before.get(path) != after.get(path)]
     return render_patch(_file(check_path(path), before.get(path), after.get(path), context, binary) for path in changed)
 
 
 def matching_blocks(old: Sequence[str], new: Sequence[str]) -> list[Match]:
-    """Return the equal stretches of two sequences, in order on both sides, in bounded time."""
+    """Return the equal ranges of two sequences, in order on both sides, in bounded time."""
     found: list[Match] = []
     old_at, new_at = 0, 0
     for old_end, new_end in [*_anchors(old, new), (len(old), len(new))]:
@@ -76,7 +76,7 @@ def _hunks(old: list[str], new: list[str], context: int) -> Iterator[Hunk]:
 
 
 def _edits(blocks: list[Match], old_size: int, new_size: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield what lies between the equal stretches, as (old from, old to, new from, new to)."""
+    """Yield the gaps between equal ranges, as (old start, old end, new start, new end)."""
     old_at, new_at = 0, 0
     for old_start, new_start, size in [*blocks, (old_size, new_size, 0)]:
         if old_start > old_at or new_start > new_at:
@@ -124,7 +124,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _gap(old: Sequence[str], new: Sequence[str], old_range: tuple[int, int], new_range: tuple[int, int]) -> list[Match]:
-    """Match what lies between two anchors: equal ends first, then the middle."""
+    """Match the lines between two anchors: the common prefix and suffix first, then the middle."""
     (old_from, old_to), (new_from, new_to) = old_range, new_range
     room = min(old_to - old_from, new_to - new_from)
     head = 0
@@ -176,7 +176,7 @@ def _walk_back(history: list[dict[int, int]], one: int, two: int) -> list[tuple[
 
 
 def _joined(blocks: list[Match]) -> list[Match]:
-    """Join equal stretches that follow each other without a gap."""
+    """Join adjacent equal ranges."""
     joined: list[Match] = []
     for old, new, size in blocks:
         if joined and joined[-1][0] + joined[-1][2] == old and joined[-1][1] + joined[-1][2] == new:

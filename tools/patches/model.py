@@ -1,4 +1,4 @@
-"""What a patch is made of. Plain frozen data; reading, writing and applying are in the modules next to this one."""
+"""The parts of a patch, as plain frozen data. Other modules parse, render and apply them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTEXT, ADDED, DELETED = " ", "+", "-"
 
 
 class PatchError(UsageError):
-    """A patch cannot be read or does not apply; the message says where in the patch and in the file.
+    """A patch is malformed or does not apply; the message gives the location in the patch and in the file.
 
     Attributes:
         line: Line of the patch, from 1, if known.
@@ -30,7 +30,7 @@ class Line(NamedTuple):
     op: str
     """`" "` (context), `"+"` (added) or `"-"` (deleted)."""
     text: str
-    """The text with its newline; without one only where the file ends without."""
+    """The text including its newline, which only the last line of a file may lack."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +38,22 @@ class Hunk:
     """One run of changed lines with the context around it."""
 
     old_start: int
-    """First line in the original file, from 1; where there is none, the line before (0 at the top)."""
+    """First line in the original file, from 1; without original lines, the line before (0 at the top)."""
     new_start: int
     lines: tuple[Line, ...]
     section: str = ""
-    """What stands behind the second `@@`."""
+    """The text after the second `@@`."""
     number: int = 0
-    """Line of the patch on which the hunk begins."""
+    """The hunk's first line in the patch."""
 
     @property
     def old_lines(self) -> tuple[str, ...]:
-        """Lines that the original file has here."""
+        """The hunk's lines in the original file."""
         return tuple(line.text for line in self.lines if line.op != ADDED)
 
     @property
     def new_lines(self) -> tuple[str, ...]:
-        """Lines that the changed file has here."""
+        """The hunk's lines in the changed file."""
         return tuple(line.text for line in self.lines if line.op != DELETED)
 
     def reversed(self) -> Hunk:
@@ -65,7 +65,7 @@ class Hunk:
 
 @dataclass(frozen=True)
 class BinaryChange:
-    """A change of a file that is not text; `None` on a side whose content the patch does not hold."""
+    """A change of a binary file; `None` for contents that the patch does not include."""
 
     old: bytes | None = None
     new: bytes | None = None
@@ -82,7 +82,7 @@ class FilePatch:
     hunks: tuple[Hunk, ...] = ()
     binary: BinaryChange | None = None
     copied: bool = False
-    """The file at `old_path` stays (git's `copy from`)."""
+    """Whether the file at `old_path` is kept (git's `copy from`)."""
     old_mode: str | None = None
     new_mode: str | None = None
     old_hash: str | None = None
@@ -100,13 +100,13 @@ class FilePatch:
 
     @property
     def is_rename(self) -> bool:
-        """Whether the file moves."""
+        """Whether the file is renamed."""
         return self.old_path not in (None, self.new_path) and self.new_path is not None and not self.copied
 
     def reversed(self) -> FilePatch:
-        """Return the patch that undoes this one. A copy is undone by deleting it, which needs its text."""
+        """Return the patch that undoes this one. Undoing a copy deletes it, which requires its text."""
         if self.copied:
-            raise PatchError(f"the copy {self.path!r} cannot be reversed: the patch does not hold its text")
+            raise PatchError(f"the copy {self.path!r} cannot be reversed: the patch does not include its text")
         return FilePatch(
             old_path=self.new_path,
             new_path=self.old_path,
@@ -120,7 +120,7 @@ class FilePatch:
 
 
 def _deleted_first(lines: list[Line]) -> list[Line]:
-    """Put the deleted lines of each run of changes before the added ones, as every differ does."""
+    """Move the deleted lines of each run of changes before the added ones, as diff tools do."""
     result: list[Line] = []
     run: list[Line] = []
     for line in [*lines, Line(CONTEXT, "")]:

@@ -1,4 +1,4 @@
-"""Reading unified diffs: git's and plain ones, strictly, with the line of the patch in every error."""
+"""Parses unified diffs, git's and plain ones, strictly; every error gives the line in the patch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SPECIAL = {"120000": "a symbolic link", "160000": "a submodule"}
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
     """Return the file patches of a unified diff, in order.
 
-    Text before, between and after the file patches (mail headers, `Index:` lines) is passed over.
+    Text before, between and after the file patches (mail headers, `Index:` lines) is skipped.
 
     Raises:
-        PatchError: A header, hunk or path is not in order, or there is text but no file patch in it.
+        PatchError: A header, hunk or path is malformed, or there is text but no file patch.
     """
     reader = _Reader(_lines(text))
     patches: list[FilePatch] = []
@@ -42,7 +42,7 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
 
 
 def _lines(text: str) -> list[str]:
-    """Split at newlines only; a patch whose headers end in CR was turned to CRLF as a whole, which is undone."""
+    """Split at newlines only. If the headers end in CR, the whole patch was converted to CRLF; convert it back."""
     lines = text.split("\n")
     headers = [line for line in lines if line.startswith(_HEADERS)]
     if headers and all(line.endswith("\r") for line in headers):
@@ -51,7 +51,7 @@ def _lines(text: str) -> list[str]:
 
 
 class _Reader:
-    """The lines of a patch and where in it we are."""
+    """The lines of a patch, and the current position."""
 
     def __init__(self, lines: list[str]):
         self._lines = lines[:-1] if lines and not lines[-1] else lines
@@ -82,7 +82,7 @@ class _Reader:
 
 @dataclass
 class _Header:
-    """What the lines from `diff --git` to the first hunk say."""
+    """The content of the lines from `diff --git` to the first hunk."""
 
     number: int
     values: dict[str, str] = field(default_factory=dict)
@@ -99,9 +99,9 @@ class _Header:
         if all(key in self.values for key in moved):
             old, new = (unquote(self.values[key], self.number)[0] for key in moved)
         elif self.paths is None:
-            raise PatchError("cannot tell the path of this file patch; give '--- ' and '+++ ' lines", self.number)
+            raise PatchError("cannot determine the path of this file patch; add '--- ' and '+++ ' lines", self.number)
         elif old and new and old != new:
-            raise PatchError(f"paths differ ({old!r}, {new!r}) but nothing says that the file moves", self.number)
+            raise PatchError(f"the paths {old!r} and {new!r} differ, but no header renames the file", self.number)
         old = None if "new" in self.modes else old
         new = None if "deleted" in self.modes else new
         return _file_patch(self.number, old, new, hunks, binary, header=self)
@@ -124,7 +124,7 @@ def _git_file(reader: _Reader) -> FilePatch:
 
 
 def _extended_header(reader: _Reader, header: _Header) -> bool:
-    """Read one line of git's extended header; say whether there was one."""
+    """Parse one line of git's extended header; return whether there was one."""
     line = reader.line
     for words in ("rename from", "rename to", "copy from", "copy to", "similarity index", "dissimilarity index"):
         if line.startswith(f"{words} "):
@@ -151,7 +151,7 @@ def _plain_file(reader: _Reader) -> FilePatch:
     number = reader.number
     old, new = _two_paths(reader)
     if old and new and old != new:
-        # Backups and the like (`x.py.orig`, `x.py`): plain diffs do not move files.
+        # Backup names such as `x.py.orig` and `x.py`: plain diffs do not rename files.
         old = new
     return _file_patch(number, old, new, _hunks(reader), None)
 
@@ -208,20 +208,20 @@ def _hunk(reader: _Reader) -> Hunk:
     number = reader.number
     match = _HUNK.match(reader.advance())
     if match is None:
-        raise PatchError("hunk header is not of the form '@@ -start,count +start,count @@'", number)
+        raise PatchError("the hunk header must have the form '@@ -start,count +start,count @@'", number)
     old_left, new_left = (int(match.group(group) or 1) for group in (2, 4))
     counts = f"{old_left} old and {new_left} new lines"
     lines: list[Line] = []
     while old_left > 0 or new_left > 0:
-        # Editors strip the blank of an empty context line; git reads it all the same.
+        # Editors strip the space of an empty context line; git accepts that too.
         line = reader.line if reader.line not in ("", "\r") else CONTEXT + reader.line
         if reader.at_end or line[0] not in (CONTEXT, ADDED, DELETED):
             missing = f"{old_left} old and {new_left} new lines are missing"
-            raise PatchError(f"the hunk of line {number} announces {counts}, but {missing}", reader.number)
+            raise PatchError(f"the hunk at line {number} announces {counts}, but {missing}", reader.number)
         old_left -= line[0] != ADDED
         new_left -= line[0] != DELETED
         if old_left < 0 or new_left < 0:
-            raise PatchError(f"the hunk of line {number} has more than the announced {counts}", reader.number)
+            raise PatchError(f"the hunk at line {number} has more than the announced {counts}", reader.number)
         reader.advance()
         lines.append(Line(line[0], line[1:] + "\n"))
         if reader.line.startswith("\\"):
@@ -232,14 +232,14 @@ def _hunk(reader: _Reader) -> Hunk:
 
 
 def _check_stray(reader: _Reader, after_file: bool) -> None:
-    """Refuse lines right behind a hunk that look like part of it: its header counts too few."""
+    """Reject lines right after a hunk that look like part of it: its header counts too few."""
     line = reader.line
     if not (after_file and reader.after_hunk) or not line:
         return
     mail_end = line.rstrip() == "--"
     if line[0] in "+- " and line.strip() and not mail_end:
         raise PatchError(
-            f"a line behind the end of the hunk; its header counts too few lines: {line[:60]!r}", reader.number
+            f"an extra line after the end of the hunk, whose header counts too few lines: {line[:60]!r}", reader.number
         )
 
 
@@ -251,11 +251,11 @@ def _binary(reader: _Reader) -> BinaryChange:
 
 
 def _binary_side(reader: _Reader) -> bytes | None:
-    """Read one block; `None` for a delta, whose contents are not in the patch alone."""
+    """Parse one block; `None` for a delta, which does not include the whole contents."""
     number = reader.number
     match = re.match(r"(literal|delta) (\d{1,12})$", reader.advance())
     if match is None:
-        raise PatchError("binary contents begin with 'literal SIZE' or 'delta SIZE'", number)
+        raise PatchError("binary contents must start with 'literal SIZE' or 'delta SIZE'", number)
     rows: list[str] = []
     while not reader.at_end and reader.line:
         rows.append(reader.advance())

@@ -1,4 +1,4 @@
-"""Paths in patches: git's quoting, prefixes such as `a/` and `b/`, and what may not be written to."""
+"""Paths in patches: git's quoting, prefixes such as `a/` and `b/`, and forbidden destinations."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _EPOCH = re.compile(r"\t(?:1970-01-01|1969-12-31)[ T]|\tThu Jan +1 \d\d:\d\d:\d\
 
 
 def quote(path: str) -> str:
-    """Return the path as git writes it: in quotes if it holds control characters, quotes or backslashes."""
+    """Return the path as git writes it: quoted if it contains control characters, quotes or backslashes."""
     data = path.encode("utf-8", "surrogateescape")
     plain = all(code >= 32 and code not in (34, 92, 127) for code in data) and _is_utf8(data)
     return path if plain else f'"{"".join(_escaped(code) for code in data)}"'
 
 
 def unquote(text: str, line: int) -> tuple[str, str]:
-    """Return the path at the start of `text`, quotes undone, and what follows it."""
+    """Return the unquoted path at the start of `text`, and the remaining text."""
     if not text.startswith('"'):
         path, tab, rest = text.partition("\t")
         return path, tab + rest
     match = _QUOTED.match(text)
     if match is None:
-        raise PatchError(f"quoted path has no end: {text[:80]!r}", line)
+        raise PatchError(f"the quoted path is not terminated: {text[:80]!r}", line)
     data = bytearray()
     position = 0
     inner = match.group(1)
@@ -45,15 +45,15 @@ def unquote(text: str, line: int) -> tuple[str, str]:
 
 
 def header_path(text: str, line: int) -> str | None:
-    """Return the path of a `---` or `+++` line, or `None` where it says that there is no file."""
+    """Return the path of a `---` or `+++` line, or `None` if there is no file on that side."""
     path, rest = unquote(text, line)
-    # Names that end in a blank are followed by a tab; other blanks at the end are slips.
+    # A tab follows names that end in a space; other trailing spaces are mistakes.
     path = path if rest else path.rstrip(" ")
     return None if path == NOWHERE or _EPOCH.search(rest) else path
 
 
 def without_prefixes(old: str | None, new: str | None) -> tuple[str | None, str | None]:
-    """Return two header paths without their `a/` and `b/` (or `i/`, `w/`, `c/`) if both have such."""
+    """Return two header paths without their `a/` and `b/` (or `i/`, `w/`, `c/`) if both have them."""
     first, second = old and _first(old), new and _first(new)
     known = {pair[0] for pair in _PREFIXES}
     if (first, second) in _PREFIXES or (new is None and first in known) or (old is None and second in known):
@@ -62,7 +62,7 @@ def without_prefixes(old: str | None, new: str | None) -> tuple[str | None, str 
 
 
 def git_header_paths(text: str, line: int) -> tuple[str, str] | None:
-    """Return the paths of `diff --git`, prefixes removed; `None` if spaces leave open where the first one ends."""
+    """Return the paths of `diff --git`, without prefixes; `None` if spaces make the end of the first one ambiguous."""
     if text.startswith('"'):
         old, rest = unquote(text, line)
         new = unquote(rest[1:], line)[0] if rest.startswith(' "') else rest[1:]

@@ -1,4 +1,4 @@
-"""Writing patches as git writes them, and turning them round."""
+"""Renders patches in git's format, and reverses them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MODE = "100644"
 
 
 def reverse_patch(text: str) -> str:
-    """Return the patch that undoes `text`. Raises `PatchError` if it cannot be read, or copies a file."""
+    """Return the patch that undoes `text`. Raises `PatchError` if it is malformed, or copies a file."""
     return render_patch(patch.reversed() for patch in reversed(parse_patch(text)))
 
 
@@ -23,7 +23,7 @@ def render_patch(patches: Iterable[FilePatch]) -> str:
 
 
 def render_hunk(hunk: Hunk, section: bool = True) -> str:
-    """Return one hunk as text; the section behind the second `@@` can be left out."""
+    """Return one hunk as text; `section` controls the text after the second `@@`."""
     old, new = _range(hunk.old_start, len(hunk.old_lines)), _range(hunk.new_start, len(hunk.new_lines))
     tail = f" {hunk.section}" if section and hunk.section else ""
     lines = (
@@ -51,7 +51,7 @@ def _file(patch: FilePatch) -> str:
 
 
 def _with_tab(path: str) -> str:
-    """End a path that holds blanks with a tab, as git does, so that it is not taken for path and time."""
+    """Append a tab to a path with spaces, as git does, so that it is not parsed as a path and a time."""
     return f"{path}\t" if " " in path and not path.startswith('"') else path
 
 

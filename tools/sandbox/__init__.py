@@ -1,41 +1,41 @@
-"""Sandboxes: places where model-written code runs without harm. `open_sandbox()` is the way in.
+"""Sandboxes: isolated places to run model-written code. Start with `open_sandbox()`.
 
-Which walls there are depends on the machine; `backends()` says what works here, and every sandbox carries its tier.
+The isolation available depends on the machine: `backends()` reports what works here, and every sandbox has a `tier`.
 """
 
-from agentgym.tools.sandbox.answers import Entry, FileProblem, TextProblem
-from agentgym.tools.sandbox.backend import Probe, SandboxLost, SandboxStartFailed
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.answers import DirectoryEntry, FileProblem, TextProblem
+from agentgym.tools.sandbox.backend import ProbeResult, SandboxLost, SandboxStartFailed
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.pool import SandboxPool, open_sandbox, open_sandbox_async
 from agentgym.tools.sandbox.protection import Held, Protection, Threat
 from agentgym.tools.sandbox.registry import backends
 from agentgym.tools.sandbox.result import Ended, Result, Usage
-from agentgym.tools.sandbox.sandbox import AsyncSandbox, AsyncSession, Sandbox, Session
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
-from agentgym.tools.sandbox.trees import Snapshot
+from agentgym.tools.sandbox.sandbox import AsyncSandbox, AsyncSandboxSession, Sandbox, SandboxSession
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
+from agentgym.tools.sandbox.trees import WorkspaceSnapshot
 
 __all__ = [
     "AsyncSandbox",
-    "AsyncSession",
+    "AsyncSandboxSession",
+    "DirectoryEntry",
     "Ended",
-    "Entry",
     "FileProblem",
     "Held",
-    "Limits",
-    "Probe",
+    "ProbeResult",
     "Protection",
     "Result",
     "Sandbox",
+    "SandboxLimits",
     "SandboxLost",
     "SandboxPool",
+    "SandboxSession",
     "SandboxSpec",
     "SandboxStartFailed",
-    "Session",
-    "Snapshot",
+    "SandboxTier",
     "TextProblem",
     "Threat",
-    "Tier",
     "Usage",
+    "WorkspaceSnapshot",
     "backends",
     "open_sandbox",
     "open_sandbox_async",

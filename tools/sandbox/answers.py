@@ -1,4 +1,4 @@
-"""Between Python values and the protocol: what may go in, and what comes out, both checked."""
+"""Converts and validates values in both directions between Python and the agent's protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentgym.tools.sandbox.result import Ended, Result, Usage
 
 
 class FileProblem(ToolError):
-    """A file operation that the model asked for cannot be done; `kind` says why in one word."""
+    """A file operation that the model requested cannot be done; `kind` is the reason in one word."""
 
     def __init__(self, kind: str, message: str):
         super().__init__(message)
@@ -21,12 +21,12 @@ class FileProblem(ToolError):
 
 
 class TextProblem(ToolError):
-    """Code or arguments with characters that no program can be given."""
+    """Code or arguments contain characters that cannot be passed to a program."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What a listing says about one file or folder."""
+class DirectoryEntry:
+    """One file or folder in a listing."""
 
     path: str
     kind: Literal["file", "dir", "link", "other"]
@@ -34,37 +34,39 @@ class Entry:
 
 
 def to_bytes(text: str | bytes) -> bytes:
-    """Return text as it is sent; lone surrogates travel, so that the other side can complain about them."""
+    """Encode text for sending. Lone surrogates are kept, so that the receiver can report them."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
 def shell_text(code: str | bytes) -> None:
-    """Refuse what bash cannot be given."""
+    """Reject code that cannot be passed to bash."""
     if b"\0" in to_bytes(code):
-        raise TextProblem("the command has a NUL character in it; remove it")
+        raise TextProblem("the command contains a NUL character; remove it")
 
 
 def path_text(path: str) -> str:
-    """Return a path as it is sent."""
+    """Validate a path for sending."""
     if "\0" in path:
-        raise FileProblem("invalid", f"the path {path!r} has a NUL character in it")
+        raise FileProblem("invalid", f"the path {path!r} contains a NUL character")
     if not path:
         raise FileProblem("invalid", "the path is empty; '.' is the workspace")
     return _encodable(path)
 
 
 def arguments(argv: Sequence[str]) -> list[str]:
-    """Return the arguments of a program as they are sent."""
+    """Validate a program's arguments for sending."""
     if isinstance(argv, str):
-        raise UsageError(f"argv is a sequence of words, not the text {argv!r}; use ('bash', '-c', text) for a shell")
+        raise UsageError(
+            f"argv must be a sequence of strings, not the string {argv!r}; for a shell, use ('bash', '-c', text)"
+        )
     for word in argv:
         if "\0" in word:
-            raise TextProblem(f"the argument {word[:200]!r} has a NUL character in it; remove it")
+            raise TextProblem(f"the argument {word[:200]!r} contains a NUL character; remove it")
     return [_encodable(word) for word in argv]
 
 
 def variables(values: Mapping[str, str]) -> dict[str, str]:
-    """Return environment variables as they are sent."""
+    """Validate environment variables for sending."""
     for name, value in values.items():
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise UsageError(f"{name!r}={value!r} cannot be an environment variable")
@@ -75,7 +77,9 @@ def _encodable(text: str) -> str:
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise TextProblem(f"{text[:200]!r} has a character that is no text (a lone surrogate); remove it") from None
+        raise TextProblem(
+            f"{text[:200]!r} contains a lone surrogate, which is not a valid character; remove it"
+        ) from None
     return text
 
 
@@ -85,7 +89,7 @@ _FILE_KINDS = frozenset(
 
 
 def raise_error(answer: Header) -> None:
-    """Raise what an answer says went wrong."""
+    """Raise the error that an answer reports."""
     kind = answer.get("error")
     if kind is None:
         return
@@ -105,7 +109,7 @@ def result(answer: Mapping[str, Any], blobs: Sequence[bytes]) -> Result:
     out, err = answer["cut"]
     measures = (answer["duration_s"], answer["cpu_s"], answer["peak_memory_mb"], out, err)
     if not all(0 <= value < _MAX_MEASURE for value in (exit_code or 0, number or 0, *measures)):
-        raise ValueError(f"numbers that cannot be: {answer!r}"[:500])
+        raise ValueError(f"impossible numbers: {answer!r}"[:500])
     return Result(
         stdout=stdout,
         stderr=stderr,
@@ -120,7 +124,7 @@ def result(answer: Mapping[str, Any], blobs: Sequence[bytes]) -> Result:
 
 
 def lost(why: str, duration_s: float) -> Result:
-    """Return the result of a run with which the sandbox was lost."""
+    """Return the result of a run during which the sandbox was lost."""
     return Result(
         stdout=b"",
         stderr=f"[{why}]\n".encode("utf-8", "backslashreplace"),

@@ -1,4 +1,4 @@
-"""What a backend is: something that starts walled-in agents, can end them from outside, and says what it holds."""
+"""The backend interface: start isolated agents, kill them from outside, and declare the protections they offer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from agentgym.errors import InfrastructureError
 from agentgym.tools.sandbox.protection import Held, Protection, Threat
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 START_TIMEOUT_S = 30.0
 PROBE_TIMEOUT_S = 15.0
-"""Long enough that a busy machine is not taken for one that offers less."""
+"""Long enough that a busy machine does not look like one without this backend."""
 
 
 class SandboxLost(InfrastructureError):
@@ -21,17 +21,17 @@ class SandboxLost(InfrastructureError):
 
 
 class SandboxStartFailed(InfrastructureError):
-    """A sandbox could not be made; the message says at which step."""
+    """A sandbox could not be created; the message names the step that failed."""
 
 
 @dataclass
 class Launched:
-    """A started agent, as a backend hands it over."""
+    """A running agent, as returned by a backend."""
 
     endpoint: socket.socket
-    """The driver's end of the connection; it speaks the frames of `agent/wire.py`. The agent's first is its hello."""
+    """The driver's end of the connection; it speaks the frames of `agent/wire.py`. The agent sends its hello first."""
     kill: Callable[[], None]
-    """Ends everything in the sandbox from outside and leaves nothing behind. May be called twice."""
+    """Kills everything in the sandbox from outside and cleans up. Safe to call twice."""
     workdir: str
     """Where the workspace is, as the sandboxed code sees it."""
     settings: Mapping[str, Any] | None = None
@@ -40,36 +40,36 @@ class Launched:
 
 
 @dataclass(frozen=True)
-class Probe:
-    """What came of trying a backend on this machine."""
+class ProbeResult:
+    """The result of trying a backend on this machine."""
 
-    tier: Tier
+    tier: SandboxTier
     works: bool
     why: str
-    """What was done and seen, or the step that failed."""
+    """What was tried and observed, or the step that failed."""
     protections: Mapping[Threat, Protection] = field(default_factory=dict)
 
     @property
     def gaps(self) -> tuple[Threat, ...]:
-        """The threats that are not wholly held."""
+        """The threats that are not fully held."""
         return tuple(threat for threat, row in self.protections.items() if row.held is not Held.HELD)
 
 
 class Backend(Protocol):
-    """A way to hold code. One object per process; safe to use from several threads."""
+    """A kind of isolation. One object per process; thread-safe."""
 
     @property
-    def tier(self) -> Tier:
-        """Which kind it is."""
+    def tier(self) -> SandboxTier:
+        """The kind of isolation."""
         ...
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it holds on this machine."""
+        """What it protects from on this machine."""
         ...
 
-    def probe(self) -> Probe:
-        """Try the real thing once, within `PROBE_TIMEOUT_S`."""
+    def probe(self) -> ProbeResult:
+        """Start a real sandbox once, within `PROBE_TIMEOUT_S`."""
         ...
 
     def start(self, spec: SandboxSpec) -> Launched:

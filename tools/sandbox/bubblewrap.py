@@ -1,4 +1,4 @@
-"""Sandboxes in bubblewrap, for programs of the host that need its whole /usr, where unprivileged namespaces work."""
+"""Bubblewrap sandboxes, for host programs that need all of /usr, where unprivileged namespaces work."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import bundle, interpreter, trees
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.backend import PROBE_TIMEOUT_S, START_TIMEOUT_S, Launched, Probe, SandboxStartFailed
+from agentgym.tools.sandbox.backend import PROBE_TIMEOUT_S, START_TIMEOUT_S, Launched, ProbeResult, SandboxStartFailed
 from agentgym.tools.sandbox.bubblewrap_command import LINKS, User, command, version
-from agentgym.tools.sandbox.channel import ChannelBroken, greet
+from agentgym.tools.sandbox.connection import ConnectionBroken, greet
 from agentgym.tools.sandbox.protection import (
     FORGED_RESULTS_HELD,
     IDLE_CPU_HELD,
@@ -25,70 +25,70 @@ from agentgym.tools.sandbox.protection import (
     not_held,
     partly,
 )
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
-from agentgym.tools.sandbox.view import View, view
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
+from agentgym.tools.sandbox.view import HostView, view
 
 _PROTECTIONS: Mapping[Threat, Protection] = {
-    Threat.FILES: held("a root of its own: /usr and the interpreter read-only, a few files of /etc, nothing else"),
-    Threat.NETWORK: held("a network namespace with nothing in it, and no sockets"),
-    Threat.PROCESSES: held("a process namespace of its own"),
+    Threat.FILES: held("a separate root: /usr and the interpreter read-only, a few files of /etc, nothing else"),
+    Threat.NETWORK: held("an empty network namespace, and no sockets"),
+    Threat.PROCESSES: held("a separate PID namespace"),
     Threat.ENVIRONMENT: held("bubblewrap and the runs start with a clean environment"),
-    Threat.PRIVILEGE: held("an ordinary user without capabilities, also if the driver is root; no new privileges"),
-    Threat.KERNEL: held("no capabilities, and a filter of system calls"),
+    Threat.PRIVILEGE: held("an ordinary user without capabilities, even if the driver is root; no_new_privs"),
+    Threat.KERNEL: held("no capabilities, and a seccomp filter"),
     Threat.MEMORY: held("limit on address space"),
-    Threat.TOTAL_MEMORY: partly("looked at ten times a second"),
-    Threat.CPU: held("limits on processor and wall time, ended by SIGKILL"),
-    Threat.FORKS: held("limit on processes, counted in this sandbox alone"),
-    Threat.DISK: held("workspace and temporary folder are in memory, with a size"),
-    Threat.INODES: partly("looked at ten times a second"),
-    Threat.DAEMONS: held("all processes but those of live sessions are killed after each run"),
-    Threat.NEIGHBOURS: held("namespaces of its own"),
+    Threat.TOTAL_MEMORY: partly("checked ten times a second"),
+    Threat.CPU: held("limits on CPU and wall time, enforced by SIGKILL"),
+    Threat.FORKS: held("limit on processes, counted per sandbox"),
+    Threat.DISK: held("the workspace and the temporary folder are size-limited tmpfs"),
+    Threat.INODES: partly("checked ten times a second"),
+    Threat.DAEMONS: held("all processes except those of live sessions are killed after each run"),
+    Threat.NEIGHBOURS: held("separate namespaces for each sandbox"),
     Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
     Threat.IDLE_CPU: held(IDLE_CPU_HELD),
     Threat.KERNEL_QUOTAS: held(
-        "a user id of its own; few signals can be queued; seccomp refuses what else is counted by user"
+        "a separate uid; a low limit on queued signals; seccomp blocks the other resources with per-user quotas"
     ),
-    Threat.FILE_LOCKS: not_held("locks on files of the host that may be read are seen by whoever uses them too"),
+    Threat.FILE_LOCKS: not_held("locks on readable host files are visible to other users of those files"),
     Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
 }
 _ENTRY = "\nfrom agentgym.tools.sandbox.agent.contained import main\nmain({fd}, {fd})\n"
 _END_S = 5.0
 _RUN_STDIN = ("-s", "-c", "import sys; sys.path.remove(''); exec(sys.stdin.buffer.read())")
-"""Not with `-I`, which would ignore the seed of hashes; its environment has nothing else."""
+"""Without `-I`, which would ignore the hash seed; the environment contains nothing else."""
 
 
 class BubblewrapBackend:
     """Starts one `bwrap` per sandbox."""
 
-    tier = Tier.BUBBLEWRAP
+    tier = SandboxTier.BUBBLEWRAP
     protections = _PROTECTIONS
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: set[_Running] = set()
+        self._running: set[_BubblewrapProcess] = set()
         # The kernel ends a sandbox together with the *thread* that started it, so one thread starts them all.
         self._starter = ThreadPoolExecutor(1, "agentgym-bubblewrap")
 
-    def probe(self) -> Probe:
+    def probe(self) -> ProbeResult:
         """Start a sandbox and wait for its agent."""
         try:
             launched = self.start(SandboxSpec())
         except (InfrastructureError, UsageError) as error:
-            return Probe(self.tier, False, str(error))
+            return ProbeResult(self.tier, False, str(error))
         try:
             greet(launched.endpoint, launched.settings, PROBE_TIMEOUT_S)
-        except ChannelBroken as error:
-            return Probe(self.tier, False, f"bubblewrap is here, but no agent starts in it: {error}")
+        except ConnectionBroken as error:
+            return ProbeResult(self.tier, False, f"bubblewrap is installed, but no agent starts in it: {error}")
         finally:
             launched.endpoint.close()
             launched.kill()
-        return Probe(self.tier, True, f"bubblewrap {version()} started an agent", self.protections)
+        return ProbeResult(self.tier, True, f"bubblewrap {version()} started an agent", self.protections)
 
     def start(self, spec: SandboxSpec) -> Launched:
-        """Start an agent in namespaces made by bubblewrap."""
+        """Start an agent in bubblewrap's namespaces."""
         if spec.image is not None:
-            raise UsageError("only the Docker backend has images")
-        python = interpreter.for_everybody() if os.geteuid() == 0 else interpreter.executable()
+            raise UsageError("only the Docker backend supports images")
+        python = interpreter.for_all_users() if os.geteuid() == 0 else interpreter.executable()
         seen = view(spec.preload, spec.readable, python)
         settings = {
             "op": "settings",
@@ -97,7 +97,7 @@ class BubblewrapBackend:
             "import_paths": seen.import_paths,
             "limits": spec.limits.to_dict(),
             "preload": list(spec.preload),
-            # The folders in memory have a size, but no bound on the number of files.
+            # A tmpfs made by bubblewrap limits bytes, but not the number of files.
             "watched": [spec.workdir, "/tmp"],
             "process_limit": True,
         }
@@ -105,7 +105,7 @@ class BubblewrapBackend:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                running = self._starter.submit(_Running, spec, seen, python, theirs).result(START_TIMEOUT_S)
+                running = self._starter.submit(_BubblewrapProcess, spec, seen, python, theirs).result(START_TIMEOUT_S)
         except (OSError, RuntimeError) as error:
             ours.close()
             raise SandboxStartFailed(f"bubblewrap could not be started: {error}") from error
@@ -117,7 +117,7 @@ class BubblewrapBackend:
         except OSError as error:
             ours.close()
             self._end(running)
-            raise SandboxStartFailed(f"the agent in bubblewrap ended at once: {running.complaint()}") from error
+            raise SandboxStartFailed(f"the agent in bubblewrap exited immediately: {running.error_output()}") from error
         return Launched(ours, lambda: self._end(running), spec.workdir)
 
     def close(self) -> None:
@@ -127,16 +127,16 @@ class BubblewrapBackend:
         for each in running:
             self._end(each)
 
-    def _end(self, running: _Running) -> None:
+    def _end(self, running: _BubblewrapProcess) -> None:
         running.kill()
         with self._lock:
             self._running.discard(running)
 
 
-class _Running:
-    """One bubblewrap; when it dies, the kernel ends all that is in it."""
+class _BubblewrapProcess:
+    """One bubblewrap process; when it dies, the kernel kills everything in it."""
 
-    def __init__(self, spec: SandboxSpec, seen: View, python: str, control: socket.socket) -> None:
+    def __init__(self, spec: SandboxSpec, seen: HostView, python: str, control: socket.socket) -> None:
         user = User.of_sandboxes()
         program = bundle.agent_source() + _ENTRY.format(fd=control.fileno())
         self._owner = os.getpid()
@@ -149,7 +149,7 @@ class _Running:
                 stderr=subprocess.PIPE,
                 pass_fds=(control.fileno(), described.fileno()),
                 cwd="/",
-                # Bubblewrap itself stays as the first process of the sandbox: its environment can be read there.
+                # Bubblewrap stays as the sandbox's first process, where its environment can be read.
                 env={},
                 start_new_session=True,
                 **user.popen_options(),
@@ -159,17 +159,17 @@ class _Running:
             with self._process.stdin as stdin:
                 stdin.write(program.encode())
         except OSError:
-            # It ended at once; what it complains of is asked for by whoever misses the agent.
+            # It exited immediately; the caller finds no agent and asks for `error_output`.
             pass
 
-    def complaint(self) -> str:
-        """Return what bubblewrap said, after its end."""
+    def error_output(self) -> str:
+        """Return bubblewrap's error output, after it has exited."""
         self._process.kill()
         assert self._process.stderr is not None
         return self._process.stderr.read(2000).decode("utf-8", "replace").strip()
 
     def kill(self) -> None:
-        """End it and wait for its end; may be called twice."""
+        """Kill it and wait until it has exited. Safe to call twice."""
         if os.getpid() != self._owner:
             return
         with self._lock:

@@ -18,10 +18,10 @@ from agentgym.errors import InfrastructureError
 from agentgym.tools.sandbox import users
 from agentgym.tools.sandbox.interpreter import HASH_SEED
 from agentgym.tools.sandbox.spec import SandboxSpec
-from agentgym.tools.sandbox.view import View
+from agentgym.tools.sandbox.view import HostView
 
 LINKS = "/run/bin"
-"""A folder in which `python` is the interpreter of the runs."""
+"""A folder whose `python` is the interpreter for runs."""
 _LINKS_TO_USR = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "nsswitch.conf", "ssl/certs")
 _SHARED_MEMORY_MB = 16
@@ -30,7 +30,7 @@ _MB = 1 << 20
 
 @dataclass(frozen=True)
 class User:
-    """Whom a sandbox belongs to: never root, whom a user namespace alone would leave what is root's on the host."""
+    """The user that owns a sandbox. Never root: a user namespace alone would leave it root's files on the host."""
 
     uid: int
     gid: int
@@ -38,7 +38,7 @@ class User:
 
     @classmethod
     def of_sandboxes(cls) -> User:
-        """Return the user for sandboxes of this process."""
+        """Return the user for this process's sandboxes."""
         if os.geteuid() == 0:
             uid = users.fresh_user()
             return cls(uid, uid, True)
@@ -50,7 +50,7 @@ class User:
 
     @contextlib.contextmanager
     def description(self) -> Iterator[IO[bytes]]:
-        """Give an open file with the line of `/etc/passwd` for this user."""
+        """Yield an open file that contains this user's line of `/etc/passwd`."""
         with tempfile.TemporaryFile() as file:
             file.write(f"agent:x:{self.uid}:{self.gid}::/tmp:/bin/bash\n".encode())
             file.seek(0)
@@ -59,7 +59,7 @@ class User:
 
 @cache
 def version() -> str:
-    """Return the version of bubblewrap; empty if it is not installed."""
+    """Return bubblewrap's version; empty if it is not installed."""
     if shutil.which("bwrap") is None:
         return ""
     done = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False, timeout=5, env={})
@@ -67,14 +67,14 @@ def version() -> str:
     return found[0] if found else ""
 
 
-def command(spec: SandboxSpec, seen: View, python: str, passwd_fd: int) -> list[str]:
-    """Return the command before the program that is run in it.
+def command(spec: SandboxSpec, seen: HostView, python: str, passwd_fd: int) -> list[str]:
+    """Return the bubblewrap command line, without the program to run.
 
     Args:
-        spec: What is wanted.
-        seen: What of the host is seen besides the system's programs.
-        python: The interpreter of the runs.
-        passwd_fd: An open file with the users.
+        spec: The sandbox to create.
+        seen: The parts of the host to show besides the system's programs.
+        python: The interpreter for runs.
+        passwd_fd: An open file in the format of `/etc/passwd`.
     """
     program = shutil.which("bwrap")
     if program is None or not version():
@@ -90,7 +90,7 @@ def command(spec: SandboxSpec, seen: View, python: str, passwd_fd: int) -> list[
         *("--cap-drop", "ALL", "--hostname", "sandbox"),
         *_in_memory("/tmp", spare),
         *_in_memory(spec.workdir, max(1, limits.disk_mb - spare)),
-        # After the folders in memory, for some of what is seen may be below them.
+        # After the tmpfs mounts: shown paths may lie below them.
         *_read_only(seen, python),
         *("--ro-bind-data", str(passwd_fd), "/etc/passwd"),
         *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
@@ -99,7 +99,7 @@ def command(spec: SandboxSpec, seen: View, python: str, passwd_fd: int) -> list[
     ]
 
 
-def _read_only(seen: View, program: str) -> list[str]:
+def _read_only(seen: HostView, program: str) -> list[str]:
     arguments = ["--ro-bind", "/usr", "/usr"]
     for name in _LINKS_TO_USR:
         path = f"/{name}"

@@ -1,4 +1,4 @@
-"""The agent as one source text, so that it can start where nothing of agentgym is installed."""
+"""The agent as a single source text, so that it can start where agentgym is not installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOADER = '''
 import importlib.machinery, importlib.util, marshal, sys
 
 class Bundle:
-    """Finds the modules of the agent in this text, and nothing else. Keeps none that was loaded."""
+    """Finds only the agent's modules in this text, and drops each once it is loaded."""
 
     def __init__(self, sources, codes):
         self.sources = sources
@@ -46,9 +46,9 @@ hooks.collect()
 
 @cache
 def agent_source() -> str:
-    """Return Python source that makes the agent's modules importable; add the call that is wanted.
+    """Return Python source that makes the agent's modules importable; append the call to make.
 
-    They are in it as byte code too, with which an interpreter like this one starts much sooner.
+    It includes their bytecode, with which an interpreter of the same version starts much faster.
     """
     sources = _sources()
     codes = {
@@ -69,10 +69,10 @@ def _sources() -> dict[str, str]:
 
 
 def started(start: str) -> str:
-    """Return a program for `interpreter.RUN_STDIN` that does this with the agent's modules, its own text forgotten."""
+    """Return a program for `interpreter.RUN_STDIN` that runs `start` with the agent's modules and drops its text."""
     return f"{agent_source()}\ndef start():\n    {start}\n"
 
 
 def agent_program(read_fd: int, write_fd: int) -> str:
-    """Return the program of an agent that speaks over these descriptors; the first frame it expects is its settings."""
+    """Return the program of an agent on these descriptors; it expects its settings as the first frame."""
     return started(f"from agentgym.tools.sandbox.agent.start import main; main({read_fd}, {write_fd})")

@@ -1,4 +1,4 @@
-"""A sandbox as its users see it, in coroutines: the one implementation, over a channel of either kind."""
+"""The implementation of sandboxes, as coroutines over a blocking or an asyncio connection."""
 
 from __future__ import annotations
 
@@ -14,39 +14,41 @@ from typing import Self
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import answers, trees
 from agentgym.tools.sandbox.agent.wire import Frame, Header
-from agentgym.tools.sandbox.answers import Entry
+from agentgym.tools.sandbox.answers import DirectoryEntry
 from agentgym.tools.sandbox.backend import Launched, SandboxLost
-from agentgym.tools.sandbox.channel import Channel, ChannelBroken
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.connection import AgentConnection, ConnectionBroken
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.result import Result
-from agentgym.tools.sandbox.session import AsyncSession
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
-from agentgym.tools.sandbox.trees import Snapshot
+from agentgym.tools.sandbox.session import AsyncSandboxSession
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
+from agentgym.tools.sandbox.trees import WorkspaceSnapshot
 
 GRACE_S = 10.0
-"""Seconds beyond its limit after which a run's whole sandbox is killed from outside."""
+"""Seconds past a run's time limit after which its whole sandbox is killed from outside."""
 FILE_TIMEOUT_S = 60.0
 _OVERHEAD_BYTES = 1 << 16
 _MB = 1 << 20
 
 
 class AsyncSandbox:
-    """A place where model-written code runs and keeps files. Its methods are coroutines.
+    """A place where model-written code runs and keeps files. All methods are coroutines.
 
-    Over a blocking channel they never wait for a loop, so `agentgym.drive.run_now` can run them too.
+    Over a blocking connection they never suspend, so `agentgym.engine.drive.run_now` can run them too.
     """
 
-    def __init__(self, launched: Launched, spec: SandboxSpec, tier: Tier, notes: str, channel: Channel):
+    def __init__(
+        self, launched: Launched, spec: SandboxSpec, tier: SandboxTier, notes: str, connection: AgentConnection
+    ):
         self.spec = spec
         self.tier = tier
         self.notes = notes
         self.workdir = launched.workdir
-        self._channel = channel
+        self._connection = connection
         self._turn = asyncio.Lock()
         self.lost = ""
-        """Why the sandbox is gone; empty as long as it is there."""
+        """Why the sandbox is gone; empty while it is alive."""
         self._lost_at = 0.0
-        self._ended = weakref.finalize(self, _end_all, channel, launched.kill, os.getpid())
+        self._ended = weakref.finalize(self, _end_all, connection, launched.kill, os.getpid())
 
     async def exec(
         self,
@@ -56,17 +58,17 @@ class AsyncSandbox:
         stdin: str | bytes = b"",
         cwd: str = ".",
         env: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
     ) -> Result:
-        """Run a program, or Python source, to its end. Nothing that it started lives on after it.
+        """Run a program, or Python source, to completion. Everything that it started is killed afterwards.
 
         Args:
-            argv: Program and arguments. Exactly one of `argv` and `code` is given.
+            argv: Program and arguments. Pass exactly one of `argv` and `code`.
             code: Python source, run as `python script.py` would.
-            stdin: What it finds on its standard input.
-            cwd: Current directory, from the workspace.
+            stdin: Its standard input.
+            cwd: Current directory, relative to the workspace.
             env: Environment variables added to those of the spec.
-            limits: Bounds of this run; those of the spec if not given.
+            limits: Limits of this run; by default those of the spec.
         """
         if (argv is None) == (code is None):
             raise UsageError("exec needs exactly one of argv (a program) and code (Python source)")
@@ -79,12 +81,12 @@ class AsyncSandbox:
         }
         return await self._exec(header, (answers.to_bytes(code or b""), answers.to_bytes(stdin)), limits)
 
-    async def python(self, limits: Limits | None = None) -> AsyncSession:
-        """Open a live Python session, which works like a notebook. Between its cells all its processes are stopped."""
+    async def python(self, limits: SandboxLimits | None = None) -> AsyncSandboxSession:
+        """Open a live Python session, which works like a notebook. Its processes are stopped between cells."""
         return await self._session("python", limits)
 
-    async def bash(self, limits: Limits | None = None) -> AsyncSession:
-        """Open a live bash session. Between its cells all its processes are stopped."""
+    async def bash(self, limits: SandboxLimits | None = None) -> AsyncSandboxSession:
+        """Open a live bash session. Its processes are stopped between cells."""
         return await self._session("bash", limits)
 
     async def read(self, path: str, max_bytes: int = 1_000_000) -> bytes:
@@ -93,42 +95,42 @@ class AsyncSandbox:
         return blobs[0]
 
     async def write(self, path: str, data: str | bytes, mode: int = 0o644) -> None:
-        """Write a file; folders above it are made."""
+        """Write a file, creating its parent folders."""
         await self.file({"op": "write", "path": path, "mode": mode}, answers.to_bytes(data))
 
-    async def list(self, path: str = ".", depth: int = 1, max_entries: int = 1000) -> list[Entry]:
-        """Return what is in a folder, down to `depth` levels, at most `max_entries`."""
+    async def list(self, path: str = ".", depth: int = 1, max_entries: int = 1000) -> list[DirectoryEntry]:
+        """List a folder, down to `depth` levels and at most `max_entries`."""
         header = {"op": "list", "path": path, "depth": depth, "max_entries": max_entries}
         _, blobs = await self.file(header, max_bytes=256 * _MB)
-        return [Entry(*row) for row in json.loads(blobs[0])]
+        return [DirectoryEntry(*row) for row in json.loads(blobs[0])]
 
     async def remove(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it."""
+        """Remove a file, or a folder with everything in it."""
         await self.file({"op": "remove", "path": path})
 
     async def mkdir(self, path: str) -> None:
-        """Make a folder and those above it."""
+        """Create a folder and its parents."""
         await self.file({"op": "mkdir", "path": path})
 
     async def upload(self, tree: Path | Mapping[str, bytes], path: str = ".") -> None:
-        """Put files into the workspace: those of a folder of the host, or contents by path."""
+        """Copy files into the workspace: a folder of the host, or contents by path."""
         await self.file({"op": "unpack", "path": path}, trees.packed(tree))
 
     async def download(self, path: str = ".", max_bytes: int = 100_000_000) -> dict[str, bytes]:
-        """Return the regular files of a folder of the workspace, by path below it."""
+        """Return the regular files of a folder in the workspace, by path relative to it."""
         return trees.regular_files(await self._packed(path, max_bytes))
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> WorkspaceSnapshot:
         """Return the files of the workspace as they are now."""
-        return Snapshot(await self._packed(".", self.spec.limits.disk_mb * _MB))
+        return WorkspaceSnapshot(await self._packed(".", self.spec.limits.disk_mb * _MB))
 
-    async def restore(self, snapshot: Snapshot) -> None:
-        """Make the files of the workspace what they were when the snapshot was taken."""
+    async def restore(self, snapshot: WorkspaceSnapshot) -> None:
+        """Restore the workspace's files to those of the snapshot."""
         await self.file({"op": "clear"})
         await self.file({"op": "unpack", "path": "."}, snapshot.data)
 
     async def health(self) -> bool:
-        """Whether the sandbox is there and can still run things."""
+        """Whether the sandbox is alive and can still run programs."""
         if self.lost:
             return False
         try:
@@ -138,7 +140,7 @@ class AsyncSandbox:
         return answer.get("healthy") is True
 
     async def close(self) -> None:
-        """End everything in the sandbox. Safe to call twice."""
+        """Kill everything in the sandbox. Safe to call twice."""
         self.end("it was closed")
 
     async def __aenter__(self) -> Self:
@@ -147,8 +149,8 @@ class AsyncSandbox:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _session(self, kind: str, limits: Limits | None) -> AsyncSession:
-        session = AsyncSession(self, kind, limits or self.spec.limits)
+    async def _session(self, kind: str, limits: SandboxLimits | None) -> AsyncSandboxSession:
+        session = AsyncSandboxSession(self, kind, limits or self.spec.limits)
         await session.open()
         return session
 
@@ -158,7 +160,7 @@ class AsyncSandbox:
         return blobs[0]
 
     async def file(self, header: Header, blob: bytes | None = None, *, max_bytes: int = 0) -> Frame:
-        """Do one operation of the protocol that is no run; raises what went wrong with it."""
+        """Send a request other than a run; raises the error that the answer reports."""
         if "path" in header:
             header["path"] = answers.path_text(header["path"])
         blobs = () if blob is None else (blob,)
@@ -166,49 +168,49 @@ class AsyncSandbox:
         answers.raise_error(answer)
         return answer, contents
 
-    async def _exec(self, header: Header, blobs: Sequence[bytes], limits: Limits | None) -> Result:
+    async def _exec(self, header: Header, blobs: Sequence[bytes], limits: SandboxLimits | None) -> Result:
         return (await self.run(header, blobs, limits))[0]
 
-    async def run(self, header: Header, blobs: Sequence[bytes], limits: Limits | None) -> tuple[Result, bool]:
-        """Return the result of a run and whether what it ran in lives on."""
+    async def run(self, header: Header, blobs: Sequence[bytes], limits: SandboxLimits | None) -> tuple[Result, bool]:
+        """Return the result of a run, and whether its session is still alive."""
         limits = limits or self.spec.limits
         header["limits"] = limits.to_dict()
         room = 2 * limits.output_bytes + limits.reply_bytes + _OVERHEAD_BYTES
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
             answer, contents = await self._request(header, blobs, limits.wall_s + GRACE_S, room)
         except SandboxLost as error:
-            if self._lost_at < began:
+            if self._lost_at < started_at:
                 raise
-            return answers.lost(str(error), time.monotonic() - began), False
+            return answers.lost(str(error), time.monotonic() - started_at), False
         answers.raise_error(answer)
         try:
             return answers.result(answer, contents), answer.get("alive") is True
         except (KeyError, TypeError, ValueError, IndexError) as error:
             self.end(f"its agent answered {answer!r}")
-            return answers.lost(f"malformed answer: {error!r}", time.monotonic() - began), False
+            return answers.lost(f"malformed answer: {error!r}", time.monotonic() - started_at), False
 
     async def _request(self, header: Header, blobs: Sequence[bytes], timeout_s: float, max_bytes: int) -> Frame:
         async with self._turn:
             if self.lost:
                 raise SandboxLost(f"this sandbox is gone: {self.lost}")
             try:
-                return await self._channel.request(header, blobs, timeout_s, max_bytes)
-            except ChannelBroken as error:
+                return await self._connection.request(header, blobs, timeout_s, max_bytes)
+            except ConnectionBroken as error:
                 self.end(str(error))
                 raise SandboxLost(f"the sandbox was lost: {error}") from error
             except BaseException:
-                self.end("a request to it was given up")
+                self.end("a request to it was cancelled")
                 raise
 
     def end(self, why: str) -> None:
-        """End everything in the sandbox at once; what is asked of it later fails with `why`."""
+        """Kill everything in the sandbox immediately; later requests fail with `why`."""
         if not self.lost:
             self.lost, self._lost_at = why, time.monotonic()
             self._ended()
 
 
-def _end_all(channel: Channel, kill: Callable[[], None], owner: int) -> None:
-    if os.getpid() == owner:  # a forked child shares the connection and must leave it as it is
-        kill()  # first, so that the agent does not wake up only to tidy a sandbox that goes anyway
-        channel.close()
+def _end_all(connection: AgentConnection, kill: Callable[[], None], owner: int) -> None:
+    if os.getpid() == owner:  # a forked child shares the connection and must not touch it
+        kill()  # first, so that the agent does not wake up to clean a sandbox that is removed anyway
+        connection.close()

@@ -1,4 +1,4 @@
-"""Temporary folders of sandboxes: locked as long as they are in use, so that forgotten ones can be told and removed."""
+"""Temporary folders of sandboxes, locked while in use, so that abandoned ones can be recognised and removed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentgym.tools.sandbox.agent.remove import remove_at
 
 _PREFIX = "agentgym-sandbox"
 _NEW_S = 60.0
-"""A folder this young may be one that its owner has not locked yet."""
+"""The owner of a folder this young may not have locked it yet."""
 
 
 class LockedFolder:
-    """A new folder, locked until it is closed and everybody who was given `lock` has ended."""
+    """A new folder, locked until it is closed and every process that inherited `lock` has exited."""
 
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix=f"{_PREFIX}-")
@@ -26,13 +26,13 @@ class LockedFolder:
         os.chmod(self.path, 0o711)
 
     def close(self) -> None:
-        """Remove the folder, if anything is left of it."""
+        """Remove the folder if it still exists."""
         remove(self.path)
         os.close(self.lock)
 
 
 def remove(path: str) -> None:
-    """Remove a folder with all that is in it, however deep; what cannot be removed stays."""
+    """Remove a folder with everything in it, at any depth; whatever cannot be removed stays."""
     parent = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):
@@ -42,7 +42,7 @@ def remove(path: str) -> None:
 
 
 def sweep() -> None:
-    """Remove the folders of processes that were killed before they could."""
+    """Remove the folders that killed processes left behind."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

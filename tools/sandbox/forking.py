@@ -1,4 +1,4 @@
-"""What the two tiers have in common whose agents are forked by a zygote: one zygote for each kind of spec."""
+"""The base of the two tiers that fork agents from a zygote, with one zygote per kind of spec."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import interpreter, trial, users
-from agentgym.tools.sandbox.backend import Launched, Probe
+from agentgym.tools.sandbox.backend import Launched, ProbeResult
 from agentgym.tools.sandbox.protection import Protection, Threat, held
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 from agentgym.tools.sandbox.view import view
 from agentgym.tools.sandbox.zygote import Zygote
 
@@ -20,11 +20,11 @@ _MAX_ZYGOTES = 8
 
 
 class ForkingBackend:
-    """Keeps zygotes, by what their sandboxes have in common; the least recently used one without sandboxes goes."""
+    """Keeps zygotes, keyed by the settings their sandboxes share; evicts the least recently used idle one."""
 
-    tier: Tier
+    tier: SandboxTier
     base: Mapping[Threat, Protection]
-    """What it holds at least."""
+    """What it protects from on any machine."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,37 +32,39 @@ class ForkingBackend:
         self._closed = False
         self._holds_memory = False
         self.own_files = False
-        """Whether no file that a sandbox can open is the host's or another sandbox's; known after the first start."""
+        """Whether sandboxes share no file with the host or each other; known after the first start."""
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it holds on this machine."""
+        """What it protects from on this machine."""
         if not self._holds_memory:
             return self.base
-        return {**self.base, Threat.TOTAL_MEMORY: held("a control group for each sandbox")}
+        return {**self.base, Threat.TOTAL_MEMORY: held("a cgroup for each sandbox")}
 
-    def probe(self) -> Probe:
-        """Make a sandbox and try in it what it must hold."""
+    def probe(self) -> ProbeResult:
+        """Create a sandbox and attack it."""
         return trial.probe(self)
 
     def start(self, spec: SandboxSpec) -> Launched:
         """Fork an agent."""
         if spec.image is not None:
-            raise UsageError(f"the {self.tier} backend has no images; spec.image={spec.image!r} needs backend='docker'")
+            raise UsageError(
+                f"the {self.tier} backend does not support images; spec.image={spec.image!r} needs backend='docker'"
+            )
         template = None if spec.template is None else os.path.realpath(spec.template)
         if template is not None and not os.path.isdir(template):
-            raise UsageError(f"template={str(spec.template)!r} is no folder")
+            raise UsageError(f"template={str(spec.template)!r} is not a folder")
         request = {"limits": spec.limits.to_dict(), "template": template, **self.request(spec)}
         endpoint, running = self._zygote(spec).start(request)
         return Launched(endpoint, running.kill, self.workdir(spec, request))
 
     def zygotes(self) -> list[Zygote]:
-        """Return the zygotes there are now."""
+        """Return the current zygotes."""
         with self._lock:
             return list(self._zygotes.values())
 
     def close(self) -> None:
-        """End all zygotes, and with them all sandboxes."""
+        """Kill all zygotes, and with them all sandboxes."""
         with self._lock:
             self._closed = True
             zygotes = list(self._zygotes.values())
@@ -71,19 +73,19 @@ class ForkingBackend:
             zygote.close()
 
     def request(self, spec: SandboxSpec) -> dict[str, Any]:
-        """Return what a new sandbox has for itself."""
+        """Return the settings specific to a new sandbox."""
         return {}
 
     def workdir(self, spec: SandboxSpec, request: Mapping[str, Any]) -> str:
-        """Return where a new sandbox's workspace will be."""
+        """Return the path of a new sandbox's workspace."""
         return spec.workdir
 
     def environment(self) -> Mapping[str, str]:
-        """Return the environment of runs, as far as all sandboxes have the same."""
+        """Return the part of the runs' environment that all sandboxes share."""
         raise NotImplementedError
 
     def program(self) -> str:
-        """Return the interpreter of the zygotes."""
+        """Return the interpreter for zygotes."""
         return interpreter.executable()
 
     def _zygote(self, spec: SandboxSpec) -> Zygote:
@@ -103,14 +105,14 @@ class ForkingBackend:
             return zygote
 
     def _drop_idle(self) -> None:
-        """End the least recently used zygotes if there are too many, but none that has sandboxes."""
+        """Kill the least recently used zygotes if there are too many, except those with sandboxes."""
         for key, zygote in list(self._zygotes.items())[:-1]:
             if len(self._zygotes) > _MAX_ZYGOTES and zygote.idle:
                 del self._zygotes[key]
                 zygote.close()
 
     def zygote_settings(self, spec: SandboxSpec) -> dict[str, Any]:
-        """Return the settings of a zygote whose sandboxes suit a spec."""
+        """Return the settings of a zygote for sandboxes of this spec."""
         seen = view(spec.preload, spec.readable, self.program())
         return {
             "tier": str(self.tier),

@@ -11,9 +11,9 @@ from pathlib import Path
 from agentgym.tools.sandbox.backend import SandboxStartFailed
 
 RUN_STDIN = ("-s", "-S", "-c", "import sys; sys.path.remove(''); exec(sys.stdin.buffer.read()); start()")
-"""Runs the function `start` of what is sent to it, with nothing but the standard library.
+"""Runs the function `start` of the program on stdin, with only the standard library.
 
-Not with `-I`, which would ignore `HASH_SEED`.
+Without `-I`, which would ignore `HASH_SEED`.
 """
 HASH_SEED = {"PYTHONHASHSEED": "0"}
 """Sets print in the same order in every process, so that episodes can be replayed."""
@@ -29,8 +29,8 @@ def executable() -> str:
 
 
 @cache
-def for_everybody() -> str:
-    """Return an interpreter that other users than root can run: the real one, or else the system's.
+def for_all_users() -> str:
+    """Return an interpreter that users other than root can run: the real one, or the system's.
 
     Raises:
         SandboxStartFailed: If there is none.
@@ -52,7 +52,7 @@ def prefix(program: str) -> str:
 
 
 def _open_to_all(path: str) -> bool:
-    """Whether every user may run a program, which needs leave to pass through all folders above it."""
+    """Whether every user may run a program, which requires permission to enter all folders above it."""
     try:
         for part in (path, *map(str, Path(path).parents)):
             if not os.stat(part).st_mode & stat.S_IXOTH:
@@ -63,7 +63,7 @@ def _open_to_all(path: str) -> bool:
 
 
 def make_links(folder: str, program: str) -> str:
-    """Make a folder in which `python` is that interpreter, and return it."""
+    """Create a folder whose `python` is that interpreter, and return it."""
     os.mkdir(folder)
     for name in ("python", "python3"):
         os.symlink(program, os.path.join(folder, name))
@@ -71,7 +71,7 @@ def make_links(folder: str, program: str) -> str:
 
 
 def environment(home: str, tmp: str, links: str) -> dict[str, str]:
-    """Return the environment that runs start from; nothing of the host's own is in it. `links` has `python`."""
+    """Return the base environment of runs, without any of the host's variables. `links` contains `python`."""
     return {
         "PATH": os.pathsep.join((links, *_SYSTEM_PATHS)),
         "HOME": home,

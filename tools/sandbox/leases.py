@@ -1,4 +1,4 @@
-"""The sandboxes that a server holds for its clients: so many at most, and none for a client that has gone silent."""
+"""The sandboxes that a server keeps for its clients: a limited number, closed when their client goes silent."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from typing import Protocol
 from agentgym.errors import InfrastructureError
 
 _CLOSING = 16
-"""Sandboxes closed at one time when all are."""
+"""Sandboxes closed concurrently by `close_all`."""
 
 
-class Held(Protocol):
-    """What is leased: one sandbox, reached by frames."""
+class LeasedSandbox(Protocol):
+    """One leased sandbox, which exchanges frames."""
 
     workdir: str
     notes: str
 
     def exchange(self, frame: bytes, at_most: int) -> bytes:
-        """Send one request frame and return the answer's, whose content may be `at_most` bytes."""
+        """Send one request frame and return the answer frame, with at most `at_most` bytes of content."""
         ...
 
     def close(self) -> None:
-        """End the sandbox, from any thread and also while an exchange is waiting."""
+        """Kill the sandbox, from any thread, even while an exchange is waiting."""
         ...
 
 
 class Full(InfrastructureError):
-    """As many sandboxes are open as the server allows."""
+    """The server's limit of open sandboxes is reached."""
 
 
 class TooManyForClient(InfrastructureError):
-    """One client has as many sandboxes as it may."""
+    """A client's limit of open sandboxes is reached."""
 
 
 class LeaseBusy(Exception):
-    """A sandbox is answering another request; it takes one at a time."""
+    """The sandbox is answering another request; it handles one at a time."""
 
 
 class NoSuchLease(LookupError):
-    """There is no such sandbox, or no longer."""
+    """The sandbox does not exist, or no longer exists."""
 
 
 @dataclass
 class _Lease:
-    held: Held
+    held: LeasedSandbox
     client: str
     kind: str
     seen: float
@@ -57,7 +57,7 @@ class _Lease:
 
 
 class Leases:
-    """Every method may be called from any thread."""
+    """A server's open sandboxes. Thread-safe."""
 
     def __init__(
         self, *, at_most: int, silent_s: float, per_client: int | None = None, kinds: int | None = None
@@ -67,7 +67,7 @@ class Leases:
         self._per_client = at_most if per_client is None else per_client
         self._kinds = at_most if kinds is None else kinds
         self._leases: dict[str, _Lease] = {}
-        # Who asked for which kind, of those that are being made.
+        # Client and kind of each sandbox that is being created.
         self._opening: list[tuple[str, str]] = []
         self._closed = False
         self._lock = threading.Lock()
@@ -77,34 +77,34 @@ class Leases:
         return len(self._leases) + len(self._opening)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a sandbox."""
+        """Whether this sandbox exists."""
         return name in self._leases
 
-    def open(self, make: Callable[[], Held], *, client: str = "", kind: str = "") -> tuple[str, Held]:
-        """Make a sandbox; return the id of its lease and the sandbox.
+    def open(self, make: Callable[[], LeasedSandbox], *, client: str = "", kind: str = "") -> tuple[str, LeasedSandbox]:
+        """Create a sandbox; return the lease's id and the sandbox.
 
         Args:
-            make: Makes it.
-            client: Who asks for it.
-            kind: What sandboxes must have in common to share what makes them.
+            make: Creates it.
+            client: The client's address.
+            kind: Sandboxes of the same kind share a zygote.
 
         Raises:
-            Full: If there are as many as may be, before anything is made.
-            TooManyForClient: If this client has as many as it may.
+            Full: If the server's limit is reached, before anything is created.
+            TooManyForClient: If this client's limit is reached.
         """
-        asking = client, kind
+        client_kind = client, kind
         with self._lock:
-            self._check_room(*asking)
-            self._opening.append(asking)
+            self._check_room(*client_kind)
+            self._opening.append(client_kind)
         try:
             held = make()
         except BaseException:
             with self._lock:
-                self._opening.remove(asking)
+                self._opening.remove(client_kind)
             raise
         name = secrets.token_hex(16)
         with self._lock:
-            self._opening.remove(asking)
+            self._opening.remove(client_kind)
             if not self._closed:
                 self._leases[name] = _Lease(held, client, kind, time.monotonic())
                 return name, held
@@ -112,7 +112,7 @@ class Leases:
         raise Full("the server is stopping")
 
     def exchange(self, name: str, frame: bytes, at_most: int) -> bytes:
-        """Pass one request on to a sandbox, which answers one at a time."""
+        """Forward one request to a sandbox, which handles one at a time."""
         lease = self._find(name)
         if not lease.busy.acquire(blocking=False):
             raise LeaseBusy("this sandbox is answering another request")
@@ -123,24 +123,24 @@ class Leases:
             lease.seen = time.monotonic()
 
     def renew(self, names: Iterable[str]) -> list[str]:
-        """Say that the client of these is still there; return those of them that are no longer open."""
-        gone = []
+        """Note that the client of these sandboxes is alive; return the ids that are no longer open."""
+        closed = []
         for name in names:
             try:
                 self._find(name)
             except NoSuchLease:
-                gone.append(name)
-        return gone
+                closed.append(name)
+        return closed
 
     def close(self, name: str) -> None:
-        """End a sandbox; one that has ended is fine."""
+        """Close a sandbox; does nothing if it is closed."""
         with self._lock:
             lease = self._leases.pop(name, None)
         if lease is not None:
             lease.held.close()
 
     def close_silent(self) -> int:
-        """End the sandboxes whose client has been silent for too long; return how many."""
+        """Close the sandboxes whose client has been silent for too long; return how many."""
         before = time.monotonic() - self.silent_s
         with self._lock:
             silent = [name for name, lease in self._leases.items() if lease.seen < before]
@@ -149,7 +149,7 @@ class Leases:
         return len(silent)
 
     def close_all(self) -> None:
-        """End all sandboxes, many at a time, and let no new ones be opened."""
+        """Close all sandboxes, many at a time, and refuse new ones."""
         with self._lock:
             self._closed = True
             names = list(self._leases)
@@ -161,12 +161,12 @@ class Leases:
             raise Full("the server is stopping")
         held = [(lease.client, lease.kind) for lease in self._leases.values()] + self._opening
         if len(held) >= self.at_most:
-            raise Full(f"the server allows {self.at_most} sandboxes at one time and all are taken; try again later")
+            raise Full(f"the server allows {self.at_most} sandboxes at a time and all are in use; try again later")
         if sum(each == client for each, _ in held) >= self._per_client:
-            raise TooManyForClient(f"one client may have {self._per_client} sandboxes at one time; close some")
+            raise TooManyForClient(f"a client may have {self._per_client} sandboxes open at a time; close some")
         kinds = {each for _, each in held}
         if kind not in kinds and len(kinds) >= self._kinds:
-            raise Full(f"the server allows {self._kinds} different workdirs at one time; use one of those in use")
+            raise Full(f"the server allows {self._kinds} different workdirs at a time; use one that is already in use")
 
     def _find(self, name: str) -> _Lease:
         with self._lock:

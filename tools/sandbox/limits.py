@@ -1,4 +1,4 @@
-"""What a sandbox and each run in it may use. Every bound is enforced by the backend, or declared as not held."""
+"""Resource limits of a sandbox and its runs. The backend enforces each one, or declares that it does not."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from agentgym.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bounds on one run. Those of the workspace and of all processes together are fixed when the sandbox starts."""
+class SandboxLimits:
+    """Limits of one run. Those on the workspace and on all processes together are fixed when the sandbox starts."""
 
     wall_s: float = 10.0
-    """Seconds from start to end, sleeping included."""
+    """Wall-clock seconds."""
     cpu_s: float = 10.0
-    """Seconds of processor time of one process."""
+    """CPU seconds of one process."""
     memory_mb: int = 1024
     """Address space of one process."""
     total_memory_mb: int = 1536
-    """Memory of all processes of the sandbox together."""
+    """Memory of all the sandbox's processes together."""
     processes: int = 64
-    """Processes and threads at one time."""
+    """Processes and threads that exist at the same time."""
     open_files: int = 256
     file_mb: int = 64
     """Size of one file."""
     disk_mb: int = 256
-    """All files of the workspace and the temporary folder together."""
+    """Total size of all files in the workspace and the temporary folder."""
     files: int = 20_000
     """Number of files and directories."""
     output_bytes: int = 64_000
-    """Bytes kept of each of stdout and stderr: its beginning and its end. A flood far beyond ends the run."""
+    """Bytes kept of each of stdout and stderr: the beginning and the end. A run that writes far more is stopped."""
     reply_bytes: int = 8_000_000
     """Bytes accepted on the private reply descriptor."""
 
@@ -41,19 +41,19 @@ class Limits:
                 raise UsageError(f"sandbox limit {each.name} must be above 0, not {getattr(self, each.name)!r}")
 
     def but(self, **changes: Any) -> Self:
-        """Return these limits with some of them changed."""
+        """Return a copy with some limits changed."""
         return replace(self, **changes)
 
     def refuse_above(self, wanted: Mapping[str, Any]) -> None:
-        """Refuse limits of which one is above these, or no number; names that are no limits do not matter.
+        """Reject limits that are above these, or not numbers; other keys are ignored.
 
         Raises:
-            UsageError: It names the limit, what is wanted, and what can be had.
+            UsageError: Names the limit, the requested value and the maximum.
         """
         for each in fields(self):
             value, most = wanted.get(each.name, 0), getattr(self, each.name)
             if not isinstance(value, int | float) or not value <= most:
-                raise UsageError(f"limits.{each.name}={value!r} is above {most!r}, the most that is given here")
+                raise UsageError(f"limits.{each.name}={value!r} is above {most!r}, the maximum allowed here")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limits as JSON data."""

@@ -1,4 +1,4 @@
-"""The strongest tier without a daemon: namespaces, an own file system, Landlock, seccomp, limits."""
+"""The strongest tier without a daemon: namespaces, a separate file system, Landlock, seccomp, limits."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ from agentgym.tools.sandbox.protection import (
     not_held,
     partly,
 )
-from agentgym.tools.sandbox.spec import Tier
+from agentgym.tools.sandbox.spec import SandboxTier
 
 _PROTECTIONS: Mapping[Threat, Protection] = {
-    Threat.FILES: held("a file system of its own; of the host only programs and libraries, read-only; Landlock"),
-    Threat.NETWORK: held("a network namespace without interfaces; sockets are refused by seccomp"),
-    Threat.PROCESSES: held("a process namespace of its own"),
+    Threat.FILES: held("a separate file system with only the host's programs and libraries, read-only; Landlock"),
+    Threat.NETWORK: held("a network namespace without interfaces; seccomp blocks sockets"),
+    Threat.PROCESSES: held("a separate PID namespace"),
     Threat.ENVIRONMENT: held("started by exec with a clean environment; the host's processes are not visible"),
     Threat.PRIVILEGE: held("an ordinary user without capabilities in a user namespace; no_new_privs"),
-    Threat.KERNEL: held("seccomp refuses mounts, namespaces, tracing, keys, io_uring, bpf and their like"),
+    Threat.KERNEL: held("seccomp blocks mounts, namespaces, tracing, keys, io_uring, bpf and similar calls"),
     Threat.MEMORY: held("limit on address space"),
-    Threat.TOTAL_MEMORY: partly("looked at ten times a second"),
-    Threat.CPU: held("limits on processor and wall time, ended by SIGKILL"),
-    Threat.FORKS: held("limit on processes, counted for each sandbox"),
+    Threat.TOTAL_MEMORY: partly("checked ten times a second"),
+    Threat.CPU: held("limits on CPU and wall time, enforced by SIGKILL"),
+    Threat.FORKS: held("limit on processes, counted per sandbox"),
     Threat.DISK: held("the workspace is a tmpfs of limited size"),
     Threat.INODES: held("the workspace is a tmpfs with a limited number of files"),
-    Threat.DAEMONS: held("all processes of the namespace are killed after each run"),
-    Threat.NEIGHBOURS: held("no namespace is shared with another sandbox"),
+    Threat.DAEMONS: held("all processes in the namespace are killed after each run"),
+    Threat.NEIGHBOURS: held("sandboxes share no namespaces"),
     Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
     Threat.IDLE_CPU: held(IDLE_CPU_HELD),
     Threat.KERNEL_QUOTAS: held(
-        "a user id of its own; few signals can be queued; seccomp refuses what else is counted by user"
+        "a separate uid; a low limit on queued signals; seccomp blocks the other resources with per-user quotas"
     )
-    if users.are_ours_to_give()
+    if users.can_assign()
     else partly(
-        "few signals can be queued, and seccomp refuses what else is counted by user; but all have our user id"
+        "a low limit on queued signals, and seccomp blocks the other per-user quotas; but all sandboxes share our uid"
     ),
-    Threat.FILE_LOCKS: partly("locks on some of the host's files, such as devices, are seen by whoever uses them too"),
+    Threat.FILE_LOCKS: partly("locks on some host files, such as devices, are visible to other users of those files"),
     Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
 }
 
 
 class NamespacesBackend(ForkingBackend):
-    """Starts sandboxes of Linux namespaces."""
+    """Starts sandboxes in Linux namespaces."""
 
-    tier = Tier.NAMESPACES
+    tier = SandboxTier.NAMESPACES
     base = _PROTECTIONS
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it holds on this machine."""
+        """What it protects from on this machine."""
         found = super().protections
         if not self.own_files:
             return found
         return {
             **found,
-            Threat.FILE_LOCKS: held("every file that is seen is the sandbox's own; only the content is shared"),
+            Threat.FILE_LOCKS: held("every visible file belongs to the sandbox; only the content is shared"),
         }
 
     def environment(self) -> Mapping[str, str]:

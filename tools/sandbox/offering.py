@@ -1,4 +1,4 @@
-"""The sandboxes that a server offers: those of this process's own pool, reached by whole frames."""
+"""The sandboxes that a server offers: taken from its own pool, and driven by whole frames."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from agentgym.errors import InfrastructureError
 from agentgym.tools.sandbox import registry
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.backend import Backend, Launched
-from agentgym.tools.sandbox.channel import BlockingChannel, ChannelBroken
+from agentgym.tools.sandbox.connection import BlockingConnection, ConnectionBroken
 from agentgym.tools.sandbox.pool import default_pool
 from agentgym.tools.sandbox.serve import Offer
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _GRACE_S = 30.0
 
 
 def offer_of(backend: str) -> Offer:
-    """Return what a server with this backend offers.
+    """Return the offer of a server with this backend.
 
     Raises:
-        InfrastructureError: If it does not work on this machine.
+        InfrastructureError: If the backend does not work on this machine.
     """
     chosen = registry.choose(backend, SandboxSpec(), False)
     return Offer(
         tier=chosen.tier,
         notes=registry.notes(chosen, ""),
         protections=chosen.protections,
-        images=chosen.tier is Tier.DOCKER or (backend == "auto" and registry.probe(Tier.DOCKER).works),
+        images=chosen.tier is SandboxTier.DOCKER or (backend == "auto" and registry.probe(SandboxTier.DOCKER).works),
         make=lambda spec: _tunnel(registry.choose(backend, spec, False), spec),
     )
 
@@ -40,17 +40,17 @@ def _tunnel(chosen: Backend, spec: SandboxSpec) -> _Tunnel:
 
 
 class _Tunnel:
-    """One sandbox whose driver is elsewhere."""
+    """One sandbox with a remote driver."""
 
     def __init__(self, launched: Launched, notes: str) -> None:
         self.workdir = launched.workdir
         self.notes = notes
         self._busy = threading.Lock()
         self._launched = launched
-        self._channel = BlockingChannel(launched.endpoint)
+        self._connection = BlockingConnection(launched.endpoint)
 
     def exchange(self, frame: bytes, at_most: int) -> bytes:
-        """Pass a request on and return the answer; an agent that stays silent, or says too much, is given up.
+        """Forward a request and return the answer; fails if the agent stays silent or sends too much.
 
         Raises:
             InfrastructureError: If the sandbox has ended.
@@ -59,14 +59,14 @@ class _Tunnel:
             limits = _header_of_whole(frame).get("limits")
             wall_s = float(limits["wall_s"]) if isinstance(limits, dict) else 0.0
             with self._busy:
-                return wire.encode(*self._channel.exchange(frame, wall_s + _GRACE_S, at_most))
-        except ChannelBroken as error:
+                return wire.encode(*self._connection.exchange(frame, wall_s + _GRACE_S, at_most))
+        except ConnectionBroken as error:
             raise InfrastructureError(str(error)) from error
         except (wire.BadFrame, ValueError, LookupError, TypeError) as error:
             return wire.encode({"error": "invalid", "message": f"not a request: {error}"})
 
     def close(self) -> None:
-        """End the sandbox; a request that is under way fails."""
+        """Kill the sandbox; a request in progress fails."""
         with contextlib.suppress(OSError):
             self._launched.endpoint.shutdown(socket.SHUT_RDWR)
         self._launched.kill()
@@ -75,13 +75,13 @@ class _Tunnel:
 
 
 def _header_of_whole(frame: bytes) -> wire.Header:
-    """Return the header of a frame that is neither cut short nor followed by more, which would be another request."""
+    """Return the header of a complete frame; trailing bytes are rejected, as they would be another request."""
     header = wire.header_of(frame)
     sizes = header.get("blobs", [])
     if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
-        raise wire.BadFrame("the lengths of the blobs are not whole numbers")
+        raise wire.BadFrame("the blob lengths are not non-negative integers")
     (header_bytes,) = wire.LENGTH.unpack_from(frame)
     announced = wire.LENGTH.size + header_bytes + sum(sizes)
     if len(frame) != announced:
-        raise wire.BadFrame(f"the frame has {len(frame)} bytes, and announced {announced}")
+        raise wire.BadFrame(f"the frame has {len(frame)} bytes but announced {announced}")
     return header

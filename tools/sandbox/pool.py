@@ -1,4 +1,4 @@
-"""Opening sandboxes: taken from those made ahead in the background, so that nobody waits for one to start."""
+"""A pool that starts sandboxes in the background, so that opening one rarely has to wait."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox import registry
 from agentgym.tools.sandbox.backend import START_TIMEOUT_S, Backend, Launched, SandboxStartFailed
-from agentgym.tools.sandbox.channel import ChannelBroken, greet
+from agentgym.tools.sandbox.connection import ConnectionBroken, greet
 from agentgym.tools.sandbox.sandbox import AsyncSandbox, Sandbox, connect, connect_async
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 SPARE = 4
-"""Sandboxes made ahead of each kind that was asked for more than once."""
-_AT_MOST = {Tier.DOCKER: 2, Tier.REMOTE: 0}
-"""Tiers of which an idle sandbox is dear."""
+"""Sandboxes kept ready for each kind that was opened more than once."""
+_AT_MOST = {SandboxTier.DOCKER: 2, SandboxTier.REMOTE: 0}
+"""Maximum of ready sandboxes for tiers whose idle sandboxes are expensive."""
 _KINDS = 4
-"""Kinds of sandboxes that are kept ready; the least recently used gives way."""
+"""Kinds of sandboxes kept ready; the least recently used is evicted."""
 
 
 @dataclass
@@ -37,16 +37,16 @@ class _Kind:
 
 
 class SandboxPool:
-    """Hands out fresh sandboxes and makes new ones ahead. A used sandbox is never handed out again.
+    """Hands out fresh sandboxes and prepares more in the background. A sandbox is never reused.
 
     Args:
-        spare: Sandboxes of each kind kept ready; 0 makes every one when it is asked for.
-        makers: Threads that make them.
+        spare: Ready sandboxes of each kind; 0 starts each one on demand.
+        makers: Threads that start sandboxes.
     """
 
     def __init__(self, spare: int = SPARE, makers: int = 2):
         if spare < 0 or makers < 1:
-            raise UsageError(f"spare={spare!r} must not be negative, makers={makers!r} at least 1")
+            raise UsageError(f"spare={spare!r} must not be negative, and makers={makers!r} must be at least 1")
         self._spare = spare
         self._makers = makers
         self._reset()
@@ -75,7 +75,7 @@ class SandboxPool:
         return sandbox
 
     def close(self) -> None:
-        """End every sandbox made by this pool. Safe to call twice."""
+        """Close every sandbox of this pool. Safe to call twice."""
         with self._change:
             self._closed = True
             idle = [launched for kind in self._kinds.values() for launched in kind.ready]
@@ -105,7 +105,7 @@ class SandboxPool:
         key = _key(backend, spec)
         with self._change:
             if self._closed:
-                raise UsageError("this pool of sandboxes is closed")
+                raise UsageError("this sandbox pool is closed")
             kind = self._kinds.setdefault(key, _Kind(backend, spec))
             kind.taken += 1
             self._kinds.move_to_end(key)
@@ -123,7 +123,7 @@ class SandboxPool:
             thread.start()
 
     def _make(self) -> None:
-        """Start sandboxes where some are missing, until the pool is closed."""
+        """Start missing sandboxes until the pool is closed."""
         while True:
             with self._change:
                 kind = self._missing()
@@ -135,7 +135,7 @@ class SandboxPool:
                 kind.starting += 1
             try:
                 launched = _start(kind.backend, kind.spec)
-            except Exception:  # whoever opens the next one meets the same error in its own thread
+            except Exception:  # the next `open` gets the same error in its own thread
                 launched = None
             with self._change:
                 kind.starting -= 1
@@ -165,7 +165,7 @@ class SandboxPool:
 
 
 def _key(backend: Backend, spec: SandboxSpec) -> str:
-    """Return what two sandboxes must have in common to stand in for each other; each run brings its own limits."""
+    """Return the key of interchangeable sandboxes; per-run limits are sent with each run."""
     limits = spec.limits
     totals = (limits.total_memory_mb, limits.disk_mb, limits.files, limits.processes, limits.file_mb)
     parts = (totals, spec.template, spec.image, spec.workdir, spec.preload, spec.readable)
@@ -177,7 +177,7 @@ def _start(backend: Backend, spec: SandboxSpec) -> Launched:
     try:
         hello = greet(launched.endpoint, launched.settings, START_TIMEOUT_S)
         launched.notes = "; ".join(str(note) for note in (launched.notes, hello.get("notes")) if note)
-    except ChannelBroken as error:
+    except ConnectionBroken as error:
         _end(launched)
         raise SandboxStartFailed(f"the {backend.tier} sandbox did not start: {error}") from error
     except BaseException:
@@ -187,7 +187,7 @@ def _start(backend: Backend, spec: SandboxSpec) -> Launched:
 
 
 def _alive(launched: Launched) -> bool:
-    """Whether an idle agent still holds its end of the connection (it says nothing unasked)."""
+    """Whether an idle agent still has its connection open (it sends nothing without a request)."""
     try:
         launched.endpoint.setblocking(False)
         launched.endpoint.recv(1)
@@ -210,7 +210,7 @@ _default: SandboxPool | None = None
 
 
 def default_pool() -> SandboxPool:
-    """Return the pool of this process."""
+    """Return this process's pool."""
     global _default
     with _default_lock:
         if _default is None:
@@ -221,12 +221,12 @@ def default_pool() -> SandboxPool:
 def open_sandbox(
     spec: SandboxSpec | None = None, *, backend: str | Backend = "auto", allow_weak: bool = False
 ) -> Sandbox:
-    """Open a fresh sandbox from the pool of this process.
+    """Open a fresh sandbox from this process's pool.
 
     Args:
-        spec: What it starts from.
-        backend: A tier's name, `"auto"` for the best that works on this machine, or a backend of your own making.
-        allow_weak: Whether the tier that does not hold malicious code may be used.
+        spec: The sandbox to open.
+        backend: A tier's name, `"auto"` for the best one that works on this machine, or a custom backend.
+        allow_weak: Whether to allow the tier that does not contain malicious code.
     """
     return default_pool().open(spec, backend=backend, allow_weak=allow_weak)
 

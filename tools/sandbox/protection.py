@@ -1,4 +1,4 @@
-"""What a sandbox protects from, and how well: the rows of every backend's table."""
+"""What a sandbox protects from, and how well: the rows of each backend's table."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from enum import StrEnum
 
 
 class Threat(StrEnum):
-    """What model-written code may try, or do by mistake."""
+    """What model-written code may do, on purpose or by mistake."""
 
     FILES = "files"
-    """Reading or changing files of the host."""
+    """Reading or changing the host's files."""
     NETWORK = "network"
-    """Reaching anything over a socket."""
+    """Connecting to anything over a socket."""
     PROCESSES = "processes"
-    """Seeing, signalling or tracing processes that are not its own."""
+    """Seeing, signalling or tracing processes outside the sandbox."""
     ENVIRONMENT = "environment"
     """Reading the host's environment variables or the driver's memory."""
     PRIVILEGE = "privilege"
-    """Becoming root, or using what only root may."""
+    """Becoming root, or using root's privileges."""
     KERNEL = "kernel"
-    """Reaching rarely used, risky system calls."""
+    """Making rarely used, risky system calls."""
     MEMORY = "memory"
-    """One process that takes much memory."""
+    """Exhausting memory with one process."""
     TOTAL_MEMORY = "total_memory"
-    """Many processes that take much memory together."""
+    """Exhausting memory with many processes."""
     CPU = "cpu"
-    """Never ending."""
+    """Running forever."""
     FORKS = "forks"
-    """Processes without number."""
+    """Creating unlimited processes."""
     DISK = "disk"
     """Filling the disk."""
     INODES = "inodes"
-    """Files without number."""
+    """Creating unlimited files."""
     DAEMONS = "daemons"
     """Processes that outlive the run."""
     NEIGHBOURS = "neighbours"
@@ -40,13 +40,13 @@ class Threat(StrEnum):
     FORGED_RESULTS = "forged_results"
     """Faking the outcome of a run or a cell."""
     IDLE_CPU = "idle_cpu"
-    """Using the processor in a session between its cells."""
+    """Using CPU in a session between its cells."""
     KERNEL_QUOTAS = "kernel_quotas"
-    """Using up what the kernel counts for a user or for the whole machine, such as queued signals and timers."""
+    """Exhausting per-user or machine-wide kernel quotas, such as queued signals and timers."""
     FILE_LOCKS = "file_locks"
-    """Locking or watching files that the host or other sandboxes use too."""
+    """Locking or watching files shared with the host or other sandboxes."""
     SIDE_CHANNELS = "side_channels"
-    """Signalling to a neighbour through what everybody can see, such as the load of the machine."""
+    """Communicating with another sandbox through shared state, such as the machine's load."""
 
 
 class Held(StrEnum):
@@ -59,20 +59,18 @@ class Held(StrEnum):
 
 @dataclass(frozen=True)
 class Protection:
-    """One row of a table: how well a threat is held, and by what (or why not)."""
+    """One row of a table: how well a threat is held, and how (or why not)."""
 
     held: Held
     how: str
 
 
 FORGED_RESULTS_HELD = (
-    "exit codes come from the kernel and output from the agent's own pipes; a session ends a cell with a secret that "
-    "came with that cell, and its exit code is what the process of the session says of itself"
+    "exit codes come from the kernel and output from the agent's pipes; a session reports the end of a cell with a "
+    "secret sent with that cell, and the exit code of a cell is reported by the session's process itself"
 )
-IDLE_CPU_HELD = (
-    "the processes of sessions are stopped after each run; one that wakes up is stopped again, or all are ended"
-)
-SIDE_CHANNELS_OPEN = "the load of the machine, its free memory and its caches are seen by all that run on it"
+IDLE_CPU_HELD = "session processes are stopped after each run; any that wake up are stopped again, or all are killed"
+SIDE_CHANNELS_OPEN = "the machine's load, free memory and caches are visible to everything that runs on it"
 
 
 def held(how: str) -> Protection:

@@ -1,4 +1,4 @@
-"""A stand-in for an agent: a thread that answers request frames, behind a socket that looks like a real agent's."""
+"""A substitute for an agent: a thread that answers request frames behind a socket."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from agentgym.tools.sandbox.agent import wire
 
 
 class SandboxGone(Exception):
-    """What answers has ended for good; the other side finds its socket closed."""
+    """The sandbox is gone for good; the driver sees its socket closed."""
 
 
 class Pump:
-    """Takes requests from `endpoint` and gives back what `answer` makes of them, one after another."""
+    """Reads requests from `endpoint` and sends back the result of `answer`, one at a time."""
 
     def __init__(self, answer: Callable[[bytes], bytes], name: str, *, first: bytes = b"") -> None:
-        """Start to answer.
+        """Start the thread.
 
         Args:
-            answer: Gives the answer to a request; both are whole frames.
-            name: Of the thread.
-            first: Sent at once, before any request.
+            answer: Returns the answer frame to a request frame.
+            name: Suffix of the thread's name.
+            first: Sent immediately, before any request.
         """
         self.endpoint, self._inner = socket.socketpair()
         self._inner.sendall(first)
@@ -31,7 +31,7 @@ class Pump:
         threading.Thread(target=self._run, name=f"agentgym-{name}", daemon=True).start()
 
     def close(self) -> None:
-        """Stop as soon as the answer in work, if any, is there."""
+        """Stop after the answer in progress, if any."""
         try:
             self._inner.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -44,11 +44,11 @@ class Pump:
                     frame = read_frame(self._inner)
                     if frame is None:
                         return
-                    self._inner.sendall(self._answered(frame))
+                    self._inner.sendall(self._answer_or_error(frame))
                 except (OSError, EOFError, SandboxGone, wire.BadFrame):
                     return
 
-    def _answered(self, frame: bytes) -> bytes:
+    def _answer_or_error(self, frame: bytes) -> bytes:
         try:
             return self._answer(frame)
         except AgentGymError as error:
@@ -56,16 +56,16 @@ class Pump:
 
 
 def hello() -> bytes:
-    """Return what an agent says first."""
+    """Return an agent's hello frame."""
     return wire.encode({"hello": "", "pid": 0, "notes": ""})
 
 
 def read_frame(source: socket.socket) -> bytes | None:
-    """Return the next frame as it is, or nothing if there is no more.
+    """Return the next raw frame, or `None` at the end.
 
     Raises:
-        EOFError: If the source ends within a frame.
-        wire.BadFrame: If what comes is no frame.
+        EOFError: If the source ends in the middle of a frame.
+        wire.BadFrame: If the bytes are not a frame.
     """
     parts: list[bytes] = []
     decoder = wire.decoder()
@@ -75,7 +75,7 @@ def read_frame(source: socket.socket) -> bytes | None:
         if not piece and not parts:
             return None
         if len(piece) < wanted:
-            raise EOFError("the connection ended within a frame")
+            raise EOFError("the connection ended in the middle of a frame")
         parts.append(piece)
         try:
             wanted = decoder.send(piece)
@@ -84,7 +84,7 @@ def read_frame(source: socket.socket) -> bytes | None:
 
 
 def decode(frame: bytes) -> wire.Frame:
-    """Return the header and the blobs of a whole frame."""
+    """Return the header and the blobs of a complete frame."""
     decoder = wire.decoder()
     wanted = next(decoder)
     at = 0
@@ -92,7 +92,7 @@ def decode(frame: bytes) -> wire.Frame:
         piece = frame[at : at + wanted]
         at += len(piece)
         if len(piece) < wanted:
-            raise wire.BadFrame("the frame is cut short")
+            raise wire.BadFrame("the frame is truncated")
         try:
             wanted = decoder.send(piece)
         except StopIteration as done:
@@ -100,7 +100,7 @@ def decode(frame: bytes) -> wire.Frame:
 
 
 def _exactly(source: socket.socket, size: int) -> bytes:
-    """Return so many bytes, or fewer at the end."""
+    """Return `size` bytes, or fewer at the end."""
     data = bytearray()
     while len(data) < size:
         piece = source.recv(min(size - len(data), 1 << 20))

@@ -1,91 +1,90 @@
-"""The backends of this process: one of each, probed once, and the choice among them."""
+"""This process's backends, one per tier and probed once, and the choice among them."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable
-from importlib import import_module
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.sandbox.backend import Backend, Probe
+from agentgym.loading import load_named
+from agentgym.tools.sandbox.backend import Backend, ProbeResult
 from agentgym.tools.sandbox.protection import Held
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _WHERE = {
-    Tier.NAMESPACES: ("namespaces", "NamespacesBackend"),
-    Tier.LANDLOCK: ("landlock", "LandlockBackend"),
-    Tier.RLIMITS: ("rlimits", "RlimitsBackend"),
-    Tier.BUBBLEWRAP: ("bubblewrap", "BubblewrapBackend"),
-    Tier.DOCKER: ("containers.backend", "DockerBackend"),
-    Tier.REMOTE: ("remote", "RemoteBackend"),
+    SandboxTier.NAMESPACES: "agentgym.tools.sandbox.namespaces:NamespacesBackend",
+    SandboxTier.LANDLOCK: "agentgym.tools.sandbox.landlock:LandlockBackend",
+    SandboxTier.RLIMITS: "agentgym.tools.sandbox.rlimits:RlimitsBackend",
+    SandboxTier.BUBBLEWRAP: "agentgym.tools.sandbox.bubblewrap:BubblewrapBackend",
+    SandboxTier.DOCKER: "agentgym.tools.sandbox.containers.backend:DockerBackend",
+    SandboxTier.REMOTE: "agentgym.tools.sandbox.remote:RemoteBackend",
 }
-AUTOMATIC = (Tier.NAMESPACES, Tier.LANDLOCK)
-"""What `"auto"` may choose, best first. The tier without walls is chosen only if the caller allows it."""
-WEAK = frozenset({Tier.RLIMITS})
+AUTOMATIC = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK)
+"""The candidates for `"auto"`, best first. The weak tier is chosen only if the caller allows it."""
+WEAK = frozenset({SandboxTier.RLIMITS})
 
 _lock = threading.RLock()
-_backends: dict[Tier, Backend] = {}
-_probes: dict[Tier, Probe] = {}
+_backends: dict[SandboxTier, Backend] = {}
+_probes: dict[SandboxTier, ProbeResult] = {}
 
 
-def backend(tier: Tier) -> Backend:
+def backend(tier: SandboxTier) -> Backend:
     """Return this process's backend of a tier."""
     with _lock:
         if tier not in _backends:
-            module, name = _WHERE[tier]
-            _backends[tier] = getattr(import_module(f"agentgym.tools.sandbox.{module}"), name)()
+            _backends[tier] = load_named(_WHERE[tier], "a sandbox backend")()
         return _backends[tier]
 
 
-def probe(tier: Tier) -> Probe:
-    """Return what came of trying a tier on this machine; tried once per process."""
+def probe(tier: SandboxTier) -> ProbeResult:
+    """Return the result of trying a tier on this machine; it is tried once per process."""
     with _lock:
         if tier not in _probes:
             try:
                 _probes[tier] = backend(tier).probe()
             except (InfrastructureError, ImportError, OSError, AttributeError) as error:
-                _probes[tier] = Probe(tier, False, str(error))
+                _probes[tier] = ProbeResult(tier, False, str(error))
         return _probes[tier]
 
 
-def backends() -> tuple[Probe, ...]:
-    """Return, for every tier, whether it works here, why, and what it protects from."""
+def backends() -> tuple[ProbeResult, ...]:
+    """Return whether each tier works here, why, and what it protects from."""
     return tuple(probe(tier) for tier in _WHERE)
 
 
-def automatic(allow_weak: bool = False) -> Tier | None:
+def automatic(allow_weak: bool = False) -> SandboxTier | None:
     """Return the tier that `"auto"` chooses on this machine, or `None` if none works."""
     candidates = (*AUTOMATIC, *(sorted(WEAK) if allow_weak else ()))
     return next((tier for tier in candidates if probe(tier).works), None)
 
 
 def choose(name: str | Backend, spec: SandboxSpec, allow_weak: bool) -> Backend:
-    """Return the backend that is asked for, itself or by name, or the best that works here for `"auto"`."""
+    """Return the requested backend, given itself or by name; `"auto"` is the best one that works here."""
     if not isinstance(name, str):
         return name
     if name != "auto":
         return _named(name, allow_weak)
     if spec.image is not None:
-        return _named(Tier.DOCKER, allow_weak)
+        return _named(SandboxTier.DOCKER, allow_weak)
     tier = automatic(allow_weak)
     if tier is not None:
         return backend(tier)
     tried = [f"{each}: {probe(each).why}" for each in AUTOMATIC]
     raise InfrastructureError(
-        "no sandbox with walls works on this machine ("
+        "no secure sandbox works on this machine ("
         + "; ".join(tried)
-        + "); use backend='docker', or allow_weak=True for code that is trusted not to be malicious"
+        + "); use backend='docker', or allow_weak=True for code that you trust"
     )
 
 
 def _named(name: str, allow_weak: bool) -> Backend:
     try:
-        tier = Tier(name)
+        tier = SandboxTier(name)
     except ValueError:
-        raise UsageError(f"unknown sandbox backend {name!r}; choose one of auto, {', '.join(Tier)}") from None
+        raise UsageError(f"unknown sandbox backend {name!r}; choose one of auto, {', '.join(SandboxTier)}") from None
     if tier in WEAK and not allow_weak:
-        raise UsageError(f"the {tier} backend does not hold malicious code; pass allow_weak=True to use it anyway")
+        raise UsageError(f"the {tier} backend does not contain malicious code; pass allow_weak=True to use it anyway")
     found = probe(tier)
     if not found.works:
         raise InfrastructureError(f"the {tier} sandbox does not work on this machine: {found.why}")
@@ -93,14 +92,14 @@ def _named(name: str, allow_weak: bool) -> Backend:
 
 
 def notes(chosen: Backend, more: str = "") -> str:
-    """Return one line about a sandbox: its tier, what that does not wholly protect from, what else there is to say."""
+    """Return one line about a sandbox: its tier, the threats it does not fully hold, and further notes."""
     gaps = [threat for threat, row in chosen.protections.items() if row.held is not Held.HELD]
-    line = f"{chosen.tier}: " + (f"not wholly held: {', '.join(gaps)}" if gaps else "every threat is held")
+    line = f"{chosen.tier}: " + (f"not fully held: {', '.join(gaps)}" if gaps else "every threat is held")
     return f"{line}; {more}" if more else line
 
 
 def close_backends() -> None:
-    """End everything that the backends of this process started."""
+    """Kill everything that this process's backends started."""
     with _lock:
         started = list(_backends.values())
         _backends.clear()
@@ -110,7 +109,7 @@ def close_backends() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Forget the parent's backends: its sandboxes are not ours to end."""
+    """Forget the parent's backends: the child must not kill its sandboxes."""
     global _lock
     _lock = threading.RLock()
     _abandoned.extend(_backends.values())

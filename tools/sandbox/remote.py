@@ -1,4 +1,4 @@
-"""Sandboxes of another machine: the same agent and the same frames, carried over HTTP."""
+"""Sandboxes on another machine: the same agent and the same frames, over HTTP."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.tools.sandbox import trees
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
+from agentgym.tools.sandbox.backend import Launched, ProbeResult, SandboxStartFailed
 from agentgym.tools.sandbox.protection import Held, Protection, Threat
 from agentgym.tools.sandbox.pump import Pump, SandboxGone, decode, hello
 from agentgym.tools.sandbox.remote_client import Remote
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 URL = "AGENTGYM_SANDBOX_URL"
 TOKEN = "AGENTGYM_SANDBOX_TOKEN"
@@ -23,17 +23,17 @@ TOKEN_FILE = "AGENTGYM_SANDBOX_TOKEN_FILE"
 
 
 class RemoteBackend:
-    """Opens sandboxes on a server. What they hold is what the server says of its own."""
+    """Opens sandboxes on a server, with the protections that the server reports."""
 
-    tier = Tier.REMOTE
+    tier = SandboxTier.REMOTE
 
     def __init__(self, url: str | None = None, token: str | None = None, *, busy_s: float = 30.0) -> None:
-        """Remember where the server is; nothing is connected yet.
+        """Configure the server; the first use connects.
 
         Args:
-            url: Such as `http://host:port`; by default `AGENTGYM_SANDBOX_URL`.
-            token: By default `AGENTGYM_SANDBOX_TOKEN`, or what is in the file `AGENTGYM_SANDBOX_TOKEN_FILE`.
-            busy_s: How long to go on asking a server that is full or too busy, before that is an error.
+            url: For example `http://host:port`; by default `AGENTGYM_SANDBOX_URL`.
+            token: By default `AGENTGYM_SANDBOX_TOKEN`, or the content of the file `AGENTGYM_SANDBOX_TOKEN_FILE`.
+            busy_s: Seconds to keep retrying while the server is full or busy.
         """
         self._url = url or os.environ.get(URL, "")
         self._token = token
@@ -44,28 +44,28 @@ class RemoteBackend:
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What the server says that its sandboxes hold."""
-        told = self._connected().about()["protections"]
-        return {Threat(threat): Protection(Held(held), how) for threat, (held, how) in told.items()}
+        """The protections that the server reports."""
+        reported = self._connected().about()["protections"]
+        return {Threat(threat): Protection(Held(held), how) for threat, (held, how) in reported.items()}
 
-    def probe(self) -> Probe:
+    def probe(self) -> ProbeResult:
         """Ask the server what it offers."""
         if not self._url:
-            return Probe(
-                self.tier, False, f"no server is named: set {URL} and {TOKEN}, or use RemoteBackend(url, token)"
+            return ProbeResult(
+                self.tier, False, f"no server is configured: set {URL} and {TOKEN}, or use RemoteBackend(url, token)"
             )
         try:
             about = self._connected().about()
-            return Probe(self.tier, True, f"{self._url} offers {about['notes']}", self.protections)
+            return ProbeResult(self.tier, True, f"{self._url} offers {about['notes']}", self.protections)
         except (AgentGymError, SandboxGone, LookupError, ValueError, TypeError) as error:
-            return Probe(self.tier, False, str(error))
+            return ProbeResult(self.tier, False, str(error))
 
     def start(self, spec: SandboxSpec) -> Launched:
         """Open a sandbox on the server."""
         if spec.readable:
             raise UsageError("a remote sandbox cannot see folders of this machine: readable must be empty")
         if spec.preload:
-            raise UsageError("a remote server imports no modules that its clients name: preload must be empty")
+            raise UsageError("a remote server does not preload modules for clients: preload must be empty")
         try:
             remote = self._connected()
             opened = remote.open(spec)
@@ -80,7 +80,7 @@ class RemoteBackend:
         pump = Pump(lambda frame: remote.exchange(name, frame), f"remote-{name[:8]}", first=hello())
 
         def kill() -> None:
-            # A forked child has copies of its parent's sandboxes, which are not its own to end.
+            # A forked child has copies of its parent's sandboxes and must not close them.
             if os.getpid() == self._process:
                 pump.close()
                 threading.Thread(target=remote.close_sandbox, args=(name,), daemon=True).start()
@@ -88,7 +88,7 @@ class RemoteBackend:
         return Launched(pump.endpoint, kill, opened["workdir"], None, f"at {self._url}: {opened['notes']}")
 
     def close(self) -> None:
-        """Close all sandboxes that are open there."""
+        """Close all sandboxes opened on the server."""
         with self._lock:
             remote, self._remote = self._remote, None
         if remote is not None and os.getpid() == self._process:
@@ -98,7 +98,7 @@ class RemoteBackend:
         with self._lock:
             if self._remote is None:
                 if not self._url:
-                    raise UsageError(f"no server is named: set {URL}, or use RemoteBackend(url, token)")
+                    raise UsageError(f"no server is configured: set {URL}, or use RemoteBackend(url, token)")
                 self._remote = Remote(self._url, self._token or _token_from_environment(), self._busy_s)
             return self._remote
 
@@ -111,7 +111,7 @@ def _token_from_environment() -> str:
         except OSError as error:
             raise UsageError(f"{TOKEN_FILE}: cannot read {path!r}: {error.strerror}") from None
     if TOKEN not in os.environ:
-        raise UsageError(f"the server's token is needed: set {TOKEN} or {TOKEN_FILE}")
+        raise UsageError(f"the server needs a token: set {TOKEN} or {TOKEN_FILE}")
     return os.environ[TOKEN]
 
 
@@ -124,4 +124,4 @@ def _send_template(remote: Remote, name: str, spec: SandboxSpec) -> None:
     except SandboxGone as error:
         raise SandboxStartFailed(str(error)) from error
     if "error" in answer:
-        raise SandboxStartFailed(f"the template could not be unpacked: {answer.get('message')}")
+        raise SandboxStartFailed(f"cannot unpack the template: {answer.get('message')}")

@@ -1,4 +1,4 @@
-"""The connection to a machine that runs `agentgym serve sandbox`: frames of the agent's protocol over HTTP."""
+"""A client of `agentgym serve sandbox`: frames of the agent's protocol over HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import InfrastructureError, UsageError, require
-from agentgym.tools.retrying import asked_pause_s
+from agentgym.tools.retrying import retry_after_s
 from agentgym.tools.sandbox.pump import SandboxGone, decode
 from agentgym.tools.sandbox.spec import SandboxSpec
 
@@ -19,26 +19,26 @@ _CONNECT_S = 10.0
 _CALL_S = 30.0
 _CREATE_S = 180.0
 _IDLE = 4
-"""Connections kept open though nothing is asked: one more costs less to make than one for every sandbox to keep."""
+"""Idle connections kept open: opening another costs less than keeping one per sandbox."""
 _GRACE_S = 60.0
-"""Above a run's own limit: the server ends the run itself."""
+"""Added to a run's own limit: the server stops the run itself."""
 _REFUSED = (400, 401, 403, 411, 413, 414, 422, 431)
-"""What is wrong with a request that the caller made, and will be wrong again."""
+"""Statuses of invalid requests, which would fail again."""
 _BUSY = (408, 429, 503)
 _PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 30.0
 
 
 class Remote:
-    """A server and the sandboxes opened there. Tells it from time to time that they are still wanted."""
+    """A server and the sandboxes opened there; renews their leases periodically."""
 
     def __init__(self, url: str, token: str, busy_s: float = 30.0) -> None:
-        """Remember where the server is.
+        """Configure the server.
 
         Args:
-            url: Such as `http://host:port`.
-            token: What every request carries.
-            busy_s: How long to go on asking a server that says that it is too busy.
+            url: For example `http://host:port`.
+            token: Sent with every request.
+            busy_s: Seconds to keep retrying while the server reports that it is busy.
         """
         require("httpx", "serve")
         import httpx
@@ -46,14 +46,14 @@ class Remote:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"the server must be given as http://host:port, not {url!r}")
         if not token.isascii() or not token.isprintable():
-            raise UsageError("the server's token has characters that no token has")
+            raise UsageError("the server's token contains characters that are not allowed in a token")
         self.url = url.rstrip("/")
         self._busy_s = busy_s
         self._client = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(_CALL_S, connect=_CONNECT_S),
-            # Idle connections are given up long before the server would close them under a request.
+            # Idle connections are closed long before the server would close them during a request.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=_IDLE, keepalive_expiry=15),
             trust_env=False,
         )
@@ -67,14 +67,14 @@ class Remote:
         self._about: dict[str, Any] | None = None
 
     def about(self) -> dict[str, Any]:
-        """Return what the server says of itself: tier, notes, limits."""
+        """Return the server's description: tier, notes, limits."""
         about = self._about
         if about is None:
             about = self._about = dict(self._call("GET", "/").json())
         return about
 
     def open(self, spec: SandboxSpec) -> dict[str, str]:
-        """Open a sandbox there; return its `id`, `workdir` and `notes`. Files are not part of this."""
+        """Open a sandbox there; return its `id`, `workdir` and `notes`. Does not send the template."""
         wanted = {
             "limits": spec.limits.to_dict(),
             "image": spec.image,
@@ -97,7 +97,7 @@ class Remote:
 
         Raises:
             SandboxGone: If the run ended its own sandbox.
-            InfrastructureError: If the server is not there, or closed the sandbox.
+            InfrastructureError: If the server is unreachable, or closed the sandbox.
         """
         header, _ = decode(frame)
         wall_s = header.get("limits", {}).get("wall_s", 0)
@@ -105,7 +105,7 @@ class Remote:
         return answer.content
 
     def close_sandbox(self, name: str) -> None:
-        """Close a sandbox; if the server cannot be reached, it closes it by itself after a while."""
+        """Close a sandbox; if the server is unreachable, it closes the sandbox itself after a while."""
         with self._lock:
             self._open.discard(name)
         try:
@@ -114,7 +114,7 @@ class Remote:
             return
 
     def close(self) -> None:
-        """Close all that is open and the connection."""
+        """Close all open sandboxes and the connection."""
         self._stop.set()
         for name in list(self._open):
             self.close_sandbox(name)
@@ -124,7 +124,7 @@ class Remote:
         self._client.close()
 
     def renew(self) -> float:
-        """Tell the server that the open sandboxes are still wanted; return after how long to do it again."""
+        """Renew the leases of the open sandboxes; return the seconds until the next renewal."""
         with self._lock:
             names = list(self._open)
         try:
@@ -132,7 +132,7 @@ class Remote:
                 self._call("POST", "/renew", json={"ids": names})
             return self.about()["silent_s"] / 4
         except (InfrastructureError, UsageError):
-            # The next request will tell whoever uses the sandboxes.
+            # The next request of a sandbox raises the error.
             return 1.0
 
     def _call(self, method: str, path: str, *, timeout: float = _CALL_S, **content: Any) -> httpx.Response:
@@ -141,7 +141,7 @@ class Remote:
                 raise InfrastructureError(f"the connection to {self.url} was closed")
             self._under_way += 1
         try:
-            answer = self._answered(method, path, timeout, content)
+            answer = self._send_with_retries(method, path, timeout, content)
         finally:
             with self._calls:
                 self._under_way -= 1
@@ -155,20 +155,20 @@ class Remote:
             raise UsageError(problem)
         raise InfrastructureError(problem)
 
-    def _answered(self, method: str, path: str, timeout_s: float, content: dict[str, Any]) -> httpx.Response:
-        """Return the server's answer; ask again for a while if it says that it is too busy now."""
+    def _send_with_retries(self, method: str, path: str, timeout_s: float, content: dict[str, Any]) -> httpx.Response:
+        """Return the server's answer, retrying for a while if it is busy."""
         gives_up = time.monotonic() + self._busy_s
         pause_s = _PAUSE_S
         while True:
-            answer = self._asked(method, path, timeout_s, content)
+            answer = self._send(method, path, timeout_s, content)
             if answer.status_code not in _BUSY:
                 return answer
-            pause_s = min(max(2 * pause_s, asked_pause_s(answer)), _LONGEST_PAUSE_S)
+            pause_s = min(max(2 * pause_s, retry_after_s(answer)), _LONGEST_PAUSE_S)
             if self._stop.is_set() or time.monotonic() + pause_s > gives_up:
                 return answer
             self._stop.wait(pause_s)
 
-    def _asked(self, method: str, path: str, timeout_s: float, content: dict[str, Any]) -> httpx.Response:
+    def _send(self, method: str, path: str, timeout_s: float, content: dict[str, Any]) -> httpx.Response:
         import httpx
 
         patience = httpx.Timeout(timeout_s, connect=_CONNECT_S)
@@ -179,7 +179,7 @@ class Remote:
 
 
 def _renew_always(remote: weakref.ref[Remote], stop: threading.Event) -> None:
-    """Renew until the backend is closed or forgotten."""
+    """Renew until the backend is closed or garbage-collected."""
     pause_s = 1.0
     while not stop.wait(pause_s):
         alive = remote()

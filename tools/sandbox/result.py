@@ -1,4 +1,4 @@
-"""What came of one run in a sandbox."""
+"""The result of one run in a sandbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Ended(StrEnum):
-    """Why a run ended. All but `EXITED` and `SIGNALED` name the limit that ended it."""
+    """Why a run ended. All values except `EXITED`, `SIGNALED` and `KILLED` name the limit that it exceeded."""
 
     EXITED = "exited"
     SIGNALED = "signaled"
@@ -21,19 +21,19 @@ class Ended(StrEnum):
     DISK = "disk"
     FILES = "files"
     KILLED = "killed"
-    """The sandbox itself was ended by the run (its control process died); it must be opened again."""
+    """The run killed the sandbox's control process; open a new sandbox."""
 
 
 _MESSAGES = {
-    Ended.TIMEOUT: "it took longer than the time limit and was stopped; do less at once, or look for an endless loop",
-    Ended.CPU: "it used up its processor time and was stopped; look for an endless loop or a faster way",
-    Ended.MEMORY: "it used more memory than allowed and was stopped; work on smaller pieces",
-    Ended.PROCESSES: "it started more processes than allowed and was stopped; start fewer at a time",
-    Ended.OUTPUT: "it wrote far too much output and was stopped; print less, or write to a file and look at parts",
-    Ended.FILE_SIZE: "a file became larger than allowed and it was stopped; write less into one file",
-    Ended.DISK: "it used up the disk space and was stopped; remove files or write less",
-    Ended.FILES: "it made more files than allowed and was stopped; make fewer files",
-    Ended.KILLED: "it ended the whole sandbox; files and sessions in it are lost",
+    Ended.TIMEOUT: "it exceeded the time limit and was stopped; do less at once, or look for an infinite loop",
+    Ended.CPU: "it exceeded the CPU time limit and was stopped; look for an infinite loop or a faster way",
+    Ended.MEMORY: "it exceeded the memory limit and was stopped; work on smaller pieces",
+    Ended.PROCESSES: "it exceeded the process limit and was stopped; start fewer processes at a time",
+    Ended.OUTPUT: "it wrote far too much output and was stopped; print less, or write to a file and read parts of it",
+    Ended.FILE_SIZE: "it exceeded the file size limit and was stopped; write less to one file",
+    Ended.DISK: "it exceeded the disk limit and was stopped; remove files or write less",
+    Ended.FILES: "it exceeded the limit on the number of files and was stopped; create fewer files",
+    Ended.KILLED: "it killed the whole sandbox; its files and sessions are lost",
 }
 
 
@@ -47,12 +47,12 @@ class Usage:
 
 @dataclass(frozen=True)
 class Result:
-    """One run. `stdout` and `stderr` are bytes as written, cut in the middle if too long (a note says by how much)."""
+    """One run. `stdout` and `stderr` are raw bytes, cut in the middle if too long (a note says how much is missing)."""
 
     stdout: bytes
     stderr: bytes
     exit_code: int | None
-    """`None` if a signal or a limit ended the run."""
+    """`None` if a signal or a limit stopped the run."""
     ended: Ended
     duration_s: float
     signal: int | None = None
@@ -60,11 +60,11 @@ class Result:
     cut: tuple[int, int] = (0, 0)
     """Bytes left out of stdout and stderr."""
     reply: bytes = b""
-    """What the run wrote to its private reply descriptor."""
+    """Bytes that the run wrote to its private reply descriptor."""
 
     @property
     def ok(self) -> bool:
-        """Whether the run came to its own end with exit code 0."""
+        """Whether the run exited with code 0."""
         return self.ended is Ended.EXITED and self.exit_code == 0
 
     @property
@@ -73,12 +73,12 @@ class Result:
         if self.ended is Ended.EXITED:
             return f"exit code {self.exit_code}" if self.exit_code else ""
         if self.ended is Ended.SIGNALED:
-            return f"ended by signal {self.signal} ({_signal_name(self.signal)})"
+            return f"killed by signal {self.signal} ({_signal_name(self.signal)})"
         return _MESSAGES[self.ended]
 
     @property
     def out(self) -> str:
-        """Stdout as text; bytes that are no UTF-8 are shown as replacement characters."""
+        """Stdout as text; invalid UTF-8 becomes replacement characters."""
         return self.stdout.decode("utf-8", "replace")
 
     @property

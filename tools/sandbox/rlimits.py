@@ -1,4 +1,4 @@
-"""The weakest tier: an ordinary process with resource limits. For code that is trusted not to be malicious."""
+"""The weakest tier: an ordinary process with resource limits. For trusted code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import threading
 from collections.abc import Mapping
 
 from agentgym.tools.sandbox import bundle, folders, interpreter, users
-from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
-from agentgym.tools.sandbox.channel import shut
+from agentgym.tools.sandbox.backend import Launched, ProbeResult, SandboxStartFailed
+from agentgym.tools.sandbox.connection import shut
 from agentgym.tools.sandbox.folders import LockedFolder
 from agentgym.tools.sandbox.protection import (
     FORGED_RESULTS_HELD,
@@ -23,65 +23,65 @@ from agentgym.tools.sandbox.protection import (
     not_held,
     partly,
 )
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _PATIENCE_S = 10.0
 
 _OF_OTHERS: Mapping[Threat, Protection] = {
-    Threat.FILES: not_held("runs have the rights of the user that runs this process"),
-    Threat.NETWORK: partly("sockets are refused by seccomp, where the kernel and the machine have it"),
-    Threat.PROCESSES: not_held("runs see and can signal this user's other processes"),
-    Threat.ENVIRONMENT: not_held("runs start with a clean environment, but can read that of this user's processes"),
+    Threat.FILES: not_held("runs have the permissions of this process's user"),
+    Threat.NETWORK: partly("seccomp blocks sockets where the kernel and the architecture support it"),
+    Threat.PROCESSES: not_held("runs can see and signal this user's other processes"),
+    Threat.ENVIRONMENT: not_held("runs start with a clean environment, but can read those of this user's processes"),
     Threat.PRIVILEGE: held("no capabilities; no_new_privs"),
-    Threat.KERNEL: partly("seccomp refuses risky system calls, where the kernel and the machine have it"),
+    Threat.KERNEL: partly("seccomp blocks risky system calls where the kernel and the architecture support it"),
     Threat.MEMORY: held("limit on address space"),
-    Threat.TOTAL_MEMORY: partly("looked at ten times a second"),
-    Threat.CPU: held("limits on processor and wall time, ended by SIGKILL"),
-    Threat.FORKS: partly("looked at ten times a second"),
-    Threat.DISK: partly("limit on the size of a file; the workspace as a whole is looked at ten times a second"),
-    Threat.INODES: partly("looked at ten times a second"),
-    Threat.DAEMONS: partly("orphans come back to the agent, which ends them after each run"),
+    Threat.TOTAL_MEMORY: partly("checked ten times a second"),
+    Threat.CPU: held("limits on CPU and wall time, enforced by SIGKILL"),
+    Threat.FORKS: partly("checked ten times a second"),
+    Threat.DISK: partly("limit on file size; the workspace as a whole is checked ten times a second"),
+    Threat.INODES: partly("checked ten times a second"),
+    Threat.DAEMONS: partly("orphans are reparented to the agent, which kills them after each run"),
     Threat.NEIGHBOURS: not_held("all sandboxes run as the same user"),
     Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
     Threat.IDLE_CPU: held(IDLE_CPU_HELD),
     Threat.KERNEL_QUOTAS: partly(
-        "few signals can be queued; seccomp, where there is, refuses what else is counted by user"
+        "a low limit on queued signals; seccomp, where available, blocks the other resources with per-user quotas"
     ),
-    Threat.FILE_LOCKS: not_held("locks on files of the host are seen by whoever uses them too"),
+    Threat.FILE_LOCKS: not_held("locks on host files are visible to other users of those files"),
     Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
 }
 _OF_ROOT: Mapping[Threat, Protection] = {
     **_OF_OTHERS,
-    Threat.FILES: not_held("runs have the rights of an ordinary user"),
-    Threat.PROCESSES: partly("runs see the machine's processes, but as a user of their own can signal none"),
-    Threat.ENVIRONMENT: partly("runs start with a clean environment and cannot read that of other users' processes"),
+    Threat.FILES: not_held("runs have the permissions of an ordinary user"),
+    Threat.PROCESSES: partly("runs can see the machine's processes, but have a separate uid and cannot signal them"),
+    Threat.ENVIRONMENT: partly("runs start with a clean environment and cannot read those of other users' processes"),
     Threat.FORKS: held("limit on processes of the sandbox's user"),
     Threat.DAEMONS: held("all processes of the sandbox's user are killed after each run"),
-    Threat.NEIGHBOURS: partly("each sandbox has a user of its own; files that everybody may read are readable"),
+    Threat.NEIGHBOURS: partly("each sandbox has its own uid; world-readable files are readable"),
 }
 
 
 class RlimitsBackend:
     """Starts one agent process per sandbox."""
 
-    tier = Tier.RLIMITS
+    tier = SandboxTier.RLIMITS
     protections = _OF_ROOT if os.geteuid() == 0 else _OF_OTHERS
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, _AgentProcess] = {}
         folders.sweep()
 
-    def probe(self) -> Probe:
-        """Say that it works: an ordinary process can always be started."""
-        return Probe(self.tier, True, "ordinary processes with resource limits", self.protections)
+    def probe(self) -> ProbeResult:
+        """Report that it works: an ordinary process can always be started."""
+        return ProbeResult(self.tier, True, "ordinary processes with resource limits", self.protections)
 
     def start(self, spec: SandboxSpec) -> Launched:
         """Start an agent in a temporary folder."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                running = _Running(spec, theirs)
+                running = _AgentProcess(spec, theirs)
             except OSError as error:
                 ours.close()
                 raise SandboxStartFailed(f"cannot start an agent: {error}") from error
@@ -100,19 +100,19 @@ class RlimitsBackend:
         return Launched(ours, lambda: self._end(running, ours), running.workdir, settings)
 
     def close(self) -> None:
-        """End every agent."""
+        """Kill every agent."""
         with self._lock:
             running = list(self._running.values())
         for each in running:
             self._end(each)
 
-    def _end(self, running: _Running, connection: socket.socket | None = None) -> None:
+    def _end(self, running: _AgentProcess, connection: socket.socket | None = None) -> None:
         running.kill(connection)
         with self._lock:
             self._running.pop(id(running), None)
 
 
-class _Running:
+class _AgentProcess:
     """One agent process and its folders."""
 
     def __init__(self, spec: SandboxSpec, control: socket.socket):
@@ -122,7 +122,7 @@ class _Running:
         self.folder = self._top.path
         self.workdir, self.tmp = os.path.join(self.folder, "work"), os.path.join(self.folder, "tmp")
         self.uid = users.fresh_user() if os.geteuid() == 0 else None
-        self._program = interpreter.executable() if self.uid is None else interpreter.for_everybody()
+        self._program = interpreter.executable() if self.uid is None else interpreter.for_all_users()
         self.links = interpreter.make_links(os.path.join(self.folder, "bin"), self._program)
         os.mkdir(self.tmp)
         if spec.template is None:
@@ -139,7 +139,7 @@ class _Running:
                 os.chown(path, uid, uid, follow_symlinks=False)
 
     def _spawn(self, control: socket.socket) -> subprocess.Popen[bytes]:
-        """Start the interpreter; its program comes on stdin, as it is too long for an argument."""
+        """Start the interpreter with its program on stdin, as it is too long for an argument."""
         program = bundle.agent_program(control.fileno(), control.fileno()).encode()
         process = subprocess.Popen(
             [self._program, *interpreter.RUN_STDIN],
@@ -157,7 +157,7 @@ class _Running:
         return process
 
     def kill(self, connection: socket.socket | None) -> None:
-        """End the agent (which ends what it started when its connection closes) and remove the folders."""
+        """Stop the agent (which kills its processes when its connection closes) and remove the folders."""
         with self._lock:
             process, self._process = self._process, None
         if process is None or os.getpid() != self._owner:
@@ -174,6 +174,6 @@ class _Running:
         self._top.close()
 
     def _kill_strays(self, uid: int) -> None:
-        """Kill what the agent did not live to end: everything that the sandbox's user runs."""
+        """Kill all processes of the sandbox's user, which the agent did not live to do."""
         program = f"import os; os.setgroups([]); os.setresuid({uid}, {uid}, {uid}); os.kill(-1, 9)"
         subprocess.run([self._program, "-I", "-S", "-c", program], stderr=subprocess.DEVNULL, check=False)

@@ -1,4 +1,4 @@
-"""How much memory the answer to a request of the agent's protocol may take, by what the request asks for."""
+"""An upper bound on the size of the answer to a request of the agent's protocol."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 _SLACK_BYTES = 1 << 16
 _LISTED_BYTES = 25_000
-"""The most that one entry of a listing takes: a path of 4,096 bytes, all of them written as escapes."""
+"""Maximum size of one entry of a listing: a path of 4,096 bytes, all of them escaped."""
 _MOST_BYTES = 1 << 29
 
 
-def most_in_answer(header: Mapping[str, Any]) -> int:
-    """Return the most bytes of content in the answer to a request; more than that is no answer to it."""
+def max_answer_bytes(header: Mapping[str, Any]) -> int:
+    """Return the maximum content bytes of a valid answer to a request."""
     wanted = _SLACK_BYTES
     limits = header.get("limits")
     if isinstance(limits, dict):
         wanted += 2 * _number(limits, "output_bytes") + _number(limits, "reply_bytes")
-    # Archives have names and sizes besides the contents of files.
+    # Besides file contents, archives contain names and sizes.
     wanted += 2 * _number(header, "max_bytes") + _LISTED_BYTES * _number(header, "max_entries")
     if "max_bytes" in header:
         wanted += 1 << 20

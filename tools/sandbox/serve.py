@@ -1,6 +1,6 @@
-"""Sandboxes of this machine for others, over HTTP: frames of the agent's protocol go in and come out as they are.
+"""A server that offers this machine's sandboxes over HTTP and passes the agent protocol's frames through unchanged.
 
-Whoever has the token can run programs in sandboxes here; the server itself runs nothing of what passes.
+Anyone with the token can run programs in its sandboxes; the server itself never executes what it forwards.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agentgym.choices import limits_from
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.leases import Held, LeaseBusy, Leases, NoSuchLease, TooManyForClient
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.leases import LeaseBusy, LeasedSandbox, Leases, NoSuchLease, TooManyForClient
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.protection import Protection, Threat
-from agentgym.tools.sandbox.room import most_in_answer
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
-from agentgym.tools.sandbox.wanted import spec_in
+from agentgym.tools.sandbox.room import max_answer_bytes
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
+from agentgym.tools.sandbox.wanted import parse_spec
 from agentgym.tools.serving.answers import HANDLERS, BytesInPieces, TokenRequired, answer
 from agentgym.tools.serving.bodies import length_of, read_body, read_object
 from agentgym.tools.serving.presence import presence_of
@@ -40,7 +40,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _MAX_SPEC_BYTES = 1 << 20
 _MAX_WAITING = 256
-GENEROUS = Limits(
+GENEROUS = SandboxLimits(
     wall_s=7_200,
     cpu_s=7_200,
     memory_mb=32_768,
@@ -53,12 +53,12 @@ GENEROUS = Limits(
     output_bytes=64 << 20,
     reply_bytes=256 << 20,
 )
-"""More than any task of ours asks for, and not enough to take a machine for good."""
+"""More than any bundled task needs, and too little to monopolise a machine."""
 
 
-def caps_from(wanted: Mapping[str, Any]) -> Limits:
-    """Return the most that clients may ask for. Raises `UsageError` for what is no limit, or no number."""
-    given = limits_from(Limits, wanted)
+def caps_from(wanted: Mapping[str, Any]) -> SandboxLimits:
+    """Return the maximum limits for clients. Raises `UsageError` for an unknown limit or a value that is no number."""
+    given = limits_from(SandboxLimits, wanted)
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"sandbox limit {name} must be a number, not {value!r}")
@@ -67,56 +67,56 @@ def caps_from(wanted: Mapping[str, Any]) -> Limits:
 
 @dataclass(frozen=True)
 class Serving:
-    """How much a server gives."""
+    """Configuration of a sandbox server."""
 
     token: str
     sandboxes: int = 64
     per_client: int | None = None
-    """Sandboxes open at one time for one address; as many as for all together if not given."""
+    """Open sandboxes per client address; by default as many as `sandboxes`."""
     workdirs: int = 8
-    """Different workdirs at one time: each has a process of its own that makes its sandboxes."""
+    """Different workdirs in use at a time: each needs a separate zygote."""
     silent_s: float = 60.0
-    """A sandbox whose client has not been heard of for so long is closed."""
+    """Seconds without a sign of its client after which a sandbox is closed."""
     frame_bytes: int = 256 << 20
     memory_mb: int = 1536
-    """Of requests under way, a third, and of what their answers may be, the rest; what is more than that waits."""
+    """Memory for requests in progress (a third) and their answers (the rest); requests beyond it wait."""
     patience_s: float = 60.0
-    """How long a request may wait for either."""
-    limits: Limits = GENEROUS
-    """The most that a client may ask for, for a sandbox and for each run in it."""
+    """Seconds that a request may wait for that memory."""
+    limits: SandboxLimits = GENEROUS
+    """The maximum limits that a client may request, for a sandbox and for each run."""
 
     def __post_init__(self) -> None:
         if len(self.token) < 16:
-            raise UsageError("the token of a server must have at least 16 characters")
+            raise UsageError("a server's token must have at least 16 characters")
         if self.frame_bytes > self.frames_bytes:
             object.__setattr__(self, "frame_bytes", self.frames_bytes)
 
     @property
     def frames_bytes(self) -> int:
-        """All requests under way together."""
+        """Total size of all requests in progress."""
         return (self.memory_mb << 20) // 3
 
     @property
     def answers_bytes(self) -> int:
-        """The most that all answers under way may be together."""
+        """Maximum total size of all answers in progress."""
         return (self.memory_mb << 20) - self.frames_bytes
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What is served, and how one sandbox is made."""
+    """What is served, and how to create one sandbox."""
 
-    tier: Tier
+    tier: SandboxTier
     notes: str
     protections: Mapping[Threat, Protection]
-    make: Callable[[SandboxSpec], Held]
+    make: Callable[[SandboxSpec], LeasedSandbox]
     images: bool = True
-    """Whether a sandbox can be asked for with an image."""
+    """Whether clients may choose an image."""
 
 
 def make_app(offer: Offer, serving: Serving) -> Starlette:
-    """Return the web application. All its paths need the token. Whoever ends it calls its `state.stop` first."""
-    served = _Served(offer, serving)
+    """Return the web application. Every path requires the token. Call its `state.stop` before shutting it down."""
+    served = _SandboxService(offer, serving)
     app = Starlette(
         routes=[
             Route("/", served.about, methods=["GET"]),
@@ -133,8 +133,8 @@ def make_app(offer: Offer, serving: Serving) -> Starlette:
     return app
 
 
-class _Served:
-    """Sandboxes as they are served. Their work is done in threads, of which there are enough for all of them."""
+class _SandboxService:
+    """The request handlers. Blocking work runs in a thread pool with room for every sandbox."""
 
     def __init__(self, offer: Offer, serving: Serving) -> None:
         self._offer = offer
@@ -146,14 +146,14 @@ class _Served:
             kinds=serving.workdirs,
         )
         self._threads = anyio.CapacityLimiter(2 * serving.sandboxes + 4)
-        # Whoever holds room for an answer waits for nothing more, so that two kinds of room cannot block each other.
+        # Answer memory is acquired last, so the two kinds of memory cannot deadlock.
         self._frames = Turns(serving.frames_bytes, _MAX_WAITING, serving.patience_s)
         self._answers = Turns(serving.answers_bytes, _MAX_WAITING, serving.patience_s)
         self._stopping: asyncio.Future[None] | None = None
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """Close the sandboxes of silent clients all the time, and all of them in the end."""
+        """Close the sandboxes of silent clients periodically, and all sandboxes at shutdown."""
         sweeping = asyncio.create_task(_sweep(self._leases))
         try:
             yield
@@ -162,13 +162,13 @@ class _Served:
             await (self._stopping or asyncio.to_thread(self._leases.close_all))
 
     def stop(self) -> None:
-        """Begin to close all sandboxes, which ends what waits for their answers."""
+        """Start closing all sandboxes, which ends requests that wait for their answers."""
         self._frames.close()
         self._answers.close()
         self._stopping = asyncio.get_running_loop().run_in_executor(None, self._leases.close_all)
 
     async def about(self, _: Request) -> Response:
-        """Say what is served."""
+        """Describe what is served."""
         return answer(
             {
                 "tier": self._offer.tier,
@@ -182,17 +182,17 @@ class _Served:
         )
 
     async def renew(self, request: Request) -> Response:
-        """Note that a client still wants its sandboxes."""
+        """Renew the leases of a client's sandboxes."""
         names = (await read_object(request, _MAX_SPEC_BYTES)).get("ids")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise HTTPException(422, '"ids" must be a list of strings')
         return answer({"gone": self._leases.renew(names)})
 
     async def open(self, request: Request) -> Response:
-        """Make a sandbox."""
+        """Create a sandbox."""
         content = await read_object(request, _MAX_SPEC_BYTES)
         try:
-            spec = spec_in(content, self._serving.limits, images=self._offer.images)
+            spec = parse_spec(content, self._serving.limits, images=self._offer.images)
             name, held = await self._in_thread(
                 lambda: self._leases.open(lambda: self._offer.make(spec), client=_address(request), kind=spec.workdir)
             )
@@ -207,19 +207,19 @@ class _Served:
         return answer({"id": name, "workdir": held.workdir, "notes": held.notes}, 201)
 
     async def exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a frame on to a sandbox and its answer back. Both keep their room until the answer has been read."""
+        """Forward a frame to a sandbox and return the answer. Both keep their memory until the answer has been read."""
         request = Request(scope, receive)
         name, client = request.path_params["name"], presence_of(request)
         if not self._leases.has(name):
             raise _no_such_sandbox()
         async with self._frames.turn(client, length_of(request)):
             frame = await read_body(request, self._serving.frame_bytes)
-            most = await self._in_thread(self._most_in_answer, frame)
+            most = await self._in_thread(self._max_answer_bytes, frame)
             async with self._answers.turn(client, most):
-                answered = await self._answered(name, frame, most)
-                await BytesInPieces(answered)(scope, receive, send)
+                content = await self._exchange(name, frame, most)
+                await BytesInPieces(content)(scope, receive, send)
 
-    async def _answered(self, name: str, frame: bytes, most: int) -> bytes:
+    async def _exchange(self, name: str, frame: bytes, most: int) -> bytes:
         try:
             return await self._in_thread(self._leases.exchange, name, frame, most)
         except NoSuchLease:
@@ -228,25 +228,25 @@ class _Served:
             raise HTTPException(429, str(error)) from None
         except (InfrastructureError, OSError, EOFError) as error:
             await self._in_thread(self._leases.close, name)
-            raise HTTPException(410, f"the sandbox has ended: {error}") from None
+            raise HTTPException(410, f"the sandbox is gone: {error}") from None
 
     async def close(self, request: Request) -> Response:
-        """End a sandbox."""
+        """Close a sandbox."""
         await self._in_thread(self._leases.close, request.path_params["name"])
         return Response(status_code=204)
 
-    def _most_in_answer(self, frame: bytes) -> int:
-        """Return how large the answer to a frame may be; refuse limits that are above those of the server."""
+    def _max_answer_bytes(self, frame: bytes) -> int:
+        """Return the maximum size of the answer to a frame; reject limits above the server's."""
         try:
             header = wire.header_of(frame)
         except wire.BadFrame:
-            return 0  # What is no request is answered by the sandbox's other end, which will say so.
+            return 0  # The sandbox itself answers an invalid request with an error.
         limits = header.get("limits")
         try:
             self._serving.limits.refuse_above(limits if isinstance(limits, dict) else {})
         except UsageError as error:
             raise HTTPException(400, str(error)) from None
-        return min(most_in_answer(header), self._serving.answers_bytes)
+        return min(max_answer_bytes(header), self._serving.answers_bytes)
 
     def _in_thread(self, work: Callable[..., T], *arguments: Any) -> Awaitable[T]:
         return anyio.to_thread.run_sync(work, *arguments, limiter=self._threads)
@@ -257,11 +257,11 @@ async def _sweep(leases: Leases) -> None:
         await asyncio.sleep(min(5.0, leases.silent_s / 4))
         closed = await asyncio.to_thread(leases.close_silent)
         if closed:
-            _log.info("closed %d sandboxes whose client has gone silent", closed)
+            _log.info("closed %d sandboxes of silent clients", closed)
 
 
 class _Application:
-    """Lets a method be an ASGI application of its own; Starlette takes a bare one for a function of a request."""
+    """Wraps a method as an ASGI application; Starlette would take a bare method for a request handler."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
@@ -275,4 +275,4 @@ def _address(request: Request) -> str:
 
 
 def _no_such_sandbox() -> HTTPException:
-    return HTTPException(404, "there is no such sandbox, or no longer")
+    return HTTPException(404, "this sandbox does not exist, or no longer exists")

@@ -1,4 +1,4 @@
-"""What kind of sandbox is wanted."""
+"""The specification of a sandbox."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from agentgym.errors import UsageError
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.limits import SandboxLimits
 
 
-class Tier(StrEnum):
-    """How a sandbox holds what runs in it, strongest first for code that needs no image."""
+class SandboxTier(StrEnum):
+    """The kind of isolation, strongest first for code that needs no image."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -24,26 +24,26 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True)
 class SandboxSpec:
-    """What a sandbox starts from. Equal specs may share a pool of sandboxes made ahead."""
+    """How to create a sandbox. Equal specs share a pool of ready sandboxes."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
     template: Path | None = None
-    """A folder whose files the workspace begins with. Never written to."""
+    """A folder with the workspace's initial files. Never written to."""
     image: str | None = None
-    """A Docker image; only the Docker backend has images."""
+    """A Docker image; only the Docker backend supports images."""
     workdir: str = "/work"
     """Where the workspace is, as the sandboxed code sees it."""
     preload: tuple[str, ...] = ()
-    """Modules imported before the sandbox is made, so that code in it finds them loaded."""
+    """Modules imported before the sandbox starts, so that code in it finds them loaded."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of the runs. Nothing of the host's own environment is ever added."""
+    """Environment variables of runs. The host's environment is never passed on."""
     readable: tuple[Path, ...] = ()
-    """Folders of the host that runs see read-only, at the same path."""
+    """Folders of the host that runs can read, at the same path."""
 
     def __post_init__(self) -> None:
         for path in self.readable:
             if path.is_relative_to(self.workdir):
                 raise UsageError(
-                    f"readable={str(path)!r} lies where sandboxes have their workspace, {self.workdir!r}; "
-                    "choose another workdir, or another place for the folder"
+                    f"readable={str(path)!r} lies inside the workspace {self.workdir!r}; "
+                    "choose another workdir or move the folder"
                 )

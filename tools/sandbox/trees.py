@@ -1,4 +1,4 @@
-"""Folders that travel between host and workspace."""
+"""Copies folders between the host and the workspace."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pathlib import Path
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.tools.sandbox.agent import archive
-from agentgym.tools.sandbox.agent.archive import Item
+from agentgym.tools.sandbox.agent.archive import ArchiveItem
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """The files of a workspace at one moment. The driver holds it, so nothing in a sandbox can change it."""
+class WorkspaceSnapshot:
+    """The files of a workspace at one moment. The driver keeps it, so code in a sandbox cannot change it."""
 
     data: bytes = field(repr=False)
 
     @property
     def files(self) -> dict[str, bytes]:
-        """The contents of its regular files, by path."""
+        """The contents of the regular files, by path."""
         return regular_files(self.data)
 
 
 def packed(tree: Path | Mapping[str, bytes]) -> bytes:
-    """Return a folder of the host, or contents by path, as an archive."""
+    """Pack a folder of the host, or contents by path, into an archive."""
     if isinstance(tree, Path):
         if not tree.is_dir():
             raise UsageError(f"there is no folder {str(tree)!r}")
         return archive.join(_items(tree))
-    return archive.join(Item(_relative(path), "file", 0o644, data) for path, data in tree.items())
+    return archive.join(ArchiveItem(_relative(path), "file", 0o644, data) for path, data in tree.items())
 
 
 def regular_files(data: bytes) -> dict[str, bytes]:
@@ -39,7 +39,7 @@ def regular_files(data: bytes) -> dict[str, bytes]:
     try:
         return {item.path: item.data for item in archive.split(data) if item.kind == "file"}
     except archive.BadArchive as error:
-        raise InfrastructureError(f"the sandbox sent no archive: {error}") from error
+        raise InfrastructureError(f"the sandbox sent an invalid archive: {error}") from error
 
 
 def _relative(path: str) -> str:
@@ -48,7 +48,7 @@ def _relative(path: str) -> str:
     return path
 
 
-def _items(top: Path) -> Iterator[Item]:
+def _items(top: Path) -> Iterator[ArchiveItem]:
     waiting = [""]
     while waiting:
         folder = waiting.pop()
@@ -57,9 +57,9 @@ def _items(top: Path) -> Iterator[Item]:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 mode = entry.stat(follow_symlinks=False).st_mode
                 if stat.S_ISLNK(mode):
-                    yield Item(path, "link", 0o777, os.fsencode(os.readlink(entry.path)))
+                    yield ArchiveItem(path, "link", 0o777, os.fsencode(os.readlink(entry.path)))
                 elif stat.S_ISDIR(mode):
-                    yield Item(path, "dir", stat.S_IMODE(mode) | 0o700, b"")
+                    yield ArchiveItem(path, "dir", stat.S_IMODE(mode) | 0o700, b"")
                     waiting.append(path)
                 elif stat.S_ISREG(mode):
-                    yield Item(path, "file", stat.S_IMODE(mode) | 0o400, Path(entry.path).read_bytes())
+                    yield ArchiveItem(path, "file", stat.S_IMODE(mode) | 0o400, Path(entry.path).read_bytes())

@@ -1,4 +1,4 @@
-"""Probing a tier by doing: make a sandbox as for real use, and try in it what it must hold."""
+"""Probes a tier: starts a sandbox as for real use, and attacks it from inside."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING
 
 from agentgym.errors import AgentGymError
-from agentgym.tools.sandbox.backend import PROBE_TIMEOUT_S, Backend, Probe
-from agentgym.tools.sandbox.channel import ChannelBroken, greet
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.backend import PROBE_TIMEOUT_S, Backend, ProbeResult
+from agentgym.tools.sandbox.connection import ConnectionBroken, greet
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.sandbox import connect
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 if TYPE_CHECKING:
     from agentgym.tools.sandbox.result import Result
@@ -38,23 +38,23 @@ os.write(int(os.environ["AGENTGYM_REPLY_FD"]), json.dumps(answer).encode())
 """
 
 
-def probe(backend: Backend) -> Probe:
-    """Return whether a sandbox of a backend can be made here and holds."""
-    spec = SandboxSpec(limits=Limits(wall_s=PROBE_TIMEOUT_S))
+def probe(backend: Backend) -> ProbeResult:
+    """Return whether a backend can start a sandbox here, and whether the sandbox withstands the attacks."""
+    spec = SandboxSpec(limits=SandboxLimits(wall_s=PROBE_TIMEOUT_S))
     try:
         launched = backend.start(spec)
         try:
             greet(launched.endpoint, launched.settings, PROBE_TIMEOUT_S)
-        except ChannelBroken as error:
+        except ConnectionBroken as error:
             launched.kill()
-            return Probe(backend.tier, False, str(error))
+            return ProbeResult(backend.tier, False, str(error))
         with connect(launched, spec, backend.tier, "") as sandbox:
             weak = _weaknesses(sandbox.exec(code=_TRIAL, stdin=json.dumps([os.path.abspath(__file__), os.getpid()])))
     except (AgentGymError, OSError) as error:
-        return Probe(backend.tier, False, str(error))
+        return ProbeResult(backend.tier, False, str(error))
     if weak:
-        return Probe(backend.tier, False, f"a sandbox was made, but what runs in it {weak}")
-    return Probe(backend.tier, True, "a sandbox was made and held", backend.protections)
+        return ProbeResult(backend.tier, False, f"a sandbox started, but code in it {weak}")
+    return ProbeResult(backend.tier, True, "a sandbox started and held", backend.protections)
 
 
 def _weaknesses(result: Result) -> str:
@@ -63,8 +63,8 @@ def _weaknesses(result: Result) -> str:
     try:
         found = json.loads(result.reply)
     except ValueError:
-        return "gives no answer"
+        return "sends no answer"
     return " and ".join(what for what, seen in found.items() if seen)
 
 
-__all__ = ["Tier", "probe"]
+__all__ = ["SandboxTier", "probe"]

@@ -1,4 +1,4 @@
-"""User ids for sandboxes when the driver is root: far from those of real users, and different for each."""
+"""Uids for sandboxes when the driver is root: far from those of real users, and unique."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _lock = threading.Lock()
 _used: set[int] = set()
 
 
-def are_ours_to_give() -> bool:
-    """Whether this process may run others as any user."""
+def can_assign() -> bool:
+    """Whether this process may start processes as any user."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def fresh_user() -> int:
-    """Return a user id that no sandbox of this process had, drawn from a range so large that others' differ too."""
+    """Return a uid unused by this process, from a range so large that other processes' uids differ too."""
     first, last = _range()
     source = random.SystemRandom()
     with _lock:
@@ -32,7 +32,7 @@ def fresh_user() -> int:
 
 @cache
 def _range() -> tuple[int, int]:
-    """Return the upper half of the user ids that this user namespace has."""
+    """Return the upper half of the uids in this user namespace."""
     largest = (0, _MAX_UID)
     try:
         with open("/proc/self/uid_map") as file:

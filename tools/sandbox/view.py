@@ -1,14 +1,13 @@
-"""What of the host is seen, read-only, in sandboxes that have a file system of their own or rules about the host's.
+"""The parts of the host that sandboxes see, read-only.
 
-The system's programs, the real interpreter and its standard library, the packages of preloaded modules, what the spec
-says. Not the folders of installed packages: what trains a model (and grades it) is often installed there.
+These are the system's programs, the real interpreter and its standard library, the packages of preloaded modules, and
+`spec.readable`; not site-packages, where the code that trains and grades a model is often installed.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,37 +15,38 @@ from functools import cache
 from glob import glob
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import interpreter
 
-_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)([^;]*)(;.*)?$")
-
 
 @dataclass(frozen=True)
-class View:
-    """Parts of the host."""
+class HostView:
+    """The visible parts of the host."""
 
     shown: tuple[str, ...]
-    """Folders of the interpreter."""
+    """The interpreter's folders."""
     hidden: tuple[str, ...]
-    """Folders among them, or among the system's, that are seen empty."""
+    """Folders below those, or below the system's, that appear empty."""
     late: tuple[str, ...]
-    """Files and folders that are seen even within hidden ones."""
+    """Files and folders that are visible even inside hidden ones."""
     import_paths: tuple[str, ...]
-    """Where Python finds the packages of preloaded modules."""
+    """The import path of preloaded modules."""
 
 
-def view(preload: Iterable[str], readable: Iterable[Path], program: str) -> View:
-    """Return what sandboxes see that preload these modules and may read these folders."""
+def view(preload: Iterable[str], readable: Iterable[Path], program: str) -> HostView:
+    """Return the view of sandboxes that preload these modules and may read these folders."""
     packages = _packages(tuple(sorted(set(preload) - set(sys.stdlib_module_names))))
     late = [*packages]
     for path in readable:
         if not path.is_absolute() or not path.exists():
-            raise UsageError(f"readable={str(path)!r} is no absolute path of something that exists")
+            raise UsageError(f"readable={str(path)!r} must be an absolute path that exists")
         late.append(str(path))
     folders = tuple(sorted({os.path.dirname(path) for path in packages}))
     prefix = interpreter.prefix(program)
-    return View(_interpreter_folders(prefix), _package_folders(prefix), tuple(late), folders)
+    return HostView(_interpreter_folders(prefix), _package_folders(prefix), tuple(late), folders)
 
 
 @cache
@@ -56,7 +56,7 @@ def _interpreter_folders(prefix: str) -> tuple[str, ...]:
 
 @cache
 def _package_folders(prefix: str) -> tuple[str, ...]:
-    """Return the folders of installed packages that the shown folders contain."""
+    """Return the site-packages folders inside the interpreter's folders."""
     version = "python3*"
     found = {
         *glob(f"{prefix}/lib*/{version}/site-packages"),
@@ -68,7 +68,7 @@ def _package_folders(prefix: str) -> tuple[str, ...]:
 
 @cache
 def _packages(modules: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the installed files and folders of modules and of all that they require."""
+    """Return the installed files and folders of modules and their dependencies."""
     if not modules:
         return ()
     by_module = importlib.metadata.packages_distributions()
@@ -76,12 +76,12 @@ def _packages(modules: tuple[str, ...]) -> tuple[str, ...]:
     for module in modules:
         top = module.partition(".")[0]
         if top not in by_module:
-            raise UsageError(f"preload={module!r} is neither of the standard library nor of an installed package")
+            raise UsageError(f"preload={module!r} belongs neither to the standard library nor to an installed package")
         waiting += by_module[top]
     seen: set[str] = set()
     paths: set[str] = set()
     while waiting:
-        name = waiting.pop().lower().replace("_", "-")
+        name = canonicalize_name(waiting.pop())
         if name not in seen:
             seen.add(name)
             waiting += _add(name, paths)
@@ -89,7 +89,7 @@ def _packages(modules: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _add(name: str, paths: set[str]) -> list[str]:
-    """Add the files of a distribution to `paths`; return what it requires."""
+    """Add the files of a distribution to `paths`; return its requirements."""
     try:
         distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
@@ -99,5 +99,5 @@ def _add(name: str, paths: set[str]) -> list[str]:
         top = file.parts[0]
         if top not in ("..", "__pycache__") and not file.is_absolute():
             paths.add(str(base / top))
-    required = [_REQUIREMENT.match(line) for line in distribution.requires or ()]
-    return [match[1] for match in required if match and "extra" not in (match[3] or "")]
+    required = [Requirement(line) for line in distribution.requires or ()]
+    return [one.name for one in required if one.marker is None or one.marker.evaluate({"extra": ""})]

@@ -1,4 +1,4 @@
-"""A sandbox as a client of a server asks for it, checked: what is wrong with it is the client's mistake."""
+"""Validates a client's request for a sandbox; errors are the client's mistake."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import answers
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.spec import SandboxSpec
 
 _WORKDIR = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9._-]{0,63}){1,8}")
@@ -21,8 +21,8 @@ _MAX_VARIABLES = 256
 _MAX_VARIABLES_CHARS = 100_000
 
 
-class _Wanted(BaseModel):
-    """A folder to begin with comes afterwards, by frames. Modules to preload are for the server alone to name."""
+class _SandboxRequest(BaseModel):
+    """The template is sent later, in frames. Only the server chooses modules to preload."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -32,19 +32,19 @@ class _Wanted(BaseModel):
     environment: dict[str, str] = {}
 
 
-def spec_in(content: Mapping[str, Any], most: Limits, *, images: bool) -> SandboxSpec:
-    """Return what a request to open a sandbox asks for.
+def parse_spec(content: Mapping[str, Any], most: SandboxLimits, *, images: bool) -> SandboxSpec:
+    """Return the spec that a request to open a sandbox describes.
 
     Args:
         content: The request.
-        most: Limits that none of its own may be above.
-        images: Whether sandboxes can be had with an image.
+        most: The maximum limits.
+        images: Whether clients may choose an image.
 
     Raises:
-        UsageError: One line that says what is wrong.
+        UsageError: The request is invalid; the message is one line.
     """
     try:
-        wanted = _Wanted.model_validate(content)
+        wanted = _SandboxRequest.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise UsageError(f"{'.'.join(map(str, first['loc']))!r:.100}: {first['msg']}") from None
@@ -56,30 +56,30 @@ def spec_in(content: Mapping[str, Any], most: Limits, *, images: bool) -> Sandbo
     )
 
 
-def _limits(given: Mapping[str, int | float]) -> Limits:
-    whole = {each.name for each in fields(Limits) if isinstance(each.default, int)}
+def _limits(given: Mapping[str, int | float]) -> SandboxLimits:
+    whole = {each.name for each in fields(SandboxLimits) if isinstance(each.default, int)}
     for name, value in given.items():
         if name in whole and not float(value).is_integer():
-            raise UsageError(f"limits.{name}={value!r} must be a whole number")
+            raise UsageError(f"limits.{name}={value!r} must be an integer")
     checked = {name: int(value) if name in whole else value for name, value in given.items()}
     try:
-        return Limits(**checked)  # pyright: ignore[reportArgumentType]
+        return SandboxLimits(**checked)  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise UsageError(f"limits: {error}") from None
 
 
-def _check_places(wanted: _Wanted, images: bool) -> None:
+def _check_places(wanted: _SandboxRequest, images: bool) -> None:
     if not _WORKDIR.fullmatch(wanted.workdir) or wanted.workdir.split("/")[1] in _SYSTEM:
         raise UsageError(
             f"workdir={wanted.workdir!r:.100} must be an absolute path such as '/work': plain names, none of them "
-            "'..', and not in a folder of the system"
+            "'..', and not in a system folder"
         )
     if wanted.image is None:
         return
     if not images:
-        raise UsageError("this server has no images; ask for a sandbox without one")
+        raise UsageError("this server does not support images; open a sandbox without one")
     if not _IMAGE.fullmatch(wanted.image):
-        raise UsageError(f"image={wanted.image!r:.100} is no name of an image")
+        raise UsageError(f"image={wanted.image!r:.100} is not a valid image name")
 
 
 def _check_environment(environment: Mapping[str, str]) -> None:
@@ -92,4 +92,6 @@ def _check_environment(environment: Mapping[str, str]) -> None:
     answers.variables(environment)
     for name, value in environment.items():
         if any("\ud800" <= character <= "\udfff" for character in name + value):
-            raise UsageError(f"environment: {name!r:.100} or its value has a lone surrogate, which is no character")
+            raise UsageError(
+                f"environment: {name!r:.100} or its value contains a lone surrogate, which is not a valid character"
+            )

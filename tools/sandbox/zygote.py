@@ -1,4 +1,4 @@
-"""The driver's end of a zygote: start it, hand it connections of new sandboxes, end them, end it."""
+"""The driver's end of a zygote: starts it, passes it the connections of new sandboxes, and kills them and it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _END_S = 10.0
 
 
 class Zygote:
-    """A running fork server. Safe to use from several threads.
+    """A running fork server. Thread-safe.
 
     Args:
-        settings: What `agent/zygote.py` and its walls want to know.
-        program: The interpreter that it runs.
+        settings: The settings of `agent/zygote.py` and its walls.
+        program: Its interpreter.
     """
 
     def __init__(self, settings: Mapping[str, Any], program: str):
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._numbers = count(1)
-        self._running: weakref.WeakSet[Running] = weakref.WeakSet()
+        self._running: weakref.WeakSet[SandboxHandle] = weakref.WeakSet()
         self._process, self._socket = _start(settings, program)
         try:
             answer = self._await_ready()
@@ -47,7 +47,7 @@ class Zygote:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self._process.poll() is None
 
     @property
@@ -57,19 +57,21 @@ class Zygote:
 
     @property
     def pid(self) -> int:
-        """Process id of the process that was started."""
+        """The zygote's process id."""
         return self._process.pid
 
-    def start(self, request: Mapping[str, Any]) -> tuple[socket.socket, Running]:
-        """Start an agent; return the driver's end of its connection and what ends it."""
+    def start(self, request: Mapping[str, Any]) -> tuple[socket.socket, SandboxHandle]:
+        """Start an agent; return the driver's end of its connection and a handle that kills it."""
         ours, theirs = socket.socketpair()
         read, write = os.pipe()
-        running = Running(self, next(self._numbers), read)
+        running = SandboxHandle(self, next(self._numbers), read)
         self._running.add(running)
         message = wire.encode_header({"op": "start", "id": running.number, **request})
         try:
             if len(message) > MAX_MESSAGE:
-                raise SandboxStartFailed(f"the description of the sandbox has {len(message)} bytes, too many to send")
+                raise SandboxStartFailed(
+                    f"the sandbox's settings have {len(message)} bytes, which is too large to send"
+                )
             with self._lock:
                 socket.send_fds(self._socket, [message], [theirs.fileno(), write])
         except OSError as error:
@@ -82,7 +84,7 @@ class Zygote:
         return ours, running
 
     def end(self, number: int) -> None:
-        """Ask for the end of a sandbox."""
+        """Tell the zygote to kill a sandbox."""
         if os.getpid() != self._owner:
             return
         try:
@@ -92,7 +94,7 @@ class Zygote:
             return  # the zygote is gone, and its sandboxes with it
 
     def close(self) -> None:
-        """End it and all its sandboxes."""
+        """Kill it and all its sandboxes."""
         if os.getpid() != self._owner:
             return
         with self._lock:
@@ -113,12 +115,12 @@ class Zygote:
             raise SandboxStartFailed(f"the zygote did not start: {error}") from error
         self._socket.settimeout(None)
         if "ready" not in answer:
-            raise SandboxStartFailed(str(answer.get("error", "the zygote ended while it started")))
+            raise SandboxStartFailed(str(answer.get("error", "the zygote exited during startup")))
         return answer
 
 
-class Running:
-    """A sandbox of a zygote, to be ended."""
+class SandboxHandle:
+    """Kills one sandbox of a zygote."""
 
     def __init__(self, zygote: Zygote, number: int, done: int):
         self.number = number
@@ -128,25 +130,25 @@ class Running:
 
     @property
     def ended(self) -> bool:
-        """Whether it was ended."""
+        """Whether it was killed."""
         return self._done is None
 
     def kill(self) -> None:
-        """End the sandbox, and wait until nothing of it is left."""
+        """Kill the sandbox, and wait until it is completely gone."""
         with self._lock:
             done, self._done = self._done, None
         if done is None:
             return
         self._zygote.end(self.number)
         poll = select.poll()
-        poll.register(done, 0)  # the zygote's end of this pipe is closed once everything is gone
+        poll.register(done, 0)  # the zygote closes its end of this pipe once everything is gone
         until = time.monotonic() + _END_S
         while not poll.poll(100) and time.monotonic() < until:
             pass
         os.close(done)
 
     def forget(self) -> None:
-        """Give up the descriptor of a sandbox that was never started."""
+        """Close the descriptor of a sandbox that was never started."""
         with self._lock:
             done, self._done = self._done, None
         if done is not None:
@@ -180,7 +182,7 @@ def _start(settings: Mapping[str, Any], program: str) -> tuple[subprocess.Popen[
         with process.stdin as stdin:
             stdin.write(source.encode())
     except BrokenPipeError:
-        pass  # it ended; what it did not say is missed next
+        pass  # it exited; the caller notices the missing answer
     return process, ours
 
 

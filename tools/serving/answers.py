@@ -1,4 +1,4 @@
-"""Answers that all our servers give: JSON, refusals of one line with a reason, and who may ask at all."""
+"""The answers that all our servers share: JSON, one-line errors with a reason, and authentication."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from agentgym.tools.serving.turns import Busy
 
 _PIECE_BYTES = 1 << 20
 RETRY_S = 1
-"""What refusals that will not last say as `Retry-After`."""
+"""`Retry-After` of temporary errors."""
 
 _log = logging.getLogger(__name__)
 
 
 def answer(content: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer in JSON."""
+    """Return a JSON answer."""
     return Response(json.dumps(content), status, headers, media_type="application/json")
 
 
 class BytesInPieces(Response):
-    """A large answer, handed on in pieces, so that what a client has not yet read is not kept twice."""
+    """A large answer, sent in pieces, so that the part not yet read by the client is not stored twice."""
 
     media_type = "application/octet-stream"
 
@@ -43,14 +43,14 @@ class BytesInPieces(Response):
 
 
 class TokenRequired:
-    """Refuses requests that do not carry the token, whatever they ask for and before anything of their body is read."""
+    """Rejects requests without the token, for any path and before their body is read."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._wanted = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Forward a request, or reject it."""
         if scope["type"] == "http":
             given = [value for name, value in scope["headers"] if name == b"authorization"]
             if len(given) != 1 or not hmac.compare_digest(given[0], self._wanted):
@@ -89,4 +89,4 @@ HANDLERS: dict[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
     ClientDisconnect: _nobody,
     Exception: _failure,
 }
-"""What an application gives as `exception_handlers`."""
+"""An application's `exception_handlers`."""

@@ -1,4 +1,4 @@
-"""The body of a request: all of it, if it is not too large, and as strict JSON where JSON is wanted."""
+"""Reads request bodies of bounded size, and parses strict JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def read_body(request: Request, at_most: int) -> bytes:
     """Return the body.
 
     Raises:
-        HTTPException: 413, before anything is read if the client says how much it will be.
+        HTTPException: 413, before reading anything if the client announces the size.
         ClientDisconnect: The client has left.
     """
     if length_of(request) > at_most:
@@ -27,16 +27,16 @@ async def read_body(request: Request, at_most: int) -> bytes:
 
 
 def length_of(request: Request) -> int:
-    """Return how long the body will be, as the client says; 0 if it does not say."""
+    """Return the body's announced length; 0 if it is not announced."""
     declared = request.headers.get("content-length", "")
     return int(declared) if declared.isascii() and declared.isdecimal() else 0
 
 
 async def read_object(request: Request, at_most: int) -> dict[str, Any]:
-    """Return the JSON object that a request carries.
+    """Return the JSON object in a request's body.
 
     Raises:
-        HTTPException: 413 as above, 400 for what is no JSON, 422 for JSON that is no object.
+        HTTPException: 413 as above, 400 for invalid JSON, 422 for JSON that is not an object.
     """
     return parse_object(await read_body(request, at_most))
 
@@ -48,7 +48,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise HTTPException(400, f"the request is not JSON: byte {error.start} is not UTF-8") from None
     except RecursionError:
-        raise HTTPException(400, "the request is not JSON that can be read: it is nested too deeply") from None
+        raise HTTPException(400, "the request's JSON is nested too deeply") from None
     except ValueError as error:
         raise HTTPException(400, f"the request is not JSON: {error}") from None
     if not isinstance(content, dict):
@@ -57,13 +57,13 @@ def parse_object(body: bytes) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a valid JSON number")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        raise ValueError("a name comes twice in one object")
+        raise ValueError("an object contains a name twice")
     return content
 
 

@@ -1,4 +1,4 @@
-"""One HTTP connection that cannot be held for ever: uvicorn's own on h11, with deadlines and a place in a crowd."""
+"""An HTTP connection with deadlines: uvicorn's h11 connection as a member of a crowd."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from agentgym.tools.serving.crowd import Crowd
-from agentgym.tools.serving.patience import Patience
+from agentgym.tools.serving.limits import ConnectionLimits
 from agentgym.tools.serving.presence import Presence
 
 _PARTING_S = 2.0
-"""How long a client may take to read a refusal, while what it still sends is thrown away."""
+"""Seconds for a client to read an error, while its further data is discarded."""
 _RETRY_S = 1
 
 
 class GuardedConnection(H11Protocol):
-    """A connection of a crowd; `guarded` makes the class for one server.
+    """A connection in a crowd; `guarded` creates the class for one server.
 
-    Refusals that need no application (malformed HTTP, no length, too many headers, too slow) are made here, as one line
-    of JSON. Requests sent ahead of an answer ("pipelining") are not read: the connection ends after that answer.
+    Errors that need no application (malformed HTTP, no length, too many headers, too slow) are sent here, as one line
+    of JSON. Pipelined requests are not read: the connection closes after the answer.
     """
 
     crowd: Crowd
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        patience = self.crowd.patience
-        self.conn = _Parser(patience)
+        limits = self.crowd.limits
+        self.conn = _Parser(limits)
         self.peer = ""
         self.held_bytes = 0
         self.presence = Presence()
-        # The application finds it as request.state.presence.
+        # The application reads it from request.state.presence.
         self.app_state = {**self.app_state, "presence": self.presence}
         self._awaited = ""
         self._since = 0.0
@@ -43,28 +43,28 @@ class GuardedConnection(H11Protocol):
         self._parting = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Join the crowd, or be sent away."""
+        """Join the crowd, or refuse the connection."""
         super().connection_made(transport)
         self.peer = self.client[0] if self.client else ""
         if self.crowd.join(self):
             self._await("headers")
         else:
-            self._refuse(503, "the server has as many connections as it can have; try again later")
+            self._refuse(503, "the server has reached its limit of connections; try again later")
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the crowd; whoever works for this client can see that it is gone."""
+        """Leave the crowd, and report the client as gone to its request's work."""
         self.presence.gone = True
         self.crowd.leave(self)
         super().connection_lost(exc)
-        # uvicorn leaves its timer running if the connection broke.
+        # uvicorn leaves its timer running if the connection breaks.
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came, in pieces of which each is within the limit on headers as long as these are awaited."""
+        """Process received data, in pieces within the header limit while waiting for headers."""
         if self._parting:
             return
-        at, size = 0, self.crowd.patience.header_bytes
+        at, size = 0, self.crowd.limits.header_bytes
         while at < len(data) and not self.transport.is_closing() and not self._parting:
             if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
                 if self._awaited == "nothing":
@@ -78,7 +78,7 @@ class GuardedConnection(H11Protocol):
                 return
 
     def _note(self, size: int) -> None:
-        """See what is awaited now."""
+        """Update what the connection waits for."""
         if self._parting:
             return
         if self.conn.their_state is h11.SEND_BODY:
@@ -87,14 +87,14 @@ class GuardedConnection(H11Protocol):
             self.crowd.hold(self, self.held_bytes + size)
         elif self.conn.their_state is not h11.IDLE:
             if self.conn.trailing_data[0]:
-                # A further request came with this one. Reading goes on, as only so the client's leaving is noticed.
+                # The client pipelined a request. Keep reading: it is the only way to notice that the client left.
                 self.cycle.keep_alive = False
                 self.flow.resume_reading()
             self._awaited = ""
             self.crowd.work_for(self)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or part with a client that still sends the body of this one."""
+        """Wait for the next request, or close the connection if the client is still sending this one's body."""
         unread = self.conn.their_state is h11.SEND_BODY
         super().on_response_complete()
         if self.transport.is_closing():
@@ -105,14 +105,14 @@ class GuardedConnection(H11Protocol):
             self._await("nothing")
 
     def pause_writing(self) -> None:
-        """Note that the client is slow to read its answer."""
+        """Note that the client is reading its answer too slowly."""
         super().pause_writing()
         self._await("reading")
         self._unread_bytes = self.transport.get_write_buffer_size()
         self.crowd.hold(self, self._unread_bytes)
 
     def resume_writing(self) -> None:
-        """Note that the client has read enough."""
+        """Note that the client has caught up."""
         super().resume_writing()
         if self._awaited != "reading":
             return
@@ -124,24 +124,24 @@ class GuardedConnection(H11Protocol):
             self.crowd.work_for(self)
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client has made the server wait for too long."""
-        patience, passed_s = self.crowd.patience, now - self._since
+        """Whether the client has exceeded its deadline."""
+        limits, passed_s = self.crowd.limits, now - self._since
         if self.transport.is_closing() and self._awaited not in ("reading", "parting"):
             self._await("parting")
             return False
         if self._awaited == "parting":
             return passed_s > _PARTING_S
         if self._awaited == "headers":
-            return passed_s > patience.header_s
+            return passed_s > limits.header_s
         if self._awaited == "body":
-            return passed_s > patience.body_s + self.held_bytes / patience.bytes_per_s
+            return passed_s > limits.body_s + self.held_bytes / limits.bytes_per_s
         if self._awaited == "reading":
             read = self._unread_bytes - self.transport.get_write_buffer_size()
-            return passed_s > patience.body_s + read / patience.bytes_per_s
+            return passed_s > limits.body_s + read / limits.bytes_per_s
         return False
 
     def time_out(self) -> None:
-        """Say that the request took too long, if it can still be said, and end the connection."""
+        """Close the connection, with a timeout error if one can still be sent."""
         began = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
         if self._parting or self.transport.is_closing() or self._awaited == "reading" or not began:
             self.drop()
@@ -149,20 +149,20 @@ class GuardedConnection(H11Protocol):
             self._refuse(408, f"the {self._awaited} of the request took too long")
 
     def drop(self) -> None:
-        """End the connection at once."""
+        """Close the connection immediately."""
         self._leave_application()
         self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """Say what is wrong with a request that is none. uvicorn calls it where h11 has raised."""
+        """Report why a request is malformed. uvicorn calls it when h11 has raised."""
         error = sys.exc_info()[1]
         if isinstance(error, h11.RemoteProtocolError):
-            self._refuse(error.error_status_hint, f"the request cannot be read: {error}")
+            self._refuse(error.error_status_hint, f"malformed request: {error}")
         else:
             self._refuse(400, msg)
 
     def shutdown(self) -> None:
-        """Let an answer that is being made be sent; whatever else the connection waits for is not waited for."""
+        """Let an answer in progress be sent; wait for nothing else."""
         if self.cycle is None or self.cycle.response_complete or self._awaited in ("headers", "body"):
             self.drop()
         else:
@@ -174,7 +174,7 @@ class GuardedConnection(H11Protocol):
         self.crowd.wait_for(self)
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answer without the application, and part."""
+        """Answer without the application, and close the connection."""
         self._leave_application()
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
@@ -189,9 +189,9 @@ class GuardedConnection(H11Protocol):
         self._part()
 
     def _part(self) -> None:
-        """End the connection once the client has had a chance to read the answer.
+        """Close the connection once the client has had a chance to read the answer.
 
-        To close it while data is unread would make the system take the answer back.
+        Closing it with unread data would make the kernel discard the answer.
         """
         self._parting = True
         self._unset_keepalive_if_required()
@@ -200,7 +200,7 @@ class GuardedConnection(H11Protocol):
         try:
             self.transport.write_eof()
         except OSError:
-            self.transport.abort()  # The client is gone already.
+            self.transport.abort()  # The client is already gone.
 
     def _leave_application(self) -> None:
         self.presence.gone = True
@@ -210,11 +210,11 @@ class GuardedConnection(H11Protocol):
 
 
 class _Parser(h11.Connection):
-    """h11, and what else our servers do not accept."""
+    """h11 with our servers' additional limits."""
 
-    def __init__(self, patience: Patience) -> None:
-        super().__init__(h11.SERVER, patience.header_bytes)
-        self._patience = patience
+    def __init__(self, limits: ConnectionLimits) -> None:
+        super().__init__(h11.SERVER, limits.header_bytes)
+        self._limits = limits
 
     def next_event(self) -> Any:
         event = super().next_event()
@@ -224,18 +224,18 @@ class _Parser(h11.Connection):
 
     def _check(self, request: h11.Request) -> None:
         if request.http_version not in (b"1.0", b"1.1"):
-            raise h11.RemoteProtocolError("only HTTP/1.0 and HTTP/1.1 are spoken here", error_status_hint=505)
-        if len(request.headers) > self._patience.headers:
-            raise h11.RemoteProtocolError(f"more than {self._patience.headers} headers", error_status_hint=431)
+            raise h11.RemoteProtocolError("only HTTP/1.0 and HTTP/1.1 are supported", error_status_hint=505)
+        if len(request.headers) > self._limits.headers:
+            raise h11.RemoteProtocolError(f"more than {self._limits.headers} headers", error_status_hint=431)
         for name, value in request.headers:
-            # A body in chunks can be made of millions of them, and each costs as much as a whole body of known length.
+            # A chunked body can have millions of chunks, each of which costs as much as a whole body of known length.
             if name == b"transfer-encoding":
-                raise h11.RemoteProtocolError("give the body's Content-Length; chunks are not accepted", 411)
-            if name == b"content-length" and int(value) > self._patience.body_bytes:
-                reason = f"the body is larger than {self._patience.body_bytes} bytes"
+                raise h11.RemoteProtocolError("set Content-Length; chunked bodies are not accepted", 411)
+            if name == b"content-length" and int(value) > self._limits.body_bytes:
+                reason = f"the body is larger than {self._limits.body_bytes} bytes"
                 raise h11.RemoteProtocolError(reason, error_status_hint=413)
 
 
-def guarded(patience: Patience) -> type[GuardedConnection]:
-    """Return the class of the connections of one server."""
-    return type("GuardedConnection", (GuardedConnection,), {"crowd": Crowd(patience)})
+def guarded(limits: ConnectionLimits) -> type[GuardedConnection]:
+    """Return the connection class for one server."""
+    return type("GuardedConnection", (GuardedConnection,), {"crowd": Crowd(limits)})

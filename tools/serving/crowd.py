@@ -1,4 +1,4 @@
-"""The connections of a server, and which of them gives way when there are too many or they hold too much."""
+"""A server's connections, and which of them to drop when there are too many or they use too much memory."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
-from agentgym.tools.serving.patience import Patience
+from agentgym.tools.serving.limits import ConnectionLimits
 
 _SWEEP_S = 0.5
 
 
 class Member(Protocol):
-    """A connection, as the crowd sees it."""
+    """A connection in a crowd."""
 
     peer: str
     held_bytes: int
-    """Bytes kept for this connection because its client has not yet sent or read the rest."""
+    """Bytes buffered because the client has not yet sent or read the rest."""
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client has made the server wait for too long."""
+        """Whether the client has exceeded its deadline."""
         ...
 
     def time_out(self) -> None:
-        """Say so to the client, if that is still possible, and end the connection."""
+        """Close the connection, with a timeout error if one can still be sent."""
         ...
 
     def drop(self) -> None:
-        """End the connection at once."""
+        """Close the connection immediately."""
         ...
 
 
 class Crowd:
-    """All connections of one server. For the event loop's thread only.
+    """All connections of a server. Use only in the event loop's thread.
 
-    A connection is *waited for* while the server can do nothing until its client sends or reads something. Only such
-    connections give way to others, those of the address with the most connections first and of these the one that has
-    been waited for longest. So neither half-open connections nor one greedy address can keep others out, and a client
-    that sends its request at once is never dropped. There is no fixed number per address, as behind a proxy or a tunnel
-    all clients have the same.
+    The server *waits for* a connection when it can do nothing until the client sends or reads something. Only such
+    connections are dropped, starting with the address that has the most of them and, within it, with the one waited
+    for longest. So neither half-open connections nor one greedy address can lock others out, and a client that sends
+    its request promptly is never dropped. There is no fixed limit per address, because all clients behind a proxy or a
+    tunnel share one address.
     """
 
-    def __init__(self, patience: Patience) -> None:
-        self.patience = patience
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
         self.held_bytes = 0
         self._members: set[Member] = set()
         self._peers: Counter[str] = Counter()
-        # A dict, as it keeps the order in which the waiting began.
+        # A dict keeps the order in which waiting started.
         self._waited_for: dict[Member, None] = {}
         self._sweeping = False
 
@@ -54,8 +54,8 @@ class Crowd:
         return len(self._members)
 
     def join(self, member: Member) -> bool:
-        """Take in a new connection; false if there is no room and none can give way."""
-        if len(self._members) >= self.patience.connections:
+        """Add a connection; false if there is no room and none can be dropped."""
+        if len(self._members) >= self.limits.connections:
             victim = self._first_to_give_way()
             if victim is None:
                 return False
@@ -69,7 +69,7 @@ class Crowd:
         return True
 
     def leave(self, member: Member) -> None:
-        """Forget a connection that has ended."""
+        """Remove a closed connection."""
         if member not in self._members:
             return
         self._members.discard(member)
@@ -80,22 +80,22 @@ class Crowd:
             del self._peers[member.peer]
 
     def wait_for(self, member: Member) -> None:
-        """Note that from now on a client is waited for."""
+        """Note that the server now waits for this client."""
         if member in self._members:
             self._waited_for.pop(member, None)
             self._waited_for[member] = None
 
     def work_for(self, member: Member) -> None:
-        """Note that a client is no longer waited for, but the client for the server."""
+        """Note that the client now waits for the server."""
         self._waited_for.pop(member, None)
         if member.held_bytes:
             self.hold(member, 0)
 
     def hold(self, member: Member, size: int) -> None:
-        """Note how much is kept for a connection; if it is too much for all together, others give way."""
+        """Record a connection's buffered bytes; drop others if the total is too large."""
         self.held_bytes += size - member.held_bytes
         member.held_bytes = size
-        while size and self.held_bytes > self.patience.held_bytes:
+        while size and self.held_bytes > self.limits.held_bytes:
             self._end(next((each for each in self._waited_for if each.held_bytes), member))
             if member not in self._members:
                 return

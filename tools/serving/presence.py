@@ -1,4 +1,4 @@
-"""Whether the client of a request is still there, for those who work for it, in whichever thread."""
+"""Lets the work for a request check, in any thread, whether its client is still connected."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from starlette.requests import Request
 
 
 class Gone(Exception):
-    """The client has left; nobody waits for an answer."""
+    """The client has disconnected; nobody waits for an answer."""
 
 
 class Presence:
-    """One connection's client."""
+    """The client of one connection."""
 
     __slots__ = ("gone",)
 
@@ -20,5 +20,5 @@ class Presence:
 
 
 def presence_of(request: Request) -> Presence:
-    """Return the client of a request; it never leaves where another server than ours runs the application."""
+    """Return the client of a request; under a server other than ours, it never appears to leave."""
     return getattr(request.state, "presence", None) or Presence()

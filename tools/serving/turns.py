@@ -1,4 +1,4 @@
-"""Taking turns: so many at work at one time, so many waiting, and a plain answer to all others."""
+"""Limits concurrent work: some requests run, some wait, and all others are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentgym.tools.serving.presence import Gone, Presence
 
 
 class Busy(Exception):
-    """A request cannot be served now: `status` is 429 if too many wait, 503 if the wait is too long or all ends."""
+    """A request cannot be served now: `status` is 429 if too many wait, 503 after a long wait or at shutdown."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -20,12 +20,12 @@ class Busy(Exception):
 
 
 class Turns:
-    """Turns at some work, first come, first served. For the event loop's thread only.
+    """A bounded, first-come-first-served queue. Use only in the event loop's thread.
 
     Args:
-        at_work: The most at one time; or, where turns have a weight such as bytes of memory, the most of that.
-        waiting: The most that wait for their turn; others are refused at once.
-        patience_s: How long one may wait.
+        at_work: Maximum running at a time; for turns with a weight, such as bytes of memory, the maximum total weight.
+        waiting: Maximum waiting for a turn; others are refused immediately.
+        patience_s: Maximum seconds to wait.
     """
 
     def __init__(self, at_work: int, waiting: int, patience_s: float) -> None:
@@ -37,11 +37,11 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, client: Presence, weight: int = 1) -> AsyncIterator[None]:
-        """Wait for a turn, hold it, and give it back. More weight than there is at all counts as all of it.
+        """Wait for a turn, hold it, and release it. A weight above the maximum counts as the maximum.
 
         Raises:
-            Busy: Too many wait, or it takes too long, or there are no more turns.
-            Gone: The client has left meanwhile.
+            Busy: Too many are waiting, the wait takes too long, or the server is stopping.
+            Gone: The client disconnected while waiting.
         """
         if self._closed:
             raise _stopping()
@@ -56,7 +56,7 @@ class Turns:
             self._give_back(weight)
 
     def close(self) -> None:
-        """Give no more turns; those that are held go on."""
+        """Give no more turns; those in progress continue."""
         self._closed = True
         for waiting in self._queue:
             if not waiting.future.done():
@@ -65,7 +65,7 @@ class Turns:
 
     async def _wait(self, client: Presence, weight: int) -> None:
         if len(self._queue) >= self._most_waiting:
-            self._send_away_the_gone()
+            self._drop_departed()
         if len(self._queue) >= self._most_waiting:
             raise Busy(429, f"{self._most_waiting} requests are waiting already; try again later")
         waiting = _Waiting(asyncio.get_running_loop().create_future(), client, weight)
@@ -75,7 +75,7 @@ class Turns:
                 await waiting.future
         except BaseException as error:
             came = waiting.future.done() and not waiting.future.cancelled() and waiting.future.exception() is None
-            # Those behind may fit where this one did not.
+            # Requests behind this one may fit where it did not.
             self._give_back(weight if came else 0)
             if isinstance(error, TimeoutError):
                 raise Busy(503, f"no turn came within {self._patience_s:g} s; try again later") from None
@@ -83,14 +83,14 @@ class Turns:
 
     def _give_back(self, weight: int) -> None:
         self._free += weight
-        self._send_away_the_gone()
+        self._drop_departed()
         while self._queue and self._queue[0].weight <= self._free:
             first = self._queue.popleft()
             self._free -= first.weight
             first.future.set_result(None)
 
-    def _send_away_the_gone(self) -> None:
-        """Keep only those whose turn can still come."""
+    def _drop_departed(self) -> None:
+        """Remove the waiting requests whose client is gone."""
         for each in self._queue:
             if each.client.gone and not each.future.done():
                 each.future.set_exception(Gone())

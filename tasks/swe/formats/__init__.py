@@ -1,7 +1,7 @@
-"""Readers of other projects' software-engineering data sets. `read_any` finds out which it is.
+"""Readers of other projects' software-engineering data sets. `read_any` detects the format.
 
-What the data sets got wrong (ids cut at a blank, durations in ids, a progress mark as an id, patches that make the bug)
-is put right on the way; what was changed is told in `meta`.
+Errors of the data sets (ids cut at a blank, durations in ids, a progress mark as an id, patches that make the bug) are
+corrected; `meta` lists the corrections.
 """
 
 from agentgym.tasks.swe.formats.reading import FORMATS, ReadResult, detect, read_any, read_row

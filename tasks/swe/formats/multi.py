@@ -51,9 +51,9 @@ def read_multi(row: Row) -> Instance:
 
 
 def _transitions(row: Row) -> tuple[dict[str, str], tuple[list[str], list[str]]]:
-    """Return what the tests to be fixed did before, and the two lists.
+    """Return the statuses of the tests to fix before the fix, and the two lists.
 
-    A test counts by its own statuses where the row has them: the names of the fields are not right in every release.
+    A test's own statuses decide where the row has them: the names of the fields are wrong in some releases.
     """
     before: dict[str, str] = {}
     to_fix, to_keep = dict[str, None](), dict[str, None]()
@@ -87,7 +87,7 @@ def _tests(row: Row, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _issues(row: Row) -> tuple[str, str]:
-    """Return the title of the pull request, and the issues it resolves (its own text tells the fix: only if none)."""
+    """Return the title of the pull request, and the issues it resolves (else its own text: it may reveal the fix)."""
     found = row.data("resolved_issues")
     if isinstance(found, Mapping):
         columns = [found.get(name) for name in ("title", "body")]

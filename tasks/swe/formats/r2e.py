@@ -1,4 +1,4 @@
-"""R2E-Gym: commits with tests made for them. No ids and no test lists: both follow from what the rows record."""
+"""R2E-Gym: commits with tests made for them. Rows have no ids and no test lists; both are derived from other fields."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentgym.tools.patches.model import ADDED, CONTEXT, DELETED
 from agentgym.tools.patches.paths import NOWHERE
 
 EXPECTED = "expected_status"
-"""Key in `meta`: the status of every test after the gold patch; R2E-Gym wants all of them, and no test besides."""
+"""Key in `meta`: the status of every test after the gold patch; R2E-Gym requires all of them, and no other tests."""
 UNKNOWN_BEFORE = "status_before_unknown"
-"""Key in `meta`: the row does not hold the log from before, so which tests fail at first is not known."""
+"""Key in `meta`: the row lacks the log from before, so the initially failing tests are unknown."""
 
 _TESTS = "r2e_tests"
 _WRAP = re.compile(r"^\s*\[ISSUE\]\s*(.*?)\s*\[/ISSUE\]\s*$", re.DOTALL)
@@ -70,7 +70,7 @@ def _statuses(log: Any) -> dict[str, Status]:
 
 
 def _test_files(ran: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the hidden tests, in the folder in which they are run."""
+    """Yield the hidden tests, in the folder in which they run."""
     columns = [ran.get(name) for name in ("test_file_names", "test_file_codes")]
     for name, code in zip(*(column if isinstance(column, list) else [] for column in columns), strict=False):
         if isinstance(name, str) and isinstance(code, str):
@@ -82,7 +82,7 @@ def _gold(row: Row, parsed: Mapping[str, Any]) -> str:
     try:
         patches = [_file_patch(item) for item in parsed.get("file_diffs") or ()]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise row.error(f"'parsed_commit_content' is not in order: {type(error).__name__}: {error}") from error
+        raise row.error(f"'parsed_commit_content' is malformed: {type(error).__name__}: {error}") from error
     text = render_patch(patch for patch in patches if not is_test_path(patch.path))
     if not text:
         raise row.error("'parsed_commit_content' has no change outside of tests")

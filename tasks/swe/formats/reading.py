@@ -1,4 +1,4 @@
-"""Reading files of rows: JSON lines, a JSON list or Parquet, in a format that the fields of the first row tell."""
+"""Reads files of rows: JSON lines, a JSON list or Parquet, in a format detected from the fields of the first row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym.choices import named
 from agentgym.errors import UsageError
-from agentgym.left_out import Quarantine
+from agentgym.task_files.left_out import Quarantine
 from agentgym.tasks.records import read_records
 from agentgym.tasks.swe.formats.multi import read_multi
 from agentgym.tasks.swe.formats.r2e import read_r2e
@@ -37,10 +37,10 @@ _GYM_REPOS = frozenset(
 
 @dataclass(frozen=True)
 class ReadResult:
-    """What a file holds."""
+    """The content of a file."""
 
     format: str
-    """Name of the format that it is in."""
+    """Name of its format."""
     instances: tuple[Instance, ...]
 
 
@@ -61,7 +61,7 @@ FORMATS: dict[str, Callable[[Row], Instance]] = {
     "swe-gym": read_swegym,
     "swe-bench": read_swebench,
 }
-"""Reader of a row, by format."""
+"""Readers of rows, by format."""
 
 
 def detect(fields: Mapping[str, Any]) -> str:
@@ -88,8 +88,8 @@ def read_row(fields: Mapping[str, Any], format: str | None = None, *, where: str
 
     Args:
         fields: The row.
-        format: One of `FORMATS`; found out by the fields if left out.
-        where: What messages call the row.
+        format: One of `FORMATS`; detected from the fields if not given.
+        where: Name of the row in messages.
     """
     chosen = format or _detected(where, fields)
     row = Row(where, fields)
@@ -98,9 +98,9 @@ def read_row(fields: Mapping[str, Any], format: str | None = None, *, where: str
 
 
 def _with_archive(row: Row, instance: Instance) -> Instance:
-    """Return an instance with the archive that its row names, if it names one.
+    """Return an instance with the archive of its row, if the row names one.
 
-    An image that the row itself does not name is the usual one of its data set, and the archive takes its place.
+    An image that the row does not name itself is the default of its data set, which the archive replaces.
     """
     archive = row.fields.get("archive")
     if archive is None:
@@ -116,7 +116,7 @@ def read_any(path: str | Path, format: str | None = None) -> ReadResult:
 
     Args:
         path: The file.
-        format: One of `FORMATS`; found out by the fields of the first row if left out.
+        format: One of `FORMATS`; detected from the fields of the first row if not given.
 
     Raises:
         UsageError: A row cannot be read, or an id appears twice; names the line or the number of the row.

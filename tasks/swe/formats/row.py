@@ -1,4 +1,4 @@
-"""One row of a foreign data set, with errors that say where it is, and what several formats need."""
+"""One row of a foreign data set, with errors that name its location, and helpers for several formats."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentgym.tasks.swe.logs import has_parser, resolve_parser, without_timing
 from agentgym.tasks.swe.logs.ids import is_complete
 
 DROPPED_IDS = "dropped_ids"
-"""Key in `meta`: entries of the test lists that are no test ids."""
+"""Key in `meta`: entries of the test lists that are not test ids."""
 GUESSED_PARSER = "parser_guessed"
-"""Key in `meta`: the row does not name its log parser; it was guessed by the language."""
+"""Key in `meta`: the row does not name its log parser; it was guessed from the language."""
 
 _PROGRESS = re.compile(r"\[\s*\d+%\]")
 _TARGET = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
@@ -29,18 +29,18 @@ _PARSERS |= {"javascript": "jest-flat", "typescript": "jest-flat"}
 
 @dataclass(frozen=True)
 class Row:
-    """The fields of a row and where it stands."""
+    """The fields of a row and its location."""
 
     where: str
     """File and line (or number in the list), for messages."""
     fields: Mapping[str, Any]
 
     def error(self, message: str) -> UsageError:
-        """Return an error that says where the row is."""
+        """Return an error that names the location of the row."""
         return UsageError(f"{self.where}: {message}")
 
     def text(self, *names: str, default: str | None = None) -> str:
-        """Return the first of the named fields that holds text. Raises `UsageError` if none does and none is needed."""
+        """Return the first of the named fields that holds text. Raises `UsageError` if none does, without `default`."""
         for name in names:
             value = self.fields.get(name)
             if isinstance(value, str) and value:
@@ -80,7 +80,7 @@ class Row:
 
 @dataclass(frozen=True)
 class TidyLists:
-    """The two lists of test ids, put right, and what `meta` must tell about them."""
+    """The two corrected lists of test ids, and what `meta` must record about them."""
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
@@ -88,7 +88,7 @@ class TidyLists:
 
 
 def tidy_lists(fail_to_pass: Iterable[str], pass_to_pass: Iterable[str], parser: str) -> TidyLists:
-    """Drop what is no test id, take durations off (tools other than pytest) and mark ids that were cut at a blank."""
+    """Drop entries that are not test ids, strip durations (except for pytest) and mark ids that were cut at a blank."""
     is_pytest = parser.startswith("pytest")
     given = [tuple(fail_to_pass), tuple(pass_to_pass)]
     lists: list[tuple[str, ...]] = []
@@ -104,13 +104,13 @@ def tidy_lists(fail_to_pass: Iterable[str], pass_to_pass: Iterable[str], parser:
 
 
 def targets(test_patch: str) -> tuple[str, ...]:
-    """Return the files of a test patch that hold tests, as far as their names tell."""
+    """Return the files of a test patch that hold tests, judging by their names."""
     paths = dict.fromkeys(path.strip().strip('"') for path in _TARGET.findall(test_patch))
     return tuple(path for path in paths if path != "/dev/null" and not path.endswith(_NOT_TESTS))
 
 
 def language_of(row: Row, *patches: str) -> str:
-    """Return the language that the row states, or that of most files of the patches; empty if that does not tell."""
+    """Return the language that the row states, or that of most files of the patches; empty if it is unknown."""
     stated = row.text("language", "lang", default="").lower()
     if stated:
         return {"ts": "typescript", "js": "javascript", "c++": "cpp"}.get(stated, stated)
@@ -120,9 +120,9 @@ def language_of(row: Row, *patches: str) -> str:
 
 
 def parser_of(name: str | None, language: str) -> tuple[str, dict[str, Any]]:
-    """Return the log parser that a row names, or the usual one of the language, and what `meta` must tell about it.
+    """Return the log parser that a row names, or the default of the language, and what `meta` must record about it.
 
-    A name that we have no parser for is kept, so that whoever grades hears of it.
+    An unknown name is kept, so that grading reports it.
     """
     if name:
         return (resolve_parser(name) if has_parser(name) else name), {}

@@ -66,12 +66,12 @@ def read_rebench_v2(row: Row) -> Instance:
 
 
 def in_conda(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command run in the conda environment of SWE-bench's images; arguments may be added behind it."""
+    """Return a command run in the conda environment of SWE-bench's images; arguments may be appended."""
     return ("bash", "-c", f'{_ACTIVATE} && exec "$@"', "tests", *command)
 
 
 def without_conda(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a command as it was given to `in_conda`."""
+    """Return a command without the wrapper of `in_conda`."""
     wrapper = in_conda(())
     return command[len(wrapper) :] if command[: len(wrapper)] == wrapper else command
 
@@ -109,18 +109,18 @@ def _read(row: Row, source: str, image: str, log_parser: str | None = None) -> I
 
 
 def _image(row: Row, owner: str, joiner: str) -> str:
-    """Return the image that the row names, or the one that the data set's rule gives its id."""
+    """Return the image that the row names, or the one that the data set derives from its id."""
     named = row.text("image_name", "docker_image", default="")
     return named or f"{owner}/sweb.eval.x86_64.{row.text('instance_id').replace('__', joiner)}:latest".lower()
 
 
 def _django(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the labels that Django's runner wants for test files."""
+    """Return the labels that Django's runner expects for test files."""
     return tuple(path.removesuffix(".py").removeprefix("tests/").replace("/", ".") for path in paths)
 
 
 def _commands(row: Row, value: Any) -> tuple[str, ...]:
-    """Return one command for what the install config says: a command line or a list of them."""
+    """Return one command from the install config, which has a command line or a list of them."""
     lines = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if not all(isinstance(line, str) for line in lines):
         raise row.error(f"'test_cmd' must hold command lines, not {str(value)[:60]!r}")
@@ -134,14 +134,14 @@ def _commands(row: Row, value: Any) -> tuple[str, ...]:
 
 
 def _annotation(row: Row) -> dict[str, Any]:
-    """Return what a model said about a row of V2, where it did."""
-    said = row.mapping("meta").get("llm_metadata")
-    first = said[0] if isinstance(said, list) and said else said
+    """Return the annotation that a model wrote about a row of V2, if there is one."""
+    annotations = row.mapping("meta").get("llm_metadata")
+    first = annotations[0] if isinstance(annotations, list) and annotations else annotations
     return first if isinstance(first, dict) else {}
 
 
 def _jsonable(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return meta with what is not JSON (times out of Parquet files) as text."""
+    """Return meta with values that are not JSON (times from Parquet files) as text."""
     return {
         key: value if isinstance(value, str | int | float | list | bool) else str(value) for key, value in meta.items()
     }

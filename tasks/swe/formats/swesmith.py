@@ -1,4 +1,4 @@
-"""SWE-smith: bugs put into working repositories. The patch of a row makes the bug; what mends it is its reverse."""
+"""SWE-smith: bugs injected into working repositories. The patch of a row makes the bug; its reverse fixes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def read_swesmith(row: Row) -> Instance:
     """Read a row of SWE-smith.
 
     The image has the repository without the bug; the branch named like the row has the bug in its last commit but
-    one and takes the failing tests away in its last.
+    one and removes the failing tests in its last.
     """
     instance_id, mirror = row.text("instance_id"), row.text("repo")
     bug = row.text("patch")

@@ -1,6 +1,6 @@
-"""Test results out of what test tools print: `parse_log("pytest", text) -> {test id: Status}`.
+"""Reads test results from the output of test tools: `parse_log("pytest", text) -> {test id: Status}`.
 
-What a log says is only as honest as the process that printed it: graders must not rely on it alone.
+A log is only as honest as the process that printed it: graders must not rely on it alone.
 """
 
 from agentgym.tasks.swe.logs.ids import junit_id, look_up, without_timing

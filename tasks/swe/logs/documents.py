@@ -1,4 +1,4 @@
-"""Tools that write documents: `go test -json`, `jest --json` and JUnit's XML."""
+"""Readers of structured reports: `go test -json`, `jest --json` and JUnit's XML."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_jest_json(parser: Parser, text: str) -> dict[str, Status]:
 
 
 def read_junit(parser: Parser, text: str) -> dict[str, Status]:
-    """Read JUnit's XML; ids are `classname::name`. What stands before a defect or a DTD counts, nothing behind it."""
+    """Read JUnit's XML; ids are `classname::name`. Tests before a syntax error or a DTD count, none after it."""
     results: dict[str, Status] = {}
     begins = list(_DOCUMENT.finditer(text))
     starts = [match.start() for match in begins if match.group() == "<?xml"] or [match.start() for match in begins[:1]]
@@ -112,14 +112,14 @@ def _json_lines(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _json_reports(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects that begin at the start of a line and have results; other output may stand around."""
+    """Yield the JSON objects that begin at the start of a line and have results; other output may surround them."""
     at = 0 if text.startswith("{") else text.find("\n{") + 1
     decoder = json.JSONDecoder()
     while text[at : at + 1] == "{":
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            # Trying again inside what is no JSON could take the square of its length.
+            # Retrying inside text that is not JSON could take quadratic time.
             return
         if isinstance(value, dict) and "testResults" in value:
             yield value

@@ -17,25 +17,25 @@ _PATH_OPTION = re.compile(r"^([^\[]*)\[(.*)\](.*)$", re.DOTALL)
 
 
 def without_timing(test_id: str) -> str:
-    """Return a test id without the duration that some tools print behind it: `adds (3 ms)`, `adds [0.1s]`."""
+    """Return a test id without the duration that some tools append: `adds (3 ms)`, `adds [0.1s]`."""
     for pattern in _TIMINGS:
         test_id = pattern.sub("", test_id)
     return test_id.strip()
 
 
 def is_complete(test_id: str) -> bool:
-    """Return whether a pytest id has its end: parametrised ids that were cut at a blank lack the last bracket."""
+    """Return whether a pytest id is complete: parametrised ids that were cut at a blank lack the last bracket."""
     return "[" not in test_id or test_id.endswith("]")
 
 
 def look_up(results: Mapping[str, Status], test_id: str, *, prefix: bool = False) -> Status | None:
-    """Return what became of a test; `None` if no test of this id was reported.
+    """Return the status of a test; `None` if no test with this id was reported.
 
     Args:
         results: What `parse_log` returned.
         test_id: Id of the test.
-        prefix: The id was cut at a blank: it stands for every reported test that goes on with one, and the worst of
-            them counts.
+        prefix: The id was cut at a blank: it stands for every reported test that continues it, and the worst status
+            counts.
     """
     if test_id in results or not prefix:
         return results.get(test_id)

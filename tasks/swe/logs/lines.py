@@ -1,4 +1,4 @@
-"""Tools that print one line per test: read by the rules of the table."""
+"""Readers of tools that print one line per test, by the rules of the table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_lines(parser: Parser, text: str) -> dict[str, Status]:
 
 def _read_line(parser: Parser, title: str, line: str, results: dict[str, Status]) -> None:
     for rule in parser.rules:
-        # Before the first title anything goes: logs are often cut at the top.
+        # Before the first title every line counts: logs are often cut at the top.
         if rule.section is not None and title and not rule.section.search(title):
             continue
         test_id, word = _match(rule, line) if rule.match is not None else _split(rule, line)
@@ -46,7 +46,7 @@ def _match(rule: Rule, line: str) -> tuple[str, str]:
 
 
 def _split(rule: Rule, line: str) -> tuple[str, str]:
-    """Find the status behind an id; words like it inside the brackets of a parametrised id do not count."""
+    """Find the status after an id; similar words inside the brackets of a parametrised id do not count."""
     bracket = line.find("[")
     for match in rule.before.finditer(line) if rule.before is not None else ():
         if not -1 < bracket < match.start() or line[match.start() - 1] == "]":
@@ -55,7 +55,7 @@ def _split(rule: Rule, line: str) -> tuple[str, str]:
 
 
 def _cut(test_id: str, separator: str) -> str:
-    """Cut off what follows the id behind the first separator that is not inside its brackets."""
+    """Cut the id at the first separator that is not inside its brackets."""
     at = test_id.find(separator) if separator else -1
     bracket = test_id.find("[")
     while at != -1:

@@ -1,4 +1,4 @@
-"""Choosing a parser and reading a log with it. Nothing that a log holds makes it raise."""
+"""Chooses a parser and reads a log with it. No content of a log makes it raise."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def resolve_parser(name: str) -> str:
 
 
 def parse_log(parser: str, text: str, *, root: str = "") -> dict[str, Status]:
-    """Return what became of the tests that a log tells about, in the order in which it does.
+    """Return the statuses of the tests in a log, in the order of the log.
 
-    Of several reports about a test the worst counts. Garbage gives no results, never an error.
+    If a test is reported several times, the worst status counts. Garbage gives no results, never an error.
 
     Args:
         parser: Name of the parser.

@@ -1,4 +1,4 @@
-"""What can become of a test, and which of two reports about it counts."""
+"""The statuses of tests, and which of two reports about a test counts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """What became of a test."""
+    """The status of a test."""
 
     PASSED = "passed"
     FAILED = "failed"
     ERROR = "error"
-    """It could not be run to its end: collection, set-up, tear-down, crash or timeout."""
+    """It did not run to its end: collection, set-up, tear-down, crash or timeout."""
     SKIPPED = "skipped"
     XFAILED = "xfailed"
     """It failed, as its author expects for now."""
@@ -23,7 +23,7 @@ _ORDER = (Status.PASSED, Status.XPASSED, Status.XFAILED, Status.SKIPPED, Status.
 
 
 def worse(one: Status, two: Status) -> Status:
-    """Return the one of two reports about a test that counts: no later report can make a failure good."""
+    """Return the one of two reports about a test that counts: no later report can undo a failure."""
     return max(one, two, key=_ORDER.index)
 
 

@@ -15,20 +15,20 @@ from agentgym.tasks.swe.logs.status import Status
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of line that tells about a test."""
+    """One kind of line that reports a test."""
 
     match: re.Pattern[str] | None = None
     """Whole-line form with the groups `id` and, unless fixed, `status`."""
     before: re.Pattern[str] | None = None
-    """Alternatively: what follows the id, with the group `status`; the first place where the id is complete counts."""
+    """Alternatively: the text after the id, with the group `status`; the first match after a complete id counts."""
     status: Status | None = None
-    """The status, where the line does not say it in a word."""
+    """The status, if the line has no word for it."""
     cut: str = ""
-    """Where the id ends if this follows it: a message, a reason."""
+    """Separator that ends the id: a message or a reason follows."""
     section: re.Pattern[str] | None = None
-    """Only in sections whose title this matches."""
+    """The rule applies only in sections whose title this matches."""
     needs: str = ""
-    """Only with this in the id."""
+    """The rule applies only to ids that contain this."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Parser:
     reader: str
     rules: tuple[Rule, ...] = ()
     words: dict[str, Status] = field(default_factory=dict)
-    """What the tool's words and signs for a status mean."""
+    """The tool's words and symbols for each status."""
     hint: re.Pattern[str] | None = None
-    """What any line that a rule can match has in it: other lines are passed over quickly."""
+    """A pattern in every line that a rule can match: other lines are skipped quickly."""
     header: re.Pattern[str] | None = None
     """A line that begins a section, with the group `title`."""
     tidy: tuple[str, ...] = ()
-    """Names of functions that the ids go through."""
+    """Names of the functions that normalise the ids."""
     flat: bool = False
-    """Ids are the names of the tests alone, without file and suites."""
+    """Ids are only the names of the tests, without file and suites."""
     options: dict[str, Any] = field(default_factory=dict)
-    """What only the reader concerned knows."""
+    """Options of the particular reader."""
 
 
 @cache
@@ -60,7 +60,7 @@ def parsers() -> dict[str, Parser]:
 
 @cache
 def aliases() -> dict[str, str]:
-    """Return the names that other projects use, with ours."""
+    """Return the names that other projects use, mapped to ours."""
     return dict(_data()["aliases"])
 
 

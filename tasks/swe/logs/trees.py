@@ -1,4 +1,4 @@
-"""Tools that print an indented tree of suites and tests: jest, mocha, node's own runner, and TAP."""
+"""Readers of tools that print an indented tree of suites and tests: jest, mocha, node's own runner, and TAP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _XED = {Status.PASSED: Status.XPASSED, Status.FAILED: Status.XFAILED}
 
 @dataclass
 class _Tree:
-    """Where in the tree we are: the open suites with their indents."""
+    """The position in the tree: the open suites with their indents."""
 
     flat: bool
     file: str = ""
@@ -37,7 +37,7 @@ class _Tree:
 
 
 def read_tree(parser: Parser, text: str) -> dict[str, Status]:
-    """Read a tree whose tests have signs before their names; the parser's options say how the tool differs."""
+    """Read a tree whose tests have symbols before their names; the parser's options cover differences of tools."""
     options = parser.options
     file, broken, stop = (
         re.compile(options[key]) if key in options else None for key in ("file", "broken_file", "stop")

@@ -1,4 +1,4 @@
-"""Python's unittest with `-v`, and Django's runner, which prints the same way."""
+"""Reader of Python's unittest with `-v`, and of Django's runner, which prints the same way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RULES = ("=" * 70, "-" * 70)
 
 
 def read_unittest(parser: Parser, text: str) -> dict[str, Status]:
-    """Read what unittest prints; a test's own output may stand between its name and the result.
+    """Read the output of unittest; a test's own output may appear between its name and the result.
 
     With the option `docstring_ids` a test with a docstring is reported under its first line too, as SWE-bench does.
     """
@@ -43,7 +43,7 @@ def read_unittest(parser: Parser, text: str) -> dict[str, Status]:
             record(results, footer.group("id"), _WORDS[footer.group("word")])
             continue
         test = _TEST.match(line)
-        # A result on a line of its own is that line; behind the name, output may stand before it.
+        # A result may have a line of its own; on the line of the name, output may precede it.
         rest: str | None = line if line.rstrip() in _WORDS or line.startswith("skipped ") else None
         if test is not None:
             pending, docstring, rest = test.group("id"), "", test.group("rest")
@@ -60,7 +60,7 @@ def read_unittest(parser: Parser, text: str) -> dict[str, Status]:
 
 
 def _status(text: str) -> Status | None:
-    """Return the status that a line ends with. Output that looks so is corrected by the list of failures below."""
+    """Return the status at the end of a line. The list of failures below corrects output that looks like one."""
     word = _WORD.search(text)
     if word is not None:
         return _WORDS[word.group("word")]

@@ -1,4 +1,4 @@
-"""Mutation: realistic bugs put into Python source, as edits of the text that leave everything else as it was."""
+"""Mutation: injects realistic bugs into Python source, as edits of the text that leave everything else unchanged."""
 
 from agentgym.tasks.swe.mutation.combine import apply_all, combinations
 from agentgym.tasks.swe.mutation.model import Edit, Mutation, apply, invert

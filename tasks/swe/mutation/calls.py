@@ -33,7 +33,7 @@ _COPIES = {"list", "dict", "set", "tuple", "copy", "deepcopy"}
 
 
 def arguments_swapped(view: SourceView, node: ast.AST) -> Found:
-    """Two arguments of a call change places."""
+    """Two arguments of a call are swapped."""
     if not _takes_any_arguments(node) or any(isinstance(item, ast.Starred) for item in node.args):
         return
     for left, right in zip(node.args, node.args[1:], strict=False):
@@ -45,7 +45,7 @@ def arguments_swapped(view: SourceView, node: ast.AST) -> Found:
 
 
 def argument_dropped(view: SourceView, node: ast.AST) -> Found:
-    """A keyword argument, or the last positional one, is not passed on."""
+    """A keyword argument, or the last positional one, is not passed."""
     if not _takes_any_arguments(node):
         return
     items = sorted((*node.args, *node.keywords), key=view.span)
@@ -59,7 +59,7 @@ def argument_dropped(view: SourceView, node: ast.AST) -> Found:
 
 
 def neighbouring_function(view: SourceView, node: ast.AST) -> Found:
-    """A function is taken for a similar one: `min` for `max`, `startswith` for `endswith`."""
+    """A function is confused with a similar one: `min` for `max`, `startswith` for `endswith`."""
     if not isinstance(node, ast.Call):
         return
     name = dotted(node.func).rpartition(".")[2] or getattr(node.func, "attr", "")
@@ -118,12 +118,12 @@ def caught_types_narrowed(view: SourceView, node: ast.AST) -> Found:
 
 
 def _takes_any_arguments(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Whether the node is a call that would not be plainly wrong with other arguments."""
+    """Whether the node is a call that would not be obviously wrong with other arguments."""
     return isinstance(node, ast.Call) and dotted(node.func) not in _STRICT
 
 
 def _sibling(view: SourceView, item: ast.expr) -> str | None:
-    """Another exception class that the same module raises, or `ValueError` in place of an own one."""
+    """Another exception class that the same module raises, or a builtin one in place of the module's own."""
     raised = {
         view.text(node.exc.func)
         for node in ast.walk(view.tree)

@@ -40,12 +40,12 @@ def merged(mutations: Sequence[Mutation]) -> Mutation:
 def combinations(
     located: Sequence[Located], rng: random.Random, *, sizes: Sequence[int] = (2, 2, 3, 4)
 ) -> Iterator[tuple[Located, ...]]:
-    """Yield sets of mutations in different functions, without end unless there are too few.
+    """Yield sets of mutations in different functions, endlessly unless there are too few.
 
     Args:
-        located: What to combine, e.g. the mutations that are valid alone.
+        located: The mutations to combine, e.g. those that are valid alone.
         rng: Decides everything.
-        sizes: How many to combine; one is drawn each time.
+        sizes: Numbers of mutations to combine; one is drawn each time.
     """
     places = {(path, mutation.function) for path, mutation in located}
     if len(places) < 2:

@@ -210,7 +210,7 @@ def _swap(view: SourceView, left: ast.AST, right: ast.AST, words: tuple[str, ...
 
 
 def _textual(*nodes: ast.AST) -> bool:
-    """Whether an operand is clearly text, a list or a set, for which arithmetic means something else."""
+    """Whether an operand is clearly text, a list or a set, where arithmetic operators have other meanings."""
     for node in nodes:
         if isinstance(node, ast.JoinedStr | ast.List | ast.Tuple | ast.ListComp):
             return True
@@ -254,7 +254,7 @@ def _is_key(view: SourceView, node: ast.AST) -> bool:
 
 
 def _local_names(function: FunctionNode, line: int) -> list[str]:
-    """Names that surely have a value at `line`, in the order in which they get it; never `self` or `cls`."""
+    """Names that certainly have a value at `line`, in the order of assignment; never `self` or `cls`."""
     arguments = function.args
     names = [item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     for statement in function.body:

@@ -1,4 +1,4 @@
-"""What a mutation is: replacements in a text, and where they came from. Knows no operator."""
+"""The data model of mutations: replacements in a text, and their origin. Knows no operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentgym.errors import UsageError
 
 @dataclass(frozen=True, order=True)
 class Edit:
-    """Characters `start` to `end` of a text are replaced by `text`."""
+    """Replaces characters `start` to `end` of a text with `text`."""
 
     start: int
     end: int
@@ -24,12 +24,12 @@ class Mutation:
     function: str
     """Qualified name of the function around it as in `code.co_qualname`; empty at module and class level."""
     line: int
-    """First line of what is changed, from 1."""
+    """First changed line, from 1."""
     last_line: int
     edits: tuple[Edit, ...]
     """In order, not overlapping."""
     note: str
-    """What changed, for reports: never shown to a policy."""
+    """The change, for reports: never shown to a policy."""
 
 
 def apply(source: str, mutation: Mutation) -> str:

@@ -1,4 +1,4 @@
-"""Where a source text can be mutated, and by what. The order depends on the text alone."""
+"""Finds where a source text can be mutated, and by which operator. The order depends on the text alone."""
 
 from __future__ import annotations
 

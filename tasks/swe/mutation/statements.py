@@ -75,7 +75,7 @@ def returns_nothing(view: SourceView, node: ast.AST) -> Found:
 
 
 def return_too_early(view: SourceView, node: ast.AST) -> Found:
-    """The `return` after a loop stands inside it."""
+    """The `return` after a loop is moved into it."""
     if not isinstance(node, ast.Return) or node.value is None or not view.alone_on_lines(node):
         return
     block = view.block(node)
@@ -95,7 +95,7 @@ def break_continue_swapped(view: SourceView, node: ast.AST) -> Found:
 
 
 def statements_swapped(view: SourceView, node: ast.AST) -> Found:
-    """Two statements, of which one uses what the other changes, change places."""
+    """Two statements, one of which uses what the other changes, are swapped."""
     if not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr):
         return
     block = view.block(node)

@@ -1,4 +1,4 @@
-"""The table of operators: what each does, to which family it belongs, and how hard its bugs are to find."""
+"""The table of operators: what each does, its family, and how hard its bugs are to find."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Operator:
     family: str
     """Bugs of one family in one function count as the same task."""
     weight: float
-    """From 1 (seen at a glance) to 4 (something has to be written)."""
+    """From 1 (obvious at a glance) to 4 (code has to be written)."""
     find: Callable[[SourceView, ast.AST], Iterator[tuple[list[Edit], str]]]
     """Yields the edits and a note for each way of making the bug at a node."""
 
@@ -78,13 +78,13 @@ def _operators() -> Iterator[Operator]:
 
 
 OPERATORS: tuple[Operator, ...] = tuple(_operators())
-"""All operators; their order is part of what makes draws repeatable."""
+"""All operators; reproducible draws depend on their order."""
 
 _BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 
 def operator_named(name: str) -> Operator:
-    """Return the operator of that name. Raises `UsageError` naming close ones."""
+    """Return the operator of that name. Raises `UsageError` naming similar ones."""
     if name not in _BY_NAME:
         close = get_close_matches(name, _BY_NAME, n=1)
         raise UsageError(f"no mutation operator {name!r}; {f'did you mean {close[0]!r}?' if close else list(_BY_NAME)}")

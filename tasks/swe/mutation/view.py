@@ -1,6 +1,6 @@
 """`SourceView`: a module's syntax tree together with its text, for operators that edit the text.
 
-Answers where a node stands, what is around it, and whether it may be changed at all. Changes nothing itself.
+Answers where a node is, what surrounds it, and whether it may be changed. Changes nothing itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SourceView:
         self._visit(self.tree, "", None, frozen=False)
 
     def _visit(self, node: ast.AST, scope: str, function: FunctionNode | None, *, frozen: bool) -> None:
-        """Walk down once: parents, enclosing functions, and what must stay as it is."""
+        """Walk the tree once to record parents, enclosing functions, and nodes that must not change."""
         for name, child in _children(node):
             self.parents[child] = node
             stays = frozen or name in ("annotation", "returns", "decorator_list") or _is_fixed(node, name, child)
@@ -68,7 +68,7 @@ class SourceView:
         return self._line_starts[line - 1] + column
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Return where the node's text begins and ends, without parentheses around it."""
+        """Return the start and end of the node's text, without surrounding parentheses."""
         start = self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
         return start, self.offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
@@ -78,7 +78,7 @@ class SourceView:
         return self.source[start:end]
 
     def replace(self, node: ast.AST, text: str) -> Edit:
-        """Return the edit that puts `text` in place of the node."""
+        """Return the edit that replaces the node with `text`."""
         return Edit(*self.span(node), text)
 
     def function(self, node: ast.AST) -> FunctionNode | None:
@@ -111,19 +111,19 @@ class SourceView:
         return text if not text.strip() else ""
 
     def alone_on_lines(self, statement: ast.stmt) -> bool:
-        """Whether nothing but white space and a comment shares the statement's lines."""
+        """Whether only white space and a comment share the statement's lines."""
         before = self._lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
         last = self._lines[(statement.end_lineno or statement.lineno) - 1]
         after = last.encode()[statement.end_col_offset :].decode().strip()
         return not before.strip() and (not after or after.startswith("#"))
 
     def line_span(self, first: ast.stmt, last: ast.stmt) -> tuple[int, int]:
-        """Return where the lines from one statement to another begin and end, last line break included."""
+        """Return the start and end of the lines from one statement to another, including the last line break."""
         end = self._line_starts[last.end_lineno or last.lineno]
         return self._line_starts[first.lineno - 1], min(end, len(self.source))
 
     def remove(self, statement: ast.stmt) -> list[Edit]:
-        """Return the edits that take a statement out; `pass` stays behind where the block would be empty."""
+        """Return the edits that remove a statement; `pass` replaces it where the block would be empty."""
         if not self.alone_on_lines(statement):
             return []
         if len(self.block(statement)) < 2:
@@ -131,7 +131,7 @@ class SourceView:
         return [Edit(*self.line_span(statement, statement), "")]
 
     def token(self, start: int, end: int, words: tuple[str, ...]) -> tuple[int, int] | None:
-        """Return where the given operator words stand between two places, or `None` if that is not certain."""
+        """Return the position of the operator words between two places, or `None` if it is ambiguous."""
         gap = self.source[start:end]
         if "#" in gap or "\\" in gap:
             return None
@@ -142,7 +142,7 @@ class SourceView:
 
     @cached_property
     def excluded_lines(self) -> frozenset[int]:
-        """Lines that say that no test covers them."""
+        """Lines marked as not covered by tests."""
         marked = set()
         for token in tokenize.generate_tokens(io.StringIO(self.source).readline):
             if token.type == tokenize.COMMENT and "no cover" in token.string:
@@ -151,7 +151,7 @@ class SourceView:
 
     @cached_property
     def _units(self) -> list[tuple[int, int]]:
-        """Where the smallest parts that parse alone begin and end, in whole lines: functions, or else statements."""
+        """Spans of the smallest parts that parse alone, in whole lines: functions, or else statements."""
         found: list[tuple[int, int]] = []
         waiting: list[ast.stmt] = list(reversed(self.tree.body))
         while waiting:
@@ -190,7 +190,7 @@ def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _is_fixed(parent: ast.AST, name: str, child: ast.AST) -> bool:
-    """Whether the child is something whose change would be no bug: documentation, typing, versions, scripts."""
+    """Whether changing the child would not make a bug: documentation, typing, versions, scripts."""
     if isinstance(child, ast.Expr):
         return isinstance(child.value, ast.Constant)
     # Python 3.11 gives nodes inside f-strings wrong positions.
@@ -209,8 +209,8 @@ def _is_fixed(parent: ast.AST, name: str, child: ast.AST) -> bool:
     return isinstance(parent, ast.ClassDef) and name == "bases"
 
 
-def _names(node: ast.AST, wanted: set[str]) -> bool:
-    return any(dotted(item).rpartition(".")[2] in wanted for item in ast.walk(node))
+def _names(node: ast.AST, names: set[str]) -> bool:
+    return any(dotted(item).rpartition(".")[2] in names for item in ast.walk(node))
 
 
 def _attributes(node: ast.AST) -> set[str]:

@@ -1,6 +1,6 @@
 """Declarative checks of the shape of Python code. They read text and import nothing, so any tree can be checked.
 
-A check is an object with one verb and what the verb needs, e.g. `{"defined": "pkg.mod:Class.method"}`,
+A check is an object with one verb and its arguments, e.g. `{"defined": "pkg.mod:Class.method"}`,
 `{"not_referenced": "name", "within": "pkg"}`, `{"calls": "helper", "within": "pkg.mod:function"}`.
 """
 
@@ -31,14 +31,14 @@ class CheckResult:
 
 
 class Code:
-    """The modules of a tree, parsed when they are needed."""
+    """The modules of a tree, parsed on demand."""
 
     def __init__(self, tree: Mapping[str, bytes]):
         self._tree = tree
         self._parsed: dict[str, ast.Module | None] = {}
 
     def module(self, name: str) -> ast.Module | None:
-        """Return a module by its dotted name; `None` if it is not there or cannot be parsed."""
+        """Return a module by its dotted name; `None` if it does not exist or cannot be parsed."""
         stem = name.replace(".", "/")
         for root in _ROOTS:
             for path in (f"{root}{stem}.py", f"{root}{stem}/__init__.py"):
@@ -55,7 +55,7 @@ class Code:
                 yield path, self._parse(path)
 
     def find(self, target: str) -> ast.AST | None:
-        """Return what `pkg.mod:Class.method` names: a module, class, function, or assignment."""
+        """Return the node that `pkg.mod:Class.method` names: a module, class, function, or assignment."""
         name, _, inner = target.partition(":")
         node: ast.AST | None = self.module(name)
         for part in inner.split(".") if inner else ():
@@ -73,7 +73,7 @@ class Code:
 
 
 def evaluate(checks: Sequence[Mapping[str, Any]], tree: Mapping[str, bytes]) -> tuple[CheckResult, ...]:
-    """Evaluate checks on a tree of files. Raises `UsageError` for a check that is not one."""
+    """Evaluate checks on a tree of files. Raises `UsageError` for an invalid check."""
     code = Code(tree)
     return tuple(_evaluate(check, code) for check in checks)
 
@@ -154,9 +154,9 @@ def _default(code: Code, check: Mapping[str, Any]) -> str:
     pairs = [*zip(reversed(positional), reversed(node.args.defaults), strict=False)]
     pairs += [(item, value) for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value]
     shown = {item.arg: ast.unparse(value) for item, value in pairs}
-    wanted = ast.unparse(parse(str(check["is"]), mode="eval").body)
+    expected = ast.unparse(parse(str(check["is"]), mode="eval").body)
     found = shown.get(check["of"])
-    return "" if found == wanted else f"default of {check['of']!r} in {check['default']} is {found}, not {wanted}"
+    return "" if found == expected else f"default of {check['of']!r} in {check['default']} is {found}, not {expected}"
 
 
 def _at_most(code: Code, check: Mapping[str, Any]) -> str:
@@ -179,7 +179,7 @@ _VERBS: dict[str, Callable[[Code, Mapping[str, Any]], str]] = {
     "default": _default,
     "statements_at_most": _at_most,
 }
-"""Each returns why the check does not hold, or nothing."""
+"""Each returns why the check does not hold, or an empty text."""
 
 
 def _names_of(node: ast.AST) -> list[str]:
@@ -213,7 +213,7 @@ def _called(code: Code, target: str) -> set[str]:
 
 
 def _from(node: ast.ImportFrom, within: str) -> str:
-    """Return the absolute name of the module that is imported from."""
+    """Return the absolute name of the imported module."""
     if not node.level:
         return node.module or ""
     package = PurePosixPath(within.partition(":")[0].replace(".", "/")).parts

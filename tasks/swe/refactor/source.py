@@ -19,15 +19,14 @@ import yaml
 
 from agentgym.errors import UsageError
 from agentgym.task import TEST, TRAIN, VALIDATION, Task, TaskList
-from agentgym.tasks.swe.build_instance import TEST_COMMAND
-from agentgym.tasks.swe.build_source import read_package
 from agentgym.tasks.swe.bundled import REPOSITORIES, repository_files
-from agentgym.tasks.swe.instance import TEST_TARGETS, Instance, from_task, to_task
+from agentgym.tasks.swe.instance import TEST_COMMAND, TEST_TARGETS, Instance, from_task, to_task
+from agentgym.tasks.swe.package import read_package
 from agentgym.tools.patches import diff_trees
 
 SOURCE = "agentgym-refactor"
 CHECKS = "checks"
-"""Key in `meta`: what `evaluate` takes."""
+"""Key in `meta`: the checks for `evaluate`."""
 DATA = Path(__file__).parent / "data"
 TESTS = DATA / "tests.json"
 _CLOSING = "What the package does must not change otherwise. Tests that need other names are replaced by adapted ones."
@@ -47,11 +46,11 @@ class Refactoring:
     checks: Sequence[Mapping[str, Any]]
 
     def gold(self) -> dict[str, bytes]:
-        """Return the repository's files after the change, its tests as they were."""
+        """Return the repository's files after the change, with its tests unchanged."""
         return apply_edits(repository_files(self.repository), self.edits)
 
     def tests(self) -> dict[str, bytes]:
-        """Return the test files that are adapted."""
+        """Return the adapted test files."""
         before = repository_files(self.repository)
         after = apply_edits(before, self.test_edits)
         return {path: data for path, data in after.items() if before.get(path) != data}
@@ -101,7 +100,7 @@ def refactor_instances() -> tuple[Instance, ...]:
 
 
 def make_instance(item: Refactoring, fail_to_pass: Sequence[str], pass_to_pass: Sequence[str]) -> Instance:
-    """Return the instance of a task, whose tests are known."""
+    """Return the instance of a task with its measured tests."""
     package = read_package(REPOSITORIES / item.repository)
     tests = item.tests()
     return Instance(
@@ -136,5 +135,5 @@ class RefactorTasks(TaskList):
         super().__init__(to_task(instance, instance.meta["split"]) for instance in ordered)
 
     def tree(self, task: Task) -> Mapping[str, bytes]:
-        """Return the files that the agent finds: the repository as it is."""
+        """Return the files that the agent receives: the repository as it is."""
         return repository_files(from_task(task).repo)

@@ -1,4 +1,4 @@
-"""The trusted program inside every sandbox: standard library only, Python 3.9 and newer, nothing of agentgym's core.
+"""The trusted program inside every sandbox: standard library only, Python 3.9 and newer, no imports from the core.
 
-It is never imported from disk on the other side: `agentgym.tools.sandbox.bundle` sends these modules as one text.
+Inside a sandbox, it is never imported from disk: `agentgym.tools.sandbox.bundle` sends these modules as one text.
 """

@@ -1,6 +1,6 @@
-"""Folders as one byte string: a table of contents in JSON, then the contents. Made and read on both sides.
+"""Packs a folder into one byte string: a table of contents in JSON, then the contents. Used on both sides.
 
-Not tar: an entry here is a folder, a regular file or a symbolic link with a relative path, and can be nothing else.
+Unlike in tar, entries can only be folders, regular files and symbolic links, with relative paths.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from agentgym.tools.sandbox.agent.wire import LENGTH
 
 
-class Item(NamedTuple):
+class ArchiveItem(NamedTuple):
     """A file, folder or link of a workspace."""
 
     path: str
@@ -24,11 +24,11 @@ class Item(NamedTuple):
 
 
 class BadArchive(ValueError):
-    """These bytes are no archive, or one with paths that lead elsewhere."""
+    """The bytes are not an archive, or contain paths that lead outside."""
 
 
-def join(items: Iterable[Item]) -> bytes:
-    """Return the items as one byte string."""
+def join(items: Iterable[ArchiveItem]) -> bytes:
+    """Pack items into an archive."""
     table, contents = [], []
     for item in items:
         table.append([item.path, item.kind, item.mode, len(item.data)])
@@ -37,16 +37,16 @@ def join(items: Iterable[Item]) -> bytes:
     return b"".join([LENGTH.pack(len(text)), text, *contents])
 
 
-def split(data: bytes) -> list[Item]:
-    """Return the items of an archive, every path checked: relative, without `..`, without NUL."""
+def split(data: bytes) -> list[ArchiveItem]:
+    """Return the items of an archive, with validated paths: relative, without `..` and NUL."""
     try:
         (size,) = LENGTH.unpack_from(data)
         table = json.loads(data[LENGTH.size : LENGTH.size + size])
         at, items = LENGTH.size + size, []
         for path, kind, mode, length in table:
             if length < 0 or at + length > len(data):
-                raise BadArchive(f"the archive ends within {path!r}")
-            items.append(Item(_checked(path), _known(kind), int(mode) & 0o777, data[at : at + length]))
+                raise BadArchive(f"the archive is truncated inside {path!r}")
+            items.append(ArchiveItem(_checked(path), _known(kind), int(mode) & 0o777, data[at : at + length]))
             at += length
         return items
     except BadArchive:
@@ -57,11 +57,11 @@ def split(data: bytes) -> list[Item]:
 
 def _checked(path: object) -> str:
     if not isinstance(path, str) or path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise BadArchive(f"the archive names the path {path!r}")
+        raise BadArchive(f"the archive contains the invalid path {path!r}")
     return path
 
 
 def _known(kind: object) -> str:
     if kind not in ("file", "dir", "link"):
-        raise BadArchive(f"the archive names the kind {kind!r}")
+        raise BadArchive(f"the archive contains the unknown kind {kind!r}")
     return str(kind)

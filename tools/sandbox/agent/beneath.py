@@ -1,7 +1,7 @@
-"""Opening paths that may not lead out of the workspace, whatever links the model's code has put there.
+"""Opens paths without leaving the workspace, whatever links the model's code has created there.
 
-The kernel resolves the path (openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS); where it cannot, every component
-is opened by itself without following links.
+The kernel resolves the path (openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS); on older kernels, each component
+is opened separately without following links.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0
 
 
 class FileError(Exception):
-    """A file operation that cannot be done; `kind` is one of the protocol's words for why."""
+    """A file operation failed; `kind` is the protocol's word for the reason."""
 
     def __init__(self, kind: str, message: str):
         super().__init__(message)
@@ -34,11 +34,11 @@ class _How(ctypes.Structure):
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
 
-class Workspace:
-    """A folder, held open, below which paths are opened.
+class WorkspaceRoot:
+    """A folder that is kept open, and below which paths are opened.
 
     Args:
-        path: The folder, as the sandboxed code calls it.
+        path: The folder's path in the sandbox.
     """
 
     def __init__(self, path: str):
@@ -47,12 +47,12 @@ class Workspace:
         self._libc = _LIBC
 
     def repair(self) -> None:
-        """Make the workspace enterable again if a run has taken that right away."""
+        """Restore the permission to enter the workspace, in case a run has removed it."""
         if os.fstat(self._root).st_mode & 0o700 != 0o700:
             os.fchmod(self._root, 0o755)
 
     def usable(self) -> bool:
-        """Whether the workspace is still there and can be entered."""
+        """Whether the workspace still exists and can be entered."""
         try:
             same = os.path.samestat(os.stat(self.path), os.fstat(self._root))
             return same and os.access(self.path, os.W_OK | os.X_OK)
@@ -60,20 +60,20 @@ class Workspace:
             return False
 
     def parts(self, path: str) -> list[str]:
-        """Return the components of a path as the model writes it: relative, or absolute within the workspace."""
+        """Return the components of a model's path: relative, or absolute inside the workspace."""
         if "\0" in path:
-            raise FileError("invalid", f"the path {path!r} has a NUL character in it")
+            raise FileError("invalid", f"the path {path!r} contains a NUL character")
         if path == self.path or path.startswith(self.path.rstrip("/") + "/"):
             path = path[len(self.path) :].lstrip("/")
         elif path.startswith("/"):
-            raise FileError("outside", f"{path!r} is outside of the workspace {self.path!r}")
+            raise FileError("outside", f"{path!r} is outside the workspace {self.path!r}")
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise FileError("outside", f"{path!r} leads upwards; use paths below the workspace {self.path!r}")
+            raise FileError("outside", f"{path!r} contains '..'; use paths inside the workspace {self.path!r}")
         return parts
 
     def open(self, path: str, flags: int, mode: int = 0) -> int:
-        """Open a path below the workspace; links are refused and nothing is waited for (a FIFO would block)."""
+        """Open a path below the workspace, without following links and without blocking (as on a FIFO)."""
         parts = self.parts(path)
         try:
             return self._open("/".join(parts) or ".", flags | _SAFE, mode)
@@ -82,7 +82,7 @@ class Workspace:
 
     @contextmanager
     def parent(self, path: str) -> Iterator[tuple[int, str]]:
-        """Give a descriptor of the folder that a path is in, and its last component."""
+        """Yield a descriptor of a path's parent folder, and its last component."""
         parts = self.parts(path)
         if not parts:
             raise FileError("invalid", f"{path!r} is the workspace itself")
@@ -95,7 +95,7 @@ class Workspace:
             os.close(fd)
 
     def make_parents(self, path: str) -> None:
-        """Make the folders that a path is in."""
+        """Create a path's parent folders."""
         fd = os.dup(self._root)
         try:
             for part in self.parts(path)[:-1]:
@@ -137,17 +137,17 @@ class Workspace:
 
 
 def regular(fd: int, path: str) -> os.stat_result:
-    """Return the state of an open file; refuse what is no regular file."""
+    """Return the status of an open file; reject anything but a regular file."""
     state = os.fstat(fd)
     if stat.S_ISDIR(state.st_mode):
         raise FileError("is_directory", f"{path!r} is a directory")
     if not stat.S_ISREG(state.st_mode):
-        raise FileError("not_a_file", f"{path!r} is no regular file")
+        raise FileError("not_a_file", f"{path!r} is not a regular file")
     return state
 
 
 def open_own(parent: int, name: str, mode: int) -> int:
-    """Open a regular file of this user for reading, also if its mode says that he may not."""
+    """Open a regular file of this user for reading, even if its mode forbids it."""
     flags = os.O_RDONLY | _SAFE
     if mode & 0o400:
         return os.open(name, flags, dir_fd=parent)
@@ -158,7 +158,7 @@ def open_own(parent: int, name: str, mode: int) -> int:
 
 
 def enter(parent: int, name: str, mode: int) -> tuple[int, int | None]:
-    """Open a folder of this user, also if its mode says that he may not; give the result to `leave`."""
+    """Open a folder of this user, even if its mode forbids it; pass the result to `leave`."""
     flags = os.O_RDONLY | os.O_DIRECTORY | _SAFE
     if mode & 0o500 == 0o500:
         return os.open(name, flags, dir_fd=parent), None
@@ -167,7 +167,7 @@ def enter(parent: int, name: str, mode: int) -> tuple[int, int | None]:
 
 
 def enter_open(folder: int) -> tuple[int, int | None]:
-    """Open a folder of this user once more that is held open, also if its mode says that he may not; for `leave`."""
+    """Reopen an open folder of this user, even if its mode forbids it; pass the result to `leave`."""
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     if mode & 0o500 == 0o500:
         return os.dup(folder), None
@@ -176,7 +176,7 @@ def enter_open(folder: int) -> tuple[int, int | None]:
 
 
 def leave(fd: int, mode: int | None) -> None:
-    """Close a folder and give it back the mode that it had (as long as it is looked into, it must be open)."""
+    """Close a folder and restore its original mode."""
     if mode is not None:
         os.fchmod(fd, mode)
     os.close(fd)
@@ -185,21 +185,21 @@ def leave(fd: int, mode: int | None) -> None:
 _KINDS = {
     errno.ENOENT: ("not_found", "does not exist"),
     errno.EISDIR: ("is_directory", "is a directory"),
-    errno.ENOTDIR: ("not_a_file", "has a file where a directory should be"),
-    errno.ENXIO: ("not_a_file", "is no regular file"),
-    errno.ELOOP: ("outside", "is or goes through a symbolic link, which is not followed"),
+    errno.ENOTDIR: ("not_a_file", "has a file in place of a directory"),
+    errno.ENXIO: ("not_a_file", "is not a regular file"),
+    errno.ELOOP: ("outside", "is or contains a symbolic link, which is not followed"),
     errno.EXDEV: ("outside", "leads out of the workspace"),
     errno.ENOSPC: ("no_space", "cannot be written: the disk quota is used up"),
     errno.EDQUOT: ("no_space", "cannot be written: the disk quota is used up"),
-    errno.EFBIG: ("too_large", "would be larger than a file may be"),
-    errno.EMFILE: ("too_large", "is a tree of folders too deep to be walked"),
+    errno.EFBIG: ("too_large", "would exceed the file size limit"),
+    errno.EMFILE: ("too_large", "is too deep a folder tree"),
     errno.ENAMETOOLONG: ("invalid", "is too long"),
     errno.ENOTEMPTY: ("invalid", "is a directory that is not empty"),
-    errno.EEXIST: ("invalid", "exists already"),
+    errno.EEXIST: ("invalid", "already exists"),
 }
 
 
 def described(error: OSError, path: str) -> FileError:
-    """Return an error of the operating system as one of the protocol."""
+    """Convert an `OSError` to an error of the protocol."""
     kind, what = _KINDS.get(error.errno or 0, ("invalid", f"cannot be used: {error.strerror}"))
     return FileError(kind, f"{path!r} {what}")

@@ -1,4 +1,4 @@
-"""What a run writes, kept within bounds while it is read: the beginning and the end, the middle counted."""
+"""Bounded capture of a run's output: keeps the beginning and the end, and counts the middle."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 
 CHUNK = 1 << 16
 FLOOD = 64
-"""A stream that writes this many times what is kept ends the run."""
+"""A run is stopped if it writes this many times the kept size to one stream."""
 
 
 class Capture:
-    """One stream: its read end, the bytes kept of it, and how many there were.
+    """One stream: its read end, its kept bytes, and its total size.
 
     Args:
         fd: The read end, owned from now on.
-        keep: Bytes kept.
-        tail: Whether half of them are the stream's end, with a note between; else only its beginning is kept.
+        keep: Bytes to keep.
+        tail: Whether to keep the beginning and the end with a note between them, or only the beginning.
     """
 
     def __init__(self, fd: int, keep: int, tail: bool = True):
@@ -29,18 +29,18 @@ class Capture:
         self._seen = 0
 
     def keep(self, size: int) -> None:
-        """Set how many bytes are kept."""
+        """Set the number of bytes to keep."""
         self._room = size
         self._tail_size = size // 2 if self._tail else 0
         self._head_size = size - self._tail_size
 
     @property
     def flooded(self) -> bool:
-        """Whether so much came that the run is to end."""
+        """Whether the stream is so large that the run must be stopped."""
         return self._seen > self._room * FLOOD + CHUNK
 
     def read(self) -> bool:
-        """Take what is there now, at most one chunk; false once there is nothing (or the stream has ended)."""
+        """Read one available chunk; false if nothing is available (or the stream has ended)."""
         try:
             data = os.read(self.fd, CHUNK)
         except BlockingIOError:
@@ -54,12 +54,12 @@ class Capture:
         return True
 
     def drain(self) -> None:
-        """Take everything that is there now."""
+        """Read everything that is available."""
         while self.open and not self.flooded and self.read():
             pass
 
     def take(self) -> tuple[bytes, int]:
-        """Return what was kept, with a note where something was left out, and how many bytes that was; start anew."""
+        """Return the kept bytes, with a note where bytes were cut, and the number of bytes cut; then reset."""
         left_out = self._seen - len(self._head) - len(self._end)
         note = b"\n[... %d bytes cut ...]\n" % left_out if left_out and self._tail_size else b""
         kept = bytes(self._head) + note + bytes(self._end)

@@ -1,4 +1,4 @@
-"""The inside of a Python session: a process that runs one cell after the other in one namespace, like a notebook."""
+"""The process of a Python session: runs one cell after another in one namespace, like a notebook."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from types import ModuleType
 from agentgym.tools.sandbox.agent import endings, script, wire
 
 COMMAND_FD = 4
-"""Cells come in here, each with what it takes to say that it has ended; see `endings`."""
+"""Receives cells, each with the secret to report its end; see `endings`."""
 
 
 def serve(folder: str) -> int:
-    """Run cells until the agent closes the other end; never raises what a cell raises."""
+    """Run cells until the agent closes the connection; exceptions of cells are never propagated."""
     commands = socket.socket(fileno=COMMAND_FD)
     commands.set_inheritable(False)
     main = script.begin(os.path.join(folder, script.NAME), folder)
@@ -33,7 +33,7 @@ def serve(folder: str) -> int:
 
 
 def _run(code: bytes, path: str, main: ModuleType) -> None:
-    """Run one cell; the value of a last expression is shown."""
+    """Run one cell, and show the value of its last expression."""
     script.remember(code, path)
     tree = ast.parse(code, path)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

@@ -1,4 +1,4 @@
-"""From a fork of the agent to the process that runs model-written code: descriptors, limits, environment, signals."""
+"""Turns a fork of the agent into the process of a run: descriptors, limits, environment, signals."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any
 
 REPLY_FD = 3
-"""The number under which a run finds its private reply descriptor."""
+"""The number of a run's private reply descriptor."""
 MAX_FDS = 512
-"""The agent itself never has a descriptor at or above this number."""
+"""The agent never has a descriptor at or above this number."""
 NOT_STARTED = 126
 
 QUIET = (
@@ -32,15 +32,15 @@ QUIET = (
     signal.SIGTTIN,
     signal.SIGTTOU,
 )
-"""Signals that the agent keeps blocked, since the model's code could send them."""
+"""Signals that the agent blocks, because the model's code could send them."""
 
 _NAMES = frozenset(("CORE", "CPU", "FSIZE", "NOFILE", "NPROC", "AS", "MSGQUEUE", "RTPRIO", "SIGPENDING", "MEMLOCK"))
 _LIMITED = [name for name in dir(resource) if name.startswith("RLIMIT_") and name[7:] in _NAMES]
 _SIGNALS = 256
-"""Queued at one time for the processes of a user; the kernel counts them for all that the user runs."""
+"""Maximum queued signals; the kernel counts them per user."""
 _LOCKED = 1 << 16
 _NO_CORE = 1
-"""Too little for a file. With 0 the kernel would still start a program of the host for what has crashed, if told to."""
+"""Too small for a core file. With 0, the kernel would still start the host's core pattern program, if there is one."""
 _MB = 1 << 20
 _HIGH = 64
 
@@ -53,15 +53,15 @@ def spawn(
     limits: Mapping[str, Any],
     wall: Callable[[], None],
 ) -> int:
-    """Fork a process that becomes the model's and runs `body`; return its process id.
+    """Fork a process that drops to the run's rights and runs `body`; return its process id.
 
     Args:
-        body: What it runs; returns the exit code, or never returns (execve).
-        descriptors: Number in the new process → descriptor of this one. All others are closed.
-        environment: Variables that its environment has besides those of this process.
+        body: The run itself; returns the exit code, or never returns (execve).
+        descriptors: Descriptor number in the new process → descriptor of this process. All others are closed.
+        environment: Variables to add to this process's environment.
         folder: Its current directory.
-        limits: Bounds of one process.
-        wall: Walls the process in; done first, while it still has the agent's descriptors.
+        limits: Limits of one process.
+        wall: Isolates the process; called first, while it still has the agent's descriptors.
     """
     pid = os.fork()
     if pid:
@@ -71,28 +71,28 @@ def spawn(
         os.setsid()
         wall()
         _take_descriptors(descriptors)
-        _open_to_signals()
+        _unblock_signals()
         for name, value in environment.items():
             os.environ[name] = value
         os.chdir(folder)
-        bound(limits)
+        apply_limits(limits)
         status = body()
     except BaseException as error:
-        _complain(error)
+        _report_failure(error)
     finally:
         os._exit(status)
 
 
 def prepare() -> None:
-    """In the agent or its zygote, once: let no signal that can be blocked interrupt it; look at what limits it has."""
-    # Not by `signal`, which makes a member of an enumeration of every signal in the old mask.
+    """Once, in the agent or its zygote: block all signals that can be blocked, and read the current limits."""
+    # Not with `signal`, which creates an enum member for every signal in the old mask.
     _signal.pthread_sigmask(_signal.SIG_BLOCK, QUIET)
     for name in _LIMITED:
         _ceiling(getattr(resource, name))
 
 
-def bound(limits: Mapping[str, Any]) -> None:
-    """Set the resource limits of this process. Limits that are already lower stay."""
+def apply_limits(limits: Mapping[str, Any]) -> None:
+    """Set the resource limits of this process, without raising lower ones."""
     _lower(resource.RLIMIT_CORE, _NO_CORE)
     if not limits.get("lasting"):
         cpu = max(1, math.ceil(limits["cpu_s"]))
@@ -119,7 +119,7 @@ def _lower(kind: int, soft: int, hard: int | None = None) -> None:
 
 @cache
 def _ceiling(kind: int) -> int:
-    """Return the agent's hard limit, which does not change."""
+    """Return the agent's hard limit, which never changes."""
     return resource.getrlimit(kind)[1]
 
 
@@ -131,21 +131,21 @@ def _take_descriptors(descriptors: Mapping[int, int]) -> None:
 
 
 def close_others(kept: Sequence[int], end: int) -> None:
-    """Close every descriptor below `end` but those in `kept`, which are in order."""
+    """Close every descriptor below `end` except those in `kept`, which is sorted."""
     first = 0
     for fd in (*kept, end):
-        if first < fd:  # an empty range would be taken for one without end
+        if first < fd:  # an empty range would be treated as an endless one
             os.closerange(first, fd)
         first = fd + 1
 
 
-def _open_to_signals() -> None:
-    """Take back what `prepare` did."""
+def _unblock_signals() -> None:
+    """Undo `prepare`."""
     _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
 
 
 def execute(argv: list[str]) -> int:
-    """Replace this process by a program; return the shell's exit code for why that failed."""
+    """Replace this process by a program; if that fails, return a shell's exit code for the reason."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -158,9 +158,9 @@ def execute(argv: list[str]) -> int:
         return NOT_STARTED
 
 
-def _complain(error: BaseException) -> None:
+def _report_failure(error: BaseException) -> None:
     try:
         text = f"the run could not start: {error}\n" if isinstance(error, OSError) else traceback.format_exc()
         os.write(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
-        pass  # there is nowhere else to say it; the exit code still does
+        pass  # there is nowhere else to report it, except in the exit code

@@ -1,4 +1,4 @@
-"""An agent with a container or bubblewrap around it. Its runs get those of the walls that need no rights."""
+"""An agent inside a container or bubblewrap. Its runs get the walls that need no privileges."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 from agentgym.tools.sandbox.agent import archive, files, start, wire
-from agentgym.tools.sandbox.agent.beneath import Workspace
+from agentgym.tools.sandbox.agent.beneath import WorkspaceRoot
 from agentgym.tools.sandbox.agent.control import take_over
 from agentgym.tools.sandbox.agent.follow import DriverGone
 from agentgym.tools.sandbox.agent.lockdown import credentials, landlock, seccomp, system
 from agentgym.tools.sandbox.agent.processes import become_subreaper
 
 _KILLS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
-"""Where the kernel counts what it killed for the container's memory, in both versions of control groups."""
+"""The kernel's files with the number of OOM kills, in both versions of cgroups."""
 
 
 def main(read_fd: int, write_fd: int) -> None:
-    """Be the agent of a container: the first frame holds the settings, and the files to begin with as an archive."""
+    """Run the agent of a container; the first frame contains the settings, and the initial files as an archive."""
     control = take_over(read_fd, write_fd)
     try:
         settings, template = control.receive()
@@ -29,7 +29,7 @@ def main(read_fd: int, write_fd: int) -> None:
         except Exception as error:
             control.send({"error": "internal", "message": f"{type(error).__name__}: {error}"})
             return
-        start.serve(control, settings, alone=True, wall=wall, kills=Kills())
+        start.serve(control, settings, alone=True, wall=wall, kills=ContainerOomKills())
     except (DriverGone, wire.BadFrame):
         pass
     finally:
@@ -37,30 +37,30 @@ def main(read_fd: int, write_fd: int) -> None:
 
 
 def begin(settings: dict[str, Any], template: list[bytes]) -> None:
-    """Prepare the workspace and this process, which nothing that runs here may trace or read."""
+    """Prepare the workspace and this process, which runs must not trace or read."""
     os.makedirs(settings["workdir"], exist_ok=True)
     if template:
-        files.unpack(Workspace(settings["workdir"]), ".", archive.split(template[0]))
+        files.unpack(WorkspaceRoot(settings["workdir"]), ".", archive.split(template[0]))
     sys.path.extend(settings.get("import_paths", ()))
     start.load(settings.get("preload", ()))
-    start.settle(settings["environment"])
+    start.set_up(settings["environment"])
     become_subreaper()
-    credentials.renounce_gains()
-    credentials.renounce()
+    credentials.lock_capabilities()
+    credentials.drop_capabilities()
 
 
 def walls() -> Callable[[], None]:
-    """Return what a run's process does before it becomes the model's.
+    """Return a function that isolates a run's process.
 
-    Landlock keeps its signals from the agent; the filter of system calls takes away what the container leaves open.
-    What this kernel or machine does not have is left out: the container is there all the same.
+    Landlock blocks signals to the agent; the seccomp filter blocks system calls that the container allows.
+    Walls that this kernel or machine does not support are skipped: the container still isolates.
     """
     version = landlock.abi() if _works(lambda: landlock.scope(landlock.abi())) else 0
     filtered = _works(lambda: seccomp.program(system.MACHINE))
 
     def wall() -> None:
         credentials.traceable()
-        # Made anew each time: a process of a run keeps none of the agent's descriptors.
+        # Created each time, because a run's process keeps none of the agent's descriptors.
         scope = landlock.scope(version)
         if scope is not None:
             landlock.restrict(scope)
@@ -71,18 +71,18 @@ def walls() -> Callable[[], None]:
     return wall
 
 
-class Kills:
-    """Sees whether the kernel has killed something of this container for its memory."""
+class ContainerOomKills:
+    """Detects whether the kernel killed a process of this container for its memory."""
 
     def __init__(self) -> None:
         self._before = 0
 
     def watch(self) -> None:
-        """Begin to count anew."""
+        """Reset the count."""
         self._before = self._count()
 
     def happened(self) -> bool:
-        """Return whether it has."""
+        """Return whether it has happened since `watch`."""
         return self._count() > self._before
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The agent's end of the connection to the driver: one frame in, one frame out, over descriptors nobody else has."""
+"""The agent's end of the connection to the driver: one frame in, one frame out, over private descriptors."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _MAX_FDS = 1 << 16
 
 
 class Control:
-    """A connected stream: one socket, or the two ends of two pipes."""
+    """A connected stream: one socket, or two pipe ends."""
 
     def __init__(self, read_fd: int, write_fd: int):
         self.read_fd = read_fd
         self.write_fd = write_fd
-        self._came = bytearray()
+        self._buffer = bytearray()
 
     @property
     def waiting(self) -> bool:
-        """Whether more than the last frame has come already."""
-        return bool(self._came)
+        """Whether more data than the last frame has already arrived."""
+        return bool(self._buffer)
 
     def receive(self) -> wire.Frame:
-        """Wait for the next frame; raise `DriverGone` at the end of the connection."""
+        """Wait for the next frame; raises `DriverGone` when the connection is closed."""
         reading = wire.decoder()
         wanted = next(reading)
         while True:
@@ -51,23 +51,23 @@ class Control:
             raise DriverGone from None
 
     def _exactly(self, size: int) -> bytes:
-        came = self._came
-        while len(came) < size:
+        buffer = self._buffer
+        while len(buffer) < size:
             try:
-                piece = os.read(self.read_fd, max(_FIRST, min(size - len(came), _CHUNK)))
+                piece = os.read(self.read_fd, max(_FIRST, min(size - len(buffer), _CHUNK)))
             except OSError:
                 piece = b""
             if not piece:
                 raise DriverGone
-            came += piece
-        with memoryview(came) as view:
+            buffer += piece
+        with memoryview(buffer) as view:
             data = bytes(view[:size])
-        del came[:size]
+        del buffer[:size]
         return data
 
 
 def take_over(read_fd: int, write_fd: int) -> Control:
-    """Make these the only descriptors of this process; 0, 1 and 2 lead nowhere."""
+    """Close all other descriptors of this process, and point 0, 1 and 2 at /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
     same = read_fd == write_fd
     read_fd = fcntl.fcntl(read_fd, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -80,13 +80,13 @@ def take_over(read_fd: int, write_fd: int) -> Control:
 
 
 def inherit(connection: int, *kept: int) -> list[int]:
-    """In a fork of a zygote, whose 0, 1 and 2 lead nowhere: make these the only others; return their numbers."""
+    """In a fork of a zygote, close all descriptors except 0, 1, 2 and these; return their new numbers."""
     close_others([0, 1, 2, *sorted({connection, *kept})], _MAX_FDS)
     return [_lowered(fd) for fd in (connection, *kept)]
 
 
 def _lowered(fd: int) -> int:
-    """Return a number for a descriptor that is closed in the processes of runs."""
+    """Move a descriptor to a number that is closed in the processes of runs, and return the number."""
     if fd < MAX_FDS:
         return fd
     low = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)

@@ -1,8 +1,8 @@
-"""How a session says that a cell has ended, so that nothing else that writes to the same connection can say it.
+"""How a session reports the end of a cell, so that no other writer to the same connection can forge it.
 
-With every cell the agent sends a fresh secret. The session leaves it in the kernel's queue until the cell is over, and
-then gives it back with the exit code. While the cell runs, the secret is in the memory of no process but the agent's:
-what a cell, a thread or a child writes to the connection is not taken for the end of a cell, of this one or a later
+With every cell the agent sends a fresh secret. The session leaves it in the socket's queue until the cell is over, and
+then returns it with the exit code. While the cell runs, only the agent's memory contains the secret:
+data that a cell, a thread or a child writes to the connection is never mistaken for the end of this cell or a later
 one.
 """
 
@@ -23,35 +23,35 @@ class CellEnd:
     """The agent's side: waits for the end of one cell at a time.
 
     Args:
-        connection: A socket to the session, which waits for nothing when it is read; not closed here.
+        connection: A non-blocking socket to the session; not closed here.
     """
 
     def __init__(self, connection: socket.socket):
         self.fd = connection.fileno()
         self.exit_code: int | None = None
-        """Of the last cell that has ended; `None` as long as one runs."""
+        """The exit code of the last cell; `None` while one runs."""
         self.open = True
-        """Whether the session can still say something."""
+        """Whether the session can still send data."""
         self._connection = connection
         self._secret = b""
-        self._came = bytearray()
+        self._buffer = bytearray()
         self._noise = 0
 
     @property
     def flooded(self) -> bool:
-        """Whether so much came that is no end of a cell that the session is to end."""
+        """Whether the session sent so much invalid data that it must be killed."""
         return self._noise > _MOST_NOISE
 
     def expect(self) -> bytes:
-        """Begin to wait for the end of a new cell; return what the session needs for saying it, to be sent last."""
+        """Start waiting for the end of a new cell; return the secret for the session, to be sent last."""
         self._secret = os.urandom(SECRET_BYTES // 2).hex().encode("ascii")
         self.exit_code = None
-        self._came.clear()
+        self._buffer.clear()
         self._noise = 0
         return self._secret
 
     def read(self) -> bool:
-        """Take what has come; return whether the cell has ended."""
+        """Read the available data; return whether the cell has ended."""
         try:
             data = self._connection.recv(_CHUNK)
         except BlockingIOError:
@@ -62,12 +62,12 @@ class CellEnd:
             self.open = False
             return False
         self._noise += len(data)
-        self._came += data
-        at = self._came.find(self._secret)
+        self._buffer += data
+        at = self._buffer.find(self._secret)
         if at < 0:
-            del self._came[: -SECRET_BYTES - _LONGEST]
+            del self._buffer[: -SECRET_BYTES - _LONGEST]
             return False
-        found = _END.match(self._came, at + SECRET_BYTES)
+        found = _END.match(self._buffer, at + SECRET_BYTES)
         if found is None:
             return False
         self.exit_code = int(found[1]) & 0xFF
@@ -75,7 +75,7 @@ class CellEnd:
 
 
 def say(connection: socket.socket, exit_code: int) -> None:
-    """In a Python session, after a cell: say that it has ended. A shell does the same in its own words."""
+    """In a Python session, report the end of a cell. The shell session has its own implementation."""
     secret = b""
     while len(secret) < SECRET_BYTES:
         piece = receive(connection, SECRET_BYTES - len(secret))
@@ -86,7 +86,7 @@ def say(connection: socket.socket, exit_code: int) -> None:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """Wait for at most so many bytes, also where a cell has made the connection one that nobody waits for."""
+    """Wait for at most `size` bytes, even if a cell has made the connection non-blocking."""
     while True:
         try:
             return connection.recv(size)

@@ -1,7 +1,7 @@
-"""The Landlock tier: no namespaces, but rules about files, signals and system calls, and a user for each sandbox.
+"""The Landlock tier: no namespaces, but rules for files, signals and system calls, and a separate user per sandbox.
 
-Works without any privilege, in containers too. As root every sandbox gets a user id of its own; else all have ours, and
-rest on Landlock to be kept apart.
+Works without privileges, and in containers. As root, every sandbox gets a separate uid; otherwise all share ours and
+rely on Landlock for separation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from agentgym.tools.sandbox.agent import control, start
-from agentgym.tools.sandbox.agent.follow import NoKills
+from agentgym.tools.sandbox.agent.follow import NoOomKills
 from agentgym.tools.sandbox.agent.lockdown import credentials, groups, landlock, mounts, seccomp
 from agentgym.tools.sandbox.agent.processes import Processes, become_subreaper, children, is_ending
 from agentgym.tools.sandbox.agent.remove import remove_at
@@ -24,8 +24,8 @@ FOLDERS = ("work", "tmp")
 _KILLS = 3
 
 
-class _Plot(NamedTuple):
-    """What a sandbox has for itself."""
+class _Resources(NamedTuple):
+    """The resources of one sandbox."""
 
     folder: str
     uid: int | None
@@ -33,10 +33,10 @@ class _Plot(NamedTuple):
 
 
 class Fence:
-    """Makes sandboxes of rules.
+    """Creates sandboxes from Landlock rules.
 
     Args:
-        settings: `base` (folder that the sandboxes' folders are in), `shown`, `hidden`, `late` (what of the host may be
+        settings: `base` (parent of the sandboxes' folders), `shown`, `hidden`, `late` (parts of the host that can be
             read).
     """
 
@@ -52,10 +52,10 @@ class Fence:
         self.holds_memory = self.own_files = False
 
     def prepare(self) -> None:
-        """Make the rules that all sandboxes share, and give up what none of them may have."""
+        """Create the rules that all sandboxes share, and drop the rights that none of them may have."""
         self._version = landlock.abi()
         if not self._version:
-            raise OSError("the kernel has no Landlock (it came with Linux 5.13 and can be switched off)")
+            raise OSError("the kernel has no Landlock (it requires Linux 5.13 and can be disabled)")
         become_subreaper()
         hidden = frozenset(self._settings["hidden"])
         read = [part for path in (*_SYSTEM, *self._settings["shown"]) for part in _without(path, hidden)]
@@ -75,116 +75,116 @@ class Fence:
         self._readable = landlock.open_rules(rules, self._version)
         self._groups = groups.open_groups("/", self._settings["driver"])
         self.holds_memory = self._groups is not None
-        credentials.renounce_gains()
+        credentials.lock_capabilities()
         credentials.no_new_privileges()
         seccomp.apply()
 
-    def fork(self, request: dict[str, Any]) -> tuple[int, _Plot]:
+    def fork(self, request: dict[str, Any]) -> tuple[int, _Resources]:
         """Fork a sandbox's process."""
         group = None
         if self._groups is not None:
             limits = request["limits"]
             group = self._groups.take(limits["total_memory_mb"] + limits["disk_mb"])
-        plot = _Plot(os.path.join(self._base, request["folder"]), request["uid"], group)
+        resources = _Resources(os.path.join(self._base, request["folder"]), request["uid"], group)
         try:
-            return os.fork(), plot
+            return os.fork(), resources
         except OSError:
-            self.forget(plot)
+            self.forget(resources)
             raise
 
-    def serve(self, connection: int, request: dict[str, Any], plot: _Plot) -> None:
-        """Build the walls, then be the agent; the rules about files are put on each run when it starts."""
+    def serve(self, connection: int, request: dict[str, Any], resources: _Resources) -> None:
+        """Build the walls, then run the agent; file rules apply to each run when it starts."""
         os.setsid()
-        if plot.group is not None:
-            plot.group.enter()
-        self._make_folders(plot, request["template"])
-        own = self._own_rules(plot.folder)
-        kept = [self._shared, own] if plot.group is None else [self._shared, own, plot.group.kills]
+        if resources.group is not None:
+            resources.group.enter()
+        self._make_folders(resources, request["template"])
+        own = self._own_rules(resources.folder)
+        kept = [self._shared, own] if resources.group is None else [self._shared, own, resources.group.kills]
         connection, shared, own, *kept = control.inherit(connection, *kept)
-        if plot.uid is not None:
-            credentials.become(plot.uid)
-        credentials.renounce()
+        if resources.uid is not None:
+            credentials.become(resources.uid)
+        credentials.drop_capabilities()
         credentials.die_with_parent()
         become_subreaper()
         alone = self._root or self._scoped()
-        work, tmp = f"{plot.folder}/work", f"{plot.folder}/tmp"
+        work, tmp = f"{resources.folder}/work", f"{resources.folder}/tmp"
         os.environ["HOME"] = os.environ["TMPDIR"] = tmp
         start.serve(
             control.Control(connection, connection),
             {"workdir": work, "limits": request["limits"], "watched": (work, tmp), "process_limit": self._root},
             alone=alone,
             wall=lambda: _enter(shared, own),
-            kills=groups.Kills(*kept) if kept else NoKills(),
+            kills=groups.GroupOomKills(*kept) if kept else NoOomKills(),
         )
 
     def left_over(self, live: Iterable[int]) -> None:
-        """End orphans of agents that have ended, where all sandboxes have the same user; collect those that ended."""
+        """Kill orphans of dead agents, if all sandboxes have the same user; reap those that exited."""
         if not self._root:
-            Processes(alone=False).end_others(frozenset(live), stop=False)
+            Processes(alone=False).kill_others(frozenset(live), stop=False)
             return
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
 
-    def is_clean(self, plot: _Plot, live: Collection[int]) -> bool:
-        """Remove the files of a sandbox in which nothing was made and nothing runs; `live` are the known processes."""
+    def is_clean(self, resources: _Resources, live: Collection[int]) -> bool:
+        """Remove a sandbox's folders if they are empty and nothing runs; `live` are the known processes."""
         if any(pid not in live for pid in children(os.getpid())):
             return False
         try:
             for name in FOLDERS:
-                os.rmdir(f"{plot.folder}/{name}")
+                os.rmdir(f"{resources.folder}/{name}")
         except OSError:
             return False
         return True
 
-    def clean_up(self, plot: _Plot) -> None:
-        """End what runs as the sandbox's user and remove its files, as that user: in a process of its own."""
-        if plot.uid is not None:
-            credentials.become(plot.uid)
-            for _ in range(_KILLS):  # it never says that nobody was left, as it does not count those it may not kill
+    def clean_up(self, resources: _Resources) -> None:
+        """Kill the processes of the sandbox's user and remove its files, as that user, in a separate process."""
+        if resources.uid is not None:
+            credentials.become(resources.uid)
+            for _ in range(_KILLS):  # kill never reports that no process is left
                 with suppress(OSError):
                     os.kill(-1, signal.SIGKILL)
-        fd = os.open(plot.folder, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(resources.folder, os.O_RDONLY | os.O_DIRECTORY)
         for name in FOLDERS:
             with suppress(FileNotFoundError):
                 remove_at(fd, name)
 
-    def forget(self, plot: _Plot) -> None:
-        """Remove the empty folder that is left, and have the control group used again."""
-        if self._groups is not None and plot.group is not None:
-            self._groups.give_back(plot.group)
+    def forget(self, resources: _Resources) -> None:
+        """Remove the remaining empty folder, and release the cgroup for reuse."""
+        if self._groups is not None and resources.group is not None:
+            self._groups.give_back(resources.group)
         with suppress(OSError):
-            os.rmdir(plot.folder)
+            os.rmdir(resources.folder)
 
     def close(self) -> None:
-        """Remove the control group of all, and their folder if the driver is not there any more to do that."""
+        """Remove the common cgroup, and the folder of all sandboxes if the driver is gone."""
         if self._groups is not None:
             self._groups.close()
-        # Its files are closed, which is how we know, before it gives its children away.
+        # A dying process closes its files, which is how we know, before its children are reparented.
         if os.getppid() != self._driver or is_ending(self._driver):
             with suppress(OSError):
                 parent = os.open(os.path.dirname(self._base), os.O_RDONLY | os.O_DIRECTORY)
                 remove_at(parent, os.path.basename(self._base))
 
-    def _make_folders(self, plot: _Plot, template: str | None) -> None:
-        os.mkdir(plot.folder, 0o700)
-        work, tmp = f"{plot.folder}/work", f"{plot.folder}/tmp"
+    def _make_folders(self, resources: _Resources, template: str | None) -> None:
+        os.mkdir(resources.folder, 0o700)
+        work, tmp = f"{resources.folder}/work", f"{resources.folder}/tmp"
         os.mkdir(tmp)
         if template is None:
             os.mkdir(work)
         else:
-            mounts.copy_tree(template, work, plot.uid)
-        if plot.uid is not None:
-            for path in (work, tmp, plot.folder):
-                os.chown(path, plot.uid, plot.uid)
+            mounts.copy_tree(template, work, resources.uid)
+        if resources.uid is not None:
+            for path in (work, tmp, resources.folder):
+                os.chown(path, resources.uid, resources.uid)
 
     def _own_rules(self, folder: str) -> int:
-        """Return rules that, of all sandboxes' folders, allow only one; the shared ones say what of the host."""
+        """Return rules that allow only one of the sandboxes' folders; the shared rules cover the host."""
         rules = [(f"{folder}/{name}", landlock.CHANGE) for name in FOLDERS]
         return landlock.ruleset(rules, self._version, self._readable)
 
     def _scoped(self) -> bool:
-        """Have signals of this process reach only its own descendants, and see whether that holds."""
+        """Restrict this process's signals to its descendants, and check that it works."""
         fd = landlock.scope(self._version)
         if fd is None:
             return False
@@ -198,7 +198,7 @@ class Fence:
 
 
 def _enter(*rules: int) -> None:
-    """In a run's process: put it under these rules."""
+    """In a run's process: apply these rules."""
     credentials.die_with_parent()
     credentials.traceable()
     for fd in rules:
@@ -206,13 +206,13 @@ def _enter(*rules: int) -> None:
 
 
 def _topmost(paths: Iterable[str]) -> list[str]:
-    """Return the paths without those that lie below others."""
+    """Return the paths that are not below others."""
     real = sorted({os.path.realpath(path) for path in paths})
     return [path for path in real if not any(path.startswith(other + "/") for other in real)]
 
 
 def _without(path: str, hidden: frozenset[str]) -> list[str]:
-    """Return paths that together are `path` without the hidden folders below it."""
+    """Return paths that together cover `path` except for the hidden folders below it."""
     if path in hidden:
         return []
     if not any(each.startswith(path + "/") for each in hidden) or os.path.islink(path):

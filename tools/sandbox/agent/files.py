@@ -1,4 +1,4 @@
-"""The file operations of the protocol, all below the workspace and none of them following a link."""
+"""The protocol's file operations, limited to the workspace and without following links."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextlib import suppress
 from typing import Any
 
 from agentgym.tools.sandbox.agent import archive
-from agentgym.tools.sandbox.agent.beneath import FileError, Workspace, described, enter, leave, open_own, regular
+from agentgym.tools.sandbox.agent.beneath import FileError, WorkspaceRoot, described, enter, leave, open_own, regular
 from agentgym.tools.sandbox.agent.remove import remove_at
 
 _CHUNK = 1 << 20
 _MAX_DEPTH = 200
 _MAX_LISTED = 20_000
 _MAX_NAMES = 4_000_000
-"""Characters of all the names in a listing together."""
+"""Maximum total characters of the names in a listing."""
 
 
-def read(workspace: Workspace, path: str, max_bytes: int) -> bytes:
+def read(workspace: WorkspaceRoot, path: str, max_bytes: int) -> bytes:
     """Return the content of a regular file of at most `max_bytes`."""
     fd = workspace.open(path, os.O_RDONLY)
     try:
@@ -29,8 +29,8 @@ def read(workspace: Workspace, path: str, max_bytes: int) -> bytes:
         os.close(fd)
 
 
-def write(workspace: Workspace, path: str, mode: int, data: bytes) -> None:
-    """Write a file, making the folders above it; what was there before is replaced."""
+def write(workspace: WorkspaceRoot, path: str, mode: int, data: bytes) -> None:
+    """Write a file, creating its parent folders and replacing an existing one."""
     workspace.make_parents(path)
     fd = workspace.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
@@ -44,8 +44,8 @@ def write(workspace: Workspace, path: str, mode: int, data: bytes) -> None:
         os.close(fd)
 
 
-def make_folder(workspace: Workspace, path: str) -> None:
-    """Make a folder and those above it; one that is there already is fine."""
+def make_folder(workspace: WorkspaceRoot, path: str) -> None:
+    """Create a folder and its parents, unless it exists."""
     if not workspace.parts(path):
         return
     workspace.make_parents(path)
@@ -57,14 +57,14 @@ def make_folder(workspace: Workspace, path: str) -> None:
                 raise
 
 
-def remove(workspace: Workspace, path: str) -> None:
-    """Remove a file or a folder with all that is in it."""
+def remove(workspace: WorkspaceRoot, path: str) -> None:
+    """Remove a file, or a folder with everything in it."""
     with workspace.parent(path) as (fd, name):
         os.lstat(name, dir_fd=fd)
         remove_at(fd, name)
 
 
-def clear(workspace: Workspace) -> None:
+def clear(workspace: WorkspaceRoot) -> None:
     """Remove everything in the workspace."""
     fd = workspace.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -77,8 +77,8 @@ def clear(workspace: Workspace) -> None:
         os.close(fd)
 
 
-def entries(workspace: Workspace, path: str, depth: int, max_entries: int) -> tuple[list[list[Any]], bool]:
-    """Return `[path, kind, size]` of what is in a folder, sorted, and whether there was more."""
+def entries(workspace: WorkspaceRoot, path: str, depth: int, max_entries: int) -> tuple[list[list[Any]], bool]:
+    """Return a sorted list of `[path, kind, size]` for a folder, and whether it is incomplete."""
     fd = workspace.open(path, os.O_RDONLY | os.O_DIRECTORY)
     found: list[list[Any]] = []
     limit, room = min(max_entries, _MAX_LISTED), _MAX_NAMES
@@ -94,13 +94,13 @@ def entries(workspace: Workspace, path: str, depth: int, max_entries: int) -> tu
 
 
 def table(found: list[list[Any]]) -> bytes:
-    """Return a listing as it travels."""
+    """Encode a listing for sending."""
     return json.dumps(found, separators=(",", ":")).encode("ascii")
 
 
-def pack(workspace: Workspace, path: str, max_bytes: int) -> bytes:
-    """Return a folder as an archive: its folders, regular files and links; other kinds of files are left out."""
-    items: list[archive.Item] = []
+def pack(workspace: WorkspaceRoot, path: str, max_bytes: int) -> bytes:
+    """Pack a folder into an archive of folders, regular files and links; other kinds of files are left out."""
+    items: list[archive.ArchiveItem] = []
     room = max_bytes
     top = workspace.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -110,13 +110,13 @@ def pack(workspace: Workspace, path: str, max_bytes: int) -> bytes:
                 room -= len(item.data) + len(name)
                 items.append(item)
             if room < 0:
-                raise FileError("too_large", f"{path!r} holds more than {max_bytes} bytes")
+                raise FileError("too_large", f"{path!r} contains more than {max_bytes} bytes")
     except OSError as error:
         raise described(error, path) from None
     return archive.join(items)
 
 
-def _item(path: str, folder: int, state: os.stat_result, room: int) -> archive.Item | None:
+def _item(path: str, folder: int, state: os.stat_result, room: int) -> archive.ArchiveItem | None:
     name, kind = os.path.basename(path), _kind(state.st_mode)
     data = b""
     if kind == "file":
@@ -129,10 +129,10 @@ def _item(path: str, folder: int, state: os.stat_result, room: int) -> archive.I
         data = os.fsencode(os.readlink(name, dir_fd=folder))
     elif kind != "dir":
         return None
-    return archive.Item(path, kind, stat.S_IMODE(state.st_mode), data)
+    return archive.ArchiveItem(path, kind, stat.S_IMODE(state.st_mode), data)
 
 
-def unpack(workspace: Workspace, path: str, items: list[archive.Item]) -> None:
+def unpack(workspace: WorkspaceRoot, path: str, items: list[archive.ArchiveItem]) -> None:
     """Write the items of an archive into a folder."""
     make_folder(workspace, path)
     base = "/".join(workspace.parts(path))
@@ -146,13 +146,13 @@ def unpack(workspace: Workspace, path: str, items: list[archive.Item]) -> None:
             write(workspace, target, item.mode, item.data)
         else:
             _link(workspace, target, item.data)
-    for target, mode in reversed(folders):  # last, as a folder may be one that nothing can be written into
+    for target, mode in reversed(folders):  # last, because a folder's mode may forbid writing into it
         fd = workspace.open(target, os.O_RDONLY | os.O_DIRECTORY)
         os.fchmod(fd, mode)
         os.close(fd)
 
 
-def _link(workspace: Workspace, path: str, target: bytes) -> None:
+def _link(workspace: WorkspaceRoot, path: str, target: bytes) -> None:
     workspace.make_parents(path)
     with workspace.parent(path) as (fd, name):
         with suppress(FileNotFoundError):
@@ -161,7 +161,7 @@ def _link(workspace: Workspace, path: str, target: bytes) -> None:
 
 
 def _walk(fd: int, prefix: str, depth: int, mode: int | None = None) -> Iterator[tuple[str, int, os.stat_result]]:
-    """Yield path, descriptor of its folder and state of all below `fd` (which is closed), folders before contents."""
+    """Yield path, parent descriptor and status of everything below `fd` (which is closed), folders first."""
     try:
         names = sorted(os.listdir(fd))
         for name in names:
@@ -191,7 +191,7 @@ def _kind(mode: int) -> str:
 def _content(fd: int, path: str, max_bytes: int) -> bytes:
     size = regular(fd, path).st_size
     if size > max_bytes:
-        raise FileError("too_large", f"{path!r} has {size} bytes, at most {max_bytes} can be read")
+        raise FileError("too_large", f"{path!r} has {size} bytes; at most {max_bytes} can be read")
     data = bytearray()
     while len(data) <= max_bytes:
         chunk = os.read(fd, _CHUNK)

@@ -1,4 +1,4 @@
-"""Following one run from its start to its end: reading its streams, feeding its input, holding it to its limits."""
+"""Supervises one run: reads its output, feeds its input, and enforces its limits."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from agentgym.tools.sandbox.agent.capture import Capture
 from agentgym.tools.sandbox.agent.endings import CellEnd
 
 GRACE_S = 0.05
-"""How long output is waited for that something in the background still holds open."""
+"""Seconds to wait for output from background processes that keep it open."""
 _TICK_S = 0.005
 _SOON_MS = 5
 _ENDED_POLL = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class DriverGone(Exception):
-    """The other end of the control connection was closed: there is nobody left to work for."""
+    """The driver closed the control connection."""
 
 
-class Kills(Protocol):
-    """Sees whether the kernel has killed something of the sandbox for its memory."""
+class OomKills(Protocol):
+    """Detects whether the kernel killed a process of the sandbox for its memory."""
 
     def watch(self) -> None:
-        """Begin to count anew."""
+        """Reset the count."""
 
     def happened(self) -> bool:
-        """Return whether it has."""
+        """Return whether it has happened since `watch`."""
         ...
 
 
 class Limiter(Protocol):
-    """Looks now and then whether a run exceeds a limit that the kernel does not hold."""
+    """Checks periodically whether a run exceeds a limit that the kernel does not enforce."""
 
     def pause(self) -> float:
-        """Return the seconds until the next look."""
+        """Return the seconds until the next check."""
         ...
 
     def breach(self) -> str:
-        """Return the name of a limit that is exceeded, or `""`."""
+        """Return the name of an exceeded limit, or `""`."""
         ...
 
 
-class NoKills:
-    """For where that cannot be seen."""
+class NoOomKills:
+    """Used where OOM kills cannot be detected."""
 
     def watch(self) -> None:
         """Do nothing."""
 
     def happened(self) -> bool:
-        """Say no."""
+        """Return false."""
         return False
 
 
 class Feed:
-    """The write end of a run's stdin and what is still to go into it."""
+    """The write end of a run's stdin, and the input that remains to be written."""
 
     def __init__(self, fd: int, data: bytes):
         os.set_blocking(fd, False)
@@ -69,14 +69,14 @@ class Feed:
         self.write()
 
     def write(self) -> None:
-        """Write what fits; close the end once all is written or nobody reads."""
+        """Write what fits; close the pipe once everything is written or the reader is gone."""
         try:
             while self._left:
                 self._left = self._left[os.write(self.fd, self._left) :]
         except BlockingIOError:
             return
         except OSError:
-            pass  # nobody reads it any more, which is the run's own business
+            pass  # the run has stopped reading, which it may do
         self.close()
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Feed:
 
 
 def pidfd(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when a child ends, or `None` where the system has none."""
+    """Return a descriptor that becomes readable when a child exits, or `None` if unsupported."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -95,7 +95,7 @@ def pidfd(pid: int) -> int | None:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a child has ended; leaves it to be collected."""
+    """Whether a child has exited, without reaping it."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
@@ -112,17 +112,17 @@ def follow(
     feed: Feed | None = None,
     cell: CellEnd | None = None,
 ) -> str:
-    """Wait until a run is done; return `""`, or the name of the limit that it broke.
+    """Wait until a run is done; return `""`, or the name of the limit that it exceeded.
 
     Args:
         pid: The run's process.
-        streams: What to read meanwhile.
-        end: A pidfd of that process, where the system has them.
-        wall_s: Seconds it may take.
-        control: The control connection; its end ends everything.
-        watch: Looks after the limits that the kernel does not hold.
+        streams: The streams to read.
+        end: A pidfd of that process, if supported.
+        wall_s: Time limit in seconds.
+        control: The control connection; `DriverGone` is raised when it closes.
+        watch: Checks the limits that the kernel does not enforce.
         feed: The run's input.
-        cell: Sees the end of the cell of a session, whose process goes on.
+        cell: Detects the end of a session's cell, whose process keeps running.
     """
     deadline = time.monotonic() + wall_s
     if feed is None and end is not None and _soon(end, control, cell):
@@ -153,7 +153,7 @@ def follow(
                     return ""
                 if cell.flooded:
                     return "output"
-                if not cell.open:  # it can end in no other way now than with its process
+                if not cell.open:  # now only the end of its process can end it
                     poll.unregister(fd)
             elif feed is not None and feed.open and fd == feed.fd:
                 feed.write()
@@ -167,7 +167,7 @@ def follow(
 
 
 def _soon(end: int, control: int, cell: CellEnd | None) -> bool:
-    """Whether a run is done in no time; what it writes can wait that long, and each look at it costs."""
+    """Whether a run finishes almost immediately: its output can wait that long, and each poll has a cost."""
     poll = select.poll()
     poll.register(end, select.POLLIN)
     if cell is not None:
@@ -186,7 +186,7 @@ def _read(stream: Capture, fd: int, poll: select.poll) -> None:
 
 
 def drain(streams: Sequence[Capture]) -> None:
-    """Read streams to their end, or for the time of grace if something still holds them open."""
+    """Read streams to their end, or for a grace period if something keeps them open."""
     for stream in streams:
         stream.drain()
     until = time.monotonic() + GRACE_S
@@ -204,8 +204,8 @@ def drain(streams: Sequence[Capture]) -> None:
                 stream.read()
 
 
-def outcome(broken: str, status: int, cpu_s: float, limits: Mapping[str, Any], kills: Kills) -> Mapping[str, Any]:
-    """Return how a process ended, in the words of the protocol: `ended`, `exit_code`, `signal`."""
+def outcome(broken: str, status: int, cpu_s: float, limits: Mapping[str, Any], kills: OomKills) -> Mapping[str, Any]:
+    """Return how a process ended, as the protocol's fields `ended`, `exit_code` and `signal`."""
     if broken:
         return {"ended": broken, "exit_code": None, "signal": None}
     if os.WIFEXITED(status):

@@ -1,4 +1,4 @@
-"""What modules want done when a process forks (`os.register_at_fork`): left out of the agent's forks, done for runs.
+"""Defers the hooks of `os.register_at_fork`: skipped in the agent's forks, called in runs.
 
 The hooks of `random` and `threading` alone cost as much as the fork, and agents have neither random state nor threads.
 """
@@ -12,12 +12,12 @@ from typing import Any
 _register = getattr(os, "register_at_fork", lambda **_: None)
 _kept: list[dict[str, Callable[[], Any]]] = []
 _own: list[Callable[[], Any]] = []
-"""Does for `random` and `threading` what their hooks would; the first of `_kept` are theirs."""
+"""Replaces the hooks of `random` and `threading`, which are the first of `_kept`."""
 _known = 0
 
 
 def collect() -> None:
-    """Keep all hooks from now on, instead of having them run. To be called before anything is imported."""
+    """Collect all hooks from now on instead of running them. Call it before importing anything."""
     global _known
     os.register_at_fork = _keep  # pyright: ignore[reportAttributeAccessIssue]
     import _random
@@ -40,8 +40,8 @@ def _keep(**hooks: Callable[[], Any]) -> None:
     _kept.append(hooks)
 
 
-def fulfil() -> None:
-    """In a new process that is not the agent's any more: do what was left out, and have its own forks do it."""
+def run_deferred() -> None:
+    """In a run's process: call the skipped hooks, and register them for its own forks."""
     os.register_at_fork = _register
     for renew in _own:
         renew()

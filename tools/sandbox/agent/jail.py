@@ -1,7 +1,7 @@
-"""The namespaces tier: every sandbox has its own processes, mounts, network, IPC, names and user ids.
+"""The namespaces tier: every sandbox has separate PID, mount, network, IPC, UTS and user namespaces.
 
-The zygote is the first process of a process namespace of its own, with the sandboxes' namespaces below it: when it
-ends, for whatever reason, the kernel ends every process in all of them, and their files are gone with their mounts.
+The zygote is the first process of its own PID namespace, with the sandboxes' namespaces below it: when it
+exits, for whatever reason, the kernel kills every process in all of them, and their mounts and files disappear.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from agentgym.tools.sandbox.agent import child, control, start
-from agentgym.tools.sandbox.agent.follow import NoKills
+from agentgym.tools.sandbox.agent.follow import NoOomKills
 from agentgym.tools.sandbox.agent.lockdown import (
     credentials,
     groups,
@@ -29,11 +29,11 @@ _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWPID, _NEWNET = (
     *(0x20000000, 0x40000000),
 )
 INSIDE_UID = 1000
-"""User id of every sandbox as seen in it."""
+"""The uid inside every sandbox."""
 
 
-class _Cell(NamedTuple):
-    """What a sandbox has for itself, and what the zygote gets back from it."""
+class _Resources(NamedTuple):
+    """The resources of one sandbox, which the zygote reuses afterwards."""
 
     uid: int
     mapping: int | None
@@ -43,10 +43,10 @@ class _Cell(NamedTuple):
 
 
 class Jail:
-    """Makes sandboxes of namespaces, as root or as an ordinary user that may make user namespaces.
+    """Creates sandboxes from namespaces, as root or as a user that may create user namespaces.
 
     Args:
-        settings: `uid` (what root becomes in the first sandbox; in others, user ids below it), `workdir`, `shown`,
+        settings: `uid` (the host uid of the first sandbox if we are root; others get lower ones), `workdir`, `shown`,
             `hidden`, `late` (see `mounts.build_root`).
     """
 
@@ -63,7 +63,7 @@ class Jail:
         self.holds_memory = self.own_files = False
 
     def prepare(self) -> None:
-        """Become the first process of a new process namespace, with a root that shows little of the host."""
+        """Become the first process of a new PID namespace, with a root that shows little of the host."""
         if not self._root:
             credentials.own_user_namespace(os.geteuid(), os.getegid(), os.geteuid())
         system.unshare(_NEWNS | _NEWPID | _NEWNET | _NEWIPC | _NEWUTS, "unshare mounts, processes, network, ipc, names")
@@ -85,13 +85,13 @@ class Jail:
         self._groups = self._open_groups()
         self.holds_memory = self._groups is not None
         credentials.no_new_privileges()
-        seccomp.apply(seccomp.Part.BEFORE)
-        seccomp.prepared(seccomp.Part.AFTER)
+        seccomp.apply(seccomp.FilterPart.BEFORE)
+        seccomp.prepared(seccomp.FilterPart.AFTER)
 
-    def fork(self, request: dict[str, Any]) -> tuple[int, _Cell]:
-        """Fork the first process of a new process namespace."""
+    def fork(self, request: dict[str, Any]) -> tuple[int, _Resources]:
+        """Fork the first process of a new PID namespace."""
         uid = self._take_uid()
-        cell = _Cell(uid, self._map_owner(request["template"], uid), *self._take(request["limits"]))
+        resources = _Resources(uid, self._map_owner(request["template"], uid), *self._take(request["limits"]))
         try:
             system.unshare(_NEWPID, "unshare processes")
             try:
@@ -100,55 +100,57 @@ class Jail:
                 system.set_namespace(self._own, _NEWPID, "return to the zygote's processes")
                 raise
         except OSError:
-            self.forget(cell)
+            self.forget(resources)
             raise
         if pid:
             system.set_namespace(self._own, _NEWPID, "return to the zygote's processes")
-        return pid, cell
+        return pid, resources
 
-    def serve(self, connection: int, request: dict[str, Any], cell: _Cell) -> None:
-        """Build the walls around this process, then be the agent of what is within."""
-        if cell.group is not None:
-            cell.group.enter()
-        self._networks.enter(cell.network)
-        self._mounts.enter(cell.mounts)
+    def serve(self, connection: int, request: dict[str, Any], resources: _Resources) -> None:
+        """Isolate this process, then run the agent in it."""
+        if resources.group is not None:
+            resources.group.enter()
+        self._networks.enter(resources.network)
+        self._mounts.enter(resources.mounts)
         system.unshare(_NEWNS | _NEWIPC | _NEWUTS | _NEWCGROUP, "unshare mounts, ipc, names")
         limits = request["limits"]
-        note = mounts.build_workspace(self._layers, limits, request["template"], self._workdir, cell.uid, cell.mapping)
-        kept = [] if cell.group is None else [cell.group.kills]
+        note = mounts.build_workspace(
+            self._layers, limits, request["template"], self._workdir, resources.uid, resources.mapping
+        )
+        kept = [] if resources.group is None else [resources.group.kills]
         connection, *kept = control.inherit(connection, *kept)
         if self._root:
-            credentials.become(cell.uid)
-        credentials.own_user_namespace(cell.uid, os.getegid(), INSIDE_UID)
-        credentials.renounce_gains()
-        credentials.renounce()
+            credentials.become(resources.uid)
+        credentials.own_user_namespace(resources.uid, os.getegid(), INSIDE_UID)
+        credentials.lock_capabilities()
+        credentials.drop_capabilities()
         credentials.die_with_parent()
         self._confine()
-        seccomp.apply(seccomp.Part.AFTER)
+        seccomp.apply(seccomp.FilterPart.AFTER)
         start.serve(
             control.Control(connection, connection),
             {"workdir": self._workdir, "limits": limits, "notes": note},
             alone=True,
             members=_others,
             wall=credentials.traceable,
-            kills=groups.Kills(*kept) if kept else NoKills(),
+            kills=groups.GroupOomKills(*kept) if kept else NoOomKills(),
         )
 
-    def forget(self, cell: _Cell) -> None:
-        """Give back what the next sandbox can use; all else of a sandbox has ended with its first process."""
-        self._uids.append(cell.uid)
-        self._networks.give_back(cell.network)
-        self._mounts.give_back(cell.mounts)
-        if self._groups is not None and cell.group is not None:
-            self._groups.give_back(cell.group)
+    def forget(self, resources: _Resources) -> None:
+        """Release the resources for reuse; everything else ended with the sandbox's first process."""
+        self._uids.append(resources.uid)
+        self._networks.give_back(resources.network)
+        self._mounts.give_back(resources.mounts)
+        if self._groups is not None and resources.group is not None:
+            self._groups.give_back(resources.group)
 
     def close(self) -> None:
-        """Remove the control groups."""
+        """Remove the cgroups."""
         if self._groups is not None:
             self._groups.close()
 
     def _take_uid(self) -> int:
-        """Return a user id that no other sandbox has now, as the kernel counts much of what it lends by user."""
+        """Return a uid that no other live sandbox has, because many kernel quotas are per user."""
         if not self._root:
             return os.geteuid()
         if self._uids:
@@ -169,7 +171,7 @@ class Jail:
         return groups.open_groups(f"{mounts.HOST}/", self._settings["driver"])
 
     def _confine(self) -> None:
-        """Put a second wall where mounts and namespaces are the first, if the kernel has Landlock."""
+        """Add Landlock as a second wall behind mounts and namespaces, if the kernel supports it."""
         if self._landlock:
             rules = [("/", landlock.READ), ("/dev", landlock.USE)]
             rules += [(path, landlock.CHANGE) for path in (self._workdir, "/tmp", "/dev/shm")]
@@ -178,7 +180,7 @@ class Jail:
             os.close(fd)
 
     def _map_owner(self, template: str | None, uid: int) -> int | None:
-        """Return a user namespace in which the template's owner is the sandbox's user; `None` if that is so anyway."""
+        """Return a user namespace that maps the template's owner to the sandbox's user; `None` if not needed."""
         if template is None or not self._root:
             return None
         state = os.stat(mounts.HOST + template)
@@ -191,7 +193,7 @@ class Jail:
 
 
 def _others() -> list[int]:
-    """Return the process ids of the namespace, but for the agent's, which is 1."""
+    """Return the process ids in the namespace, except the agent's, which is 1."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
 
@@ -221,7 +223,7 @@ def _mapping_namespace(owner: tuple[int, int], uid: int) -> int:
 
 
 def _follow(pid: int) -> None:
-    """Do nothing but end when the zygote does: this process only stands between two process namespaces."""
+    """Wait for the zygote and exit with it: this process only bridges two PID namespaces."""
     child.close_others((), 1 << 16)
     _, status = os.waitpid(pid, 0)
     os._exit(0 if status == 0 else 1)

@@ -1,4 +1,4 @@
-"""The agent's loop: take a request, do it, answer. One at a time, in one thread, until the driver goes away."""
+"""The agent's loop: reads, executes and answers one request at a time, in one thread, until the driver is gone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from agentgym.tools.sandbox.agent import archive, files, runs, wire
 from agentgym.tools.sandbox.agent.archive import BadArchive
-from agentgym.tools.sandbox.agent.beneath import FileError, Workspace
+from agentgym.tools.sandbox.agent.beneath import FileError, WorkspaceRoot
 from agentgym.tools.sandbox.agent.control import Control
 from agentgym.tools.sandbox.agent.follow import DriverGone
 from agentgym.tools.sandbox.agent.sessions import Sessions
@@ -23,14 +23,14 @@ class Agent:
     """Serves one sandbox over one control connection.
 
     Args:
-        place: What its runs share.
+        place: The context that its runs share.
         control: The connection to the driver.
     """
 
-    def __init__(self, place: runs.Place, control: Control):
+    def __init__(self, place: runs.RunContext, control: Control):
         self._place = place
         self._control = control
-        self._workspace = Workspace(place.folder)
+        self._workspace = WorkspaceRoot(place.folder)
         self._sessions = Sessions(place)
 
     def serve(self) -> None:
@@ -43,7 +43,7 @@ class Agent:
         except (DriverGone, OSError, wire.BadFrame):
             return
         finally:
-            self._place.processes.end_others()
+            self._place.processes.kill_others()
 
     def _answer(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
         operation = _OPERATIONS.get(str(request.get("op")))
@@ -59,11 +59,11 @@ class Agent:
         except BadArchive as error:
             return {"error": "invalid", "message": str(error)[:_MAX_MESSAGE]}, []
         except Exception as error:
-            self._place.processes.end_others(self._sessions.leaders)
+            self._place.processes.kill_others(self._sessions.leaders)
             return {"error": "internal", "message": f"{type(error).__name__}: {error}"[:_MAX_MESSAGE]}, []
 
     def do_exec(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """Run a program to its end."""
+        """Run a program to completion."""
         return runs.execute(self._place, request, blobs, self._sessions.leaders)
 
     def do_open(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
@@ -75,7 +75,7 @@ class Agent:
         return self._sessions.run(request["session"], blobs[0], request["limits"])
 
     def do_shut(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """End a session."""
+        """Close a session."""
         self._sessions.shut(request["session"])
         return _NOTHING
 
@@ -109,7 +109,7 @@ class Agent:
         return {}, [files.pack(self._workspace, request["path"], request["max_bytes"])]
 
     def do_unpack(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """Write what is in an archive."""
+        """Unpack an archive."""
         items = archive.split(blobs[0])
         self._place.watch.make_room(len(blobs[0]), len(items))
         files.unpack(self._workspace, request["path"], items)
@@ -121,11 +121,11 @@ class Agent:
         return _NOTHING
 
     def do_health(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
-        """Say whether something can be run."""
+        """Report whether programs can run."""
         return {"healthy": self._healthy()}, []
 
     def _healthy(self) -> bool:
-        """Whether something can be run: the workspace is there, and a process can be started."""
+        """Whether programs can run: the workspace exists, and a process can be started."""
         try:
             pid = os.fork()
         except OSError:
@@ -136,7 +136,7 @@ class Agent:
         return waited is not None and waited[0] == 0 and self._workspace.usable()
 
     def _idle(self) -> None:
-        """Wait for a request; meanwhile see to it that live sessions rest, and hold them to the sandbox's limits."""
+        """Wait for a request; meanwhile keep live sessions stopped, and enforce the sandbox's limits on them."""
         if self._control.waiting or not self._sessions.leaders:
             return
         poll = select.poll()
@@ -146,7 +146,7 @@ class Agent:
                 return
             if self._place.watch.breach():
                 self._sessions.shut_all()
-            self._sessions.keep_still()
+            self._sessions.keep_stopped()
 
 
 _OPERATIONS: dict[str, Callable[[Agent, dict[str, Any], list[bytes]], Answer]] = {

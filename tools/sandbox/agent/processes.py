@@ -1,6 +1,6 @@
-"""The processes of the sandbox: which are there, what memory they take, and ending those that should not be there.
+"""Lists the sandbox's processes, measures their memory, and kills those that should not exist.
 
-The agent is pid 1 of its namespace or a subreaper, so whatever loses its parent becomes the agent's child.
+The agent is pid 1 of its namespace or a subreaper, so orphans become its children.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _EXITING = 0x4
 """The kernel's `PF_EXITING`, among a process's flags."""
 _OF_PROCESS = 2
-"""In the number of a clock: that it counts the processor time of the process whose number is in the bits above."""
+"""The low bits of a clock id that select the CPU time of the process in the high bits."""
 
 
 def become_subreaper() -> None:
@@ -42,12 +42,12 @@ class Processes:
     def __init__(self, alone: bool):
         self._alone = alone
         self.statuses: dict[int, tuple[int, float, int]] = {}
-        """Of children that were reaped by the way: wait status, seconds of processor time, peak memory in KiB."""
+        """Children reaped in passing: wait status, CPU seconds, peak memory in KiB."""
         self._only_leaders = False
         """Whether sessions had no other processes when they were last stopped."""
 
     def reap(self) -> None:
-        """Collect every child that has ended."""
+        """Reap every child that has exited."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -62,10 +62,10 @@ class Processes:
             self.statuses[pid] = (status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 
     def wait(self, pid: int, patience_s: float = _PATIENCE_S) -> tuple[int, float, int] | None:
-        """Return how a killed or ended child ended, or `None` if it would not end."""
+        """Return how a killed or exiting child ended, or `None` if it did not exit in time."""
         until = time.monotonic() + patience_s
         while pid not in self.statuses:
-            with suppress(ChildProcessError):  # it is among those reaped by the way, or never was
+            with suppress(ChildProcessError):  # it was reaped in passing, or never existed
                 self._note(*os.wait4(pid, os.WNOHANG))
             if pid not in self.statuses:
                 self.reap()
@@ -75,10 +75,10 @@ class Processes:
                 time.sleep(0.0005)
         return self.statuses.pop(pid)
 
-    def end_others(self, keep: Set[int] = frozenset(), *, stop: bool = True) -> None:
-        """Kill every process but the sessions `keep` (leaders) and what belongs to them; stop those, if wanted."""
+    def kill_others(self, keep: Set[int] = frozenset(), *, stop: bool = True) -> None:
+        """Kill every process except the sessions with the leaders `keep`; stop those sessions if `stop` is set."""
         stopped = keep if stop else frozenset[int]()
-        for leader in stopped:  # which starts no process any more from now on
+        for leader in stopped:  # from now on it starts no more processes
             _signal(leader, signal.SIGSTOP)
         self._only_leaders = True
         for round_ in range(0 if not keep and _is_childless() else _ROUNDS):
@@ -93,14 +93,14 @@ class Processes:
                 break
             for pid in strangers:
                 _kill(pid)
-            if stopped:  # strangers can send signals; and the kernel wakes up a group when the parent of one of it goes
+            if stopped:  # other processes can send signals, and the kernel wakes up orphaned process groups
                 self._stop_all(keep)
             if round_:
                 time.sleep(0.0005)
         self.statuses = {pid: status for pid, status in self.statuses.items() if pid in keep}
 
     def _stop_all(self, leaders: Set[int]) -> None:
-        """Stop everything in the sandbox, or, where one signal does not reach just that, all of these sessions."""
+        """Stop everything in the sandbox with one signal, or, where that would reach others, each of these sessions."""
         self._only_leaders = False
         if self._alone:
             _signal(-1, signal.SIGSTOP)
@@ -115,12 +115,12 @@ class Processes:
             stopped.update(running)
 
     def resume(self, leader: int) -> None:
-        """Let a session go on that `end_others` has stopped."""
+        """Resume a session that `kill_others` has stopped."""
         for pid in (leader,) if self._only_leaders else members(leader):
             _signal(pid, signal.SIGCONT)
 
-    def end_tree(self, leader: int) -> None:
-        """Kill a session: its leader, then all that descends from it or has its session id."""
+    def kill_session(self, leader: int) -> None:
+        """Kill a session: its leader, then all descendants and processes with its session id."""
         members = [leader, *descendants(leader)]
         for pid in members:
             _kill(pid)
@@ -146,13 +146,13 @@ def _signal(pid: int, number: int) -> None:
 
 
 def members(leader: int) -> list[int]:
-    """Return the processes of a session: its leader, what descends from it, and its orphans."""
+    """Return the processes of a session: its leader, the leader's descendants, and orphans."""
     orphans = [pid for pid in children(os.getpid()) if pid != leader and _belongs(pid, {leader})]
     return [pid for top in (leader, *orphans) for pid in (top, *descendants(top))]
 
 
 def _is_childless() -> bool:
-    """Whether this process certainly has no children. Then nothing runs: all that does descends from one of them."""
+    """Whether this process certainly has no children. Then nothing runs, as every process is a descendant."""
     try:
         return not _content(f"/proc/self/task/{os.getpid()}/children")
     except OSError:
@@ -160,7 +160,7 @@ def _is_childless() -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Return the direct children of a process (ended ones that were not collected yet among them)."""
+    """Return the direct children of a process, including zombies."""
     try:
         found = []
         for thread in [pid] if pid == os.getpid() else os.listdir(f"/proc/{pid}/task"):
@@ -182,7 +182,7 @@ def _content(path: str) -> bytes:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return all processes below one."""
+    """Return all descendants of a process."""
     found, new = [], [pid]
     while new and len(found) < 100_000:
         new = [child for parent in new for child in children(parent)]
@@ -191,12 +191,12 @@ def descendants(pid: int) -> list[int]:
 
 
 def quick_memory(pids: Iterable[int]) -> int:
-    """Return an upper bound of the bytes of memory that these processes hold, cheaply."""
+    """Return a cheap upper bound on the memory of these processes, in bytes."""
     return sum(_resident(pid) or 0 for pid in pids)
 
 
 def exact_memory(pids: Iterable[int]) -> int:
-    """Return the bytes of memory that these processes hold, pages that they share counted once where that is told."""
+    """Return the memory of these processes in bytes, counting shared pages once where the kernel reports them."""
     total = 0
     for pid in pids:
         held = _proportional(pid)
@@ -213,7 +213,7 @@ def threads(pid: int) -> int:
 
 
 def unlinked_bytes(pids: Iterable[int]) -> int:
-    """Return the bytes on disk of files that have no name any more but are still open in these processes."""
+    """Return the disk usage in bytes of deleted files that these processes still have open."""
     seen: dict[tuple[int, int], int] = {}
     for pid in pids:
         try:
@@ -227,7 +227,7 @@ def unlinked_bytes(pids: Iterable[int]) -> int:
 
 
 def is_ending(pid: int) -> bool:
-    """Whether a process is on its way out, or dead and not collected; false where the kernel does not say."""
+    """Whether a process is exiting or a zombie; false where the kernel does not report it."""
     try:
         return bool(int(_stat(pid)[6]) & _EXITING)
     except (OSError, IndexError, ValueError):
@@ -235,7 +235,7 @@ def is_ending(pid: int) -> bool:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time that a process has used by now; 0 if that cannot be seen."""
+    """Return the CPU seconds that a process has used; 0 if unavailable."""
     try:
         return time.clock_gettime(~pid << 3 | _OF_PROCESS)
     except (OSError, AttributeError):
@@ -243,13 +243,13 @@ def cpu_seconds(pid: int) -> float:
 
 
 def peak_kb(pid: int) -> int:
-    """Return the most memory that a process has held, in KiB; 0 if that cannot be seen."""
+    """Return a process's peak memory in KiB; 0 if unavailable."""
     try:
         for line in _content(f"/proc/{pid}/status").splitlines():
             if line.startswith(b"VmHWM:"):
                 return int(line.split()[1])
     except (OSError, ValueError, IndexError):
-        pass  # it has ended meanwhile, or cannot be seen
+        pass  # it has exited meanwhile, or cannot be inspected
     return 0
 
 
@@ -268,7 +268,7 @@ def _proportional(pid: int) -> int | None:
                 if line.startswith(b"Pss:"):
                     return int(line.split()[1]) * 1024
     except (OSError, ValueError):
-        pass  # it has ended meanwhile, or the kernel does not say
+        pass  # it has exited meanwhile, or the kernel does not report it
     return None
 
 
@@ -288,6 +288,6 @@ def _parents() -> list[tuple[int, int]]:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """Return what the kernel says of a process, from its state on."""
+    """Return the fields of a process's `stat` file, starting with its state."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()

@@ -1,7 +1,7 @@
-"""Removing folders however deep they are and whatever their permissions: by descriptors, without recursion.
+"""Removes folders of any depth and permissions, by descriptors and without recursion.
 
-A path of 3,000 components cannot be named, and a recursive walk of it overflows the stack; folders found at depth are
-therefore moved up to the top, one level at a time, and emptied there.
+A path of 3,000 components is too long to use, and a recursive walk of it overflows the stack. Nested folders are
+therefore moved to the top, one level at a time, and emptied there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_at(parent: int, name: str) -> None:
-    """Remove what is called `name` in the folder `parent`, with everything below it."""
+    """Remove `name` in the folder `parent`, with everything below it."""
     if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
         os.unlink(name, dir_fd=parent)
         return
@@ -32,14 +32,14 @@ def remove_at(parent: int, name: str) -> None:
 
 
 def _move(fd: int, name: str, parent: int) -> str:
-    """Move a folder up to `parent`, under a name that nobody can have guessed and taken; return that name."""
+    """Move a folder up to `parent`, under an unpredictable name that cannot be taken; return that name."""
     moved = f".removed-{os.urandom(12).hex()}"
     os.rename(name, moved, src_dir_fd=fd, dst_dir_fd=parent)
     return moved
 
 
 def _empty(fd: int) -> list[str]:
-    """Unlink all in a folder that is no folder; return the names of those that are, removing empty ones."""
+    """Unlink the files and remove the empty subfolders of a folder; return the other subfolders."""
     folders = []
     for name in os.listdir(fd):
         if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
@@ -58,6 +58,6 @@ def _open(parent: int, name: str) -> int:
 
 
 def _allow(parent: int, name: str) -> None:
-    """Give the owner all rights on a folder; moving it needs the right to write to it (its `..` changes)."""
+    """Give the owner all permissions on a folder; moving it requires write permission (its `..` changes)."""
     if stat.S_IMODE(os.lstat(name, dir_fd=parent).st_mode) & 0o700 != 0o700:
         os.chmod(name, 0o700, dir_fd=parent)

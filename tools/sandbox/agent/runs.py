@@ -1,4 +1,4 @@
-"""Runs that begin and end with one request: a script in a fork of this interpreter, or a program."""
+"""Runs that take one request: a script in a fork of this interpreter, or a program."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from agentgym.tools.sandbox.agent import child, follow, script
 from agentgym.tools.sandbox.agent.beneath import FileError
 from agentgym.tools.sandbox.agent.capture import Capture
 from agentgym.tools.sandbox.agent.processes import Processes
-from agentgym.tools.sandbox.agent.watch import Watch
+from agentgym.tools.sandbox.agent.watch import UsageMonitor
 
 NO_END = (int(signal.SIGKILL), 0.0, 0)
-"""What is taken for the end of a process that was killed but that the kernel has not let go yet: never a success."""
+"""The assumed wait status of a killed process that the kernel has not released yet: never a success."""
 
 
 @dataclass
-class Place:
-    """What every run of a sandbox shares."""
+class RunContext:
+    """The context that all runs of a sandbox share."""
 
     folder: str
     """The workspace."""
     control: int
     processes: Processes
-    watch: Watch
+    watch: UsageMonitor
     wall: Callable[[], None]
     process_limit: bool
-    kills: follow.Kills
+    kills: follow.OomKills
 
     def at(self, cwd: str) -> str:
-        """Return a run's current directory; a relative one is meant from the workspace."""
+        """Return a run's current directory; a relative one is below the workspace."""
         return os.path.normpath(os.path.join(self.folder, cwd))
 
     def bounds(self, limits: dict[str, Any], **more: bool) -> dict[str, Any]:
-        """Return the limits of one process as `child.bound` wants them."""
+        """Return the limits of one process for `child.apply_limits`."""
         return {**limits, "process_limit": self.process_limit, **more}
 
 
 def pipes(number: int) -> tuple[list[int], list[int]]:
-    """Return the read ends and the write ends of that many new pipes."""
+    """Return the read ends and the write ends of `number` new pipes."""
     pairs = [os.pipe() for _ in range(number)]
     return [read for read, _ in pairs], [write for _, write in pairs]
 
 
 def captures(fds: list[int], limits: dict[str, Any]) -> list[Capture]:
-    """Return the streams stdout, stderr and reply."""
+    """Return the captures of stdout, stderr and reply."""
     kept = (limits["output_bytes"], limits["output_bytes"], limits["reply_bytes"])
     return [Capture(fd, kept[number], tail=number < 2) for number, fd in enumerate(fds)]
 
@@ -62,9 +62,9 @@ def close_all(fds: list[int]) -> None:
 
 
 def execute(
-    place: Place, request: dict[str, Any], blobs: list[bytes], keep: set[int]
+    place: RunContext, request: dict[str, Any], blobs: list[bytes], keep: set[int]
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """Run a script or a program to its end, and end whatever it leaves behind; `keep` are the live sessions."""
+    """Run a script or a program to completion, then kill everything it left running; `keep` are the live sessions."""
     code, stdin = blobs
     limits, environment = request["limits"], request.get("env", {})
     folder = place.at(request.get("cwd", "."))
@@ -76,7 +76,7 @@ def execute(
         raise FileError("invalid", f"unknown kind of run {request['kind']!r}")
     read_ends, write_ends = pipes(3)
     stdin_read, stdin_write = os.pipe()
-    began = time.monotonic()
+    started_at = time.monotonic()
     place.kills.watch()
     descriptors = {0: stdin_read, 1: write_ends[0], 2: write_ends[1], child.REPLY_FD: write_ends[2]}
     try:
@@ -96,7 +96,7 @@ def execute(
             feed.close()
         if end is not None:
             os.close(end)
-    return _finish(place, pid, streams, broken, limits, began, keep)
+    return _finish(place, pid, streams, broken, limits, started_at, keep)
 
 
 def _fed(fd: int, data: bytes) -> follow.Feed | None:
@@ -107,15 +107,21 @@ def _fed(fd: int, data: bytes) -> follow.Feed | None:
 
 
 def _finish(
-    place: Place, pid: int, streams: list[Capture], broken: str, limits: dict[str, Any], began: float, keep: set[int]
+    place: RunContext,
+    pid: int,
+    streams: list[Capture],
+    broken: str,
+    limits: dict[str, Any],
+    started_at: float,
+    keep: set[int],
 ) -> tuple[dict[str, Any], list[bytes]]:
     if broken:
         kill(pid)
     else:
         follow.drain(streams)
-    duration = time.monotonic() - began
+    duration = time.monotonic() - started_at
     waited = place.processes.wait(pid)
-    place.processes.end_others(keep)
+    place.processes.kill_others(keep)
     for stream in streams:
         stream.drain()
         stream.close()
@@ -125,10 +131,10 @@ def _finish(
 
 
 def not_started(error: OSError) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the answer to a run for which no process could be made: others have used up what there is."""
+    """Return the answer to a run that could not start a process, because others use up the resources."""
     ended = "memory" if error.errno == errno.ENOMEM else "processes"
     answer = {"ended": ended, "exit_code": None, "signal": None, "duration_s": 0.0, "cpu_s": 0.0, "peak_memory_mb": 0.0}
-    return {**answer, "cut": [0, 0]}, [b"", f"no process can be started: {error.strerror}\n".encode(), b""]
+    return {**answer, "cut": [0, 0]}, [b"", f"cannot start a process: {error.strerror}\n".encode(), b""]
 
 
 def report(

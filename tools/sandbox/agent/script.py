@@ -1,4 +1,4 @@
-"""Run Python source in this (freshly forked) interpreter as `python script.py` would."""
+"""Runs Python source in this (freshly forked) interpreter as `python script.py` would."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from agentgym.tools.sandbox.agent import hooks
 NAME = "script.py"
 
 _loaded = 0
-"""How many modules were loaded before any run."""
+"""The number of modules loaded before any run."""
 _program: types.ModuleType | None = None
-"""The main program of the agent, kept so that no run has to take it apart."""
+"""The agent's `__main__`, kept alive so that no run has to destroy it."""
 
 
 def run(code: bytes, folder: str) -> int:
-    """Run `code` as the main program and return its exit code; `folder` is where the script is said to be."""
+    """Run `code` as the main program and return its exit code; `folder` is the script's nominal folder."""
     path = os.path.join(folder, NAME)
     main = begin(path, folder)
     status = guarded(lambda: exec(compile_source(code, path), main.__dict__), path)
@@ -36,12 +36,12 @@ def run(code: bytes, folder: str) -> int:
 
 
 def prepare() -> None:
-    """In the agent, once: make the standard streams and remember what is loaded, so that no run has to."""
+    """Once, in the agent: create the standard streams and record the loaded modules, so that no run has to."""
     global _loaded, _program
     _program = sys.modules["__main__"]
     saved = [os.dup(fd) for fd in range(3)]
     read, write = os.pipe()
-    for fd, end in enumerate((read, write, write)):  # a stream asks when it is made whether it is a pipe
+    for fd, end in enumerate((read, write, write)):  # a stream checks on creation whether it is a pipe
         os.dup2(end, fd)
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", 1, encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -56,12 +56,12 @@ def prepare() -> None:
 
 
 def is_prepared() -> bool:
-    """Whether `prepare` was called in this process or one that it was forked from."""
+    """Whether `prepare` was called in this process or an ancestor that forked it."""
     return _loaded > 0
 
 
 def begin(path: str, folder: str) -> types.ModuleType:
-    """Give this process what a new interpreter has: `__main__`, arguments, hooks, fresh random state."""
+    """Set this process up like a new interpreter: `__main__`, arguments, hooks, fresh random state."""
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __file__=path, __cached__=None)
     sys.modules["__main__"] = main
@@ -69,7 +69,7 @@ def begin(path: str, folder: str) -> types.ModuleType:
     sys.path.insert(0, folder)
     sys.excepthook = sys.__excepthook__ = _show
     threading.excepthook = threading.__excepthook__ = _show_of_thread  # pyright: ignore[reportAttributeAccessIssue]
-    hooks.fulfil()
+    hooks.run_deferred()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()  # pyright: ignore[reportAttributeAccessIssue]
     gc.enable()
@@ -77,19 +77,19 @@ def begin(path: str, folder: str) -> types.ModuleType:
 
 
 def compile_source(code: bytes, path: str) -> Any:
-    """Compile source and remember its lines for tracebacks."""
+    """Compile source, and register its lines for tracebacks."""
     remember(code, path)
     return compile(code, path, "exec", dont_inherit=True)
 
 
 def remember(code: bytes, path: str) -> None:
-    """Let tracebacks show the lines of a source of which there is no file."""
+    """Let tracebacks show the lines of source without a file."""
     text = code.decode("utf-8", "replace")
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
 
 
 def guarded(work: Callable[[], Any], path: str) -> int:
-    """Do `work`; show what it raises, beginning at the frame of the file `path`. Returns the exit code."""
+    """Call `work`, and print its exception's traceback from the frame of the file `path` on. Return the exit code."""
     try:
         work()
     except SystemExit as error:
@@ -101,7 +101,7 @@ def guarded(work: Callable[[], Any], path: str) -> int:
 
 
 def end(main: types.ModuleType, status: int, folder: str) -> int:
-    """Do what the interpreter does at its end: threads, exit functions, objects with open files, streams."""
+    """Shut down like the interpreter: join threads, call exit functions, close objects' files, flush streams."""
     if _thread._count() or threading._threading_atexits:  # pyright: ignore[reportAttributeAccessIssue]
         status = guarded(threading._shutdown, NAME) or status  # pyright: ignore[reportAttributeAccessIssue]
     with contextlib.suppress(BaseException):
@@ -115,7 +115,7 @@ def end(main: types.ModuleType, status: int, folder: str) -> int:
 
 
 def _modules_in(folder: str) -> list[types.ModuleType]:
-    """Return the modules of the workspace; they are among those loaded last, and only these are looked at."""
+    """Return the workspace's modules; only the modules loaded last are checked."""
     found = []
     for name in list(itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - _loaded))):
         module = sys.modules[name]
@@ -125,7 +125,7 @@ def _modules_in(folder: str) -> list[types.ModuleType]:
 
 
 def flush() -> bool:
-    """Write out what Python still holds back; false if that failed."""
+    """Flush the standard streams; false if that failed."""
     fine = True
     for stream in (sys.stdout, sys.stderr):
         try:

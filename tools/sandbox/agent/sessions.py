@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.tools.sandbox.agent import cells, child, follow, processes, runs, wire
 from agentgym.tools.sandbox.agent.beneath import FileError
 from agentgym.tools.sandbox.agent.endings import CellEnd
-from agentgym.tools.sandbox.agent.watch import Watch
+from agentgym.tools.sandbox.agent.watch import UsageMonitor
 
 _MAX_SESSIONS = 8
 _MOST_DISTURBANCES = 5
@@ -28,10 +28,10 @@ done
 """
 
 
-class Session:
-    """One live session: its process, its streams and the connection on which it is given cells."""
+class SessionProcess:
+    """One live session: its process, its streams, and the connection that sends it cells."""
 
-    def __init__(self, place: runs.Place, kind: str, request: dict[str, Any]):
+    def __init__(self, place: runs.RunContext, kind: str, request: dict[str, Any]):
         self.kind = kind
         self._place = place
         self._limits: dict[str, Any] = request["limits"]
@@ -52,7 +52,7 @@ class Session:
         except OSError as error:
             runs.close_all(read_ends)
             self._commands.close()
-            raise FileError("invalid", f"no session can be started: {error.strerror}; end others first") from None
+            raise FileError("invalid", f"cannot start a session: {error.strerror}; close others first") from None
         finally:
             theirs.close()
             runs.close_all([*write_ends, null])
@@ -61,8 +61,8 @@ class Session:
         self._cell = CellEnd(self._commands)
 
     def run(self, code: bytes, limits: dict[str, Any]) -> tuple[dict[str, Any], list[bytes], bool]:
-        """Run one cell; return the answer and whether the session lives on."""
-        began, used = time.monotonic(), processes.cpu_seconds(self.pid)
+        """Run one cell; return the answer and whether the session is still alive."""
+        started_at, used = time.monotonic(), processes.cpu_seconds(self.pid)
         self._place.kills.watch()
         for stream in self._streams:
             stream.keep(limits["reply_bytes" if stream is self._streams[2] else "output_bytes"])
@@ -76,29 +76,29 @@ class Session:
             _CellLimits(self._place.watch, self.pid, used, limits["cpu_s"]),
             cell=self._cell,
         )
-        duration = time.monotonic() - began
+        duration = time.monotonic() - started_at
         if broken or self._cell.exit_code is None:
             return self._died(broken, limits, duration)
         for stream in self._streams:
             stream.drain()
         message = {"ended": "exited", "exit_code": self._cell.exit_code, "signal": None}
         cpu_s = max(0.0, processes.cpu_seconds(self.pid) - used)
-        peak_kb = processes.peak_kb(self.pid) if self.kind == "python" else 0  # a shell's is not that of its programs
+        peak_kb = processes.peak_kb(self.pid) if self.kind == "python" else 0  # a shell's does not include its programs
         return (*runs.report(message, self._streams, duration, cpu_s, peak_kb), True)
 
     def close(self) -> None:
-        """End the session and all that belongs to it."""
-        self._place.processes.end_tree(self.pid)
+        """Kill the session and all its processes."""
+        self._place.processes.kill_session(self.pid)
         self._place.processes.wait(self.pid)
         self._release()
 
     def _died(self, broken: str, limits: dict[str, Any], duration: float) -> tuple[dict[str, Any], list[bytes], bool]:
         if broken:
-            self._place.processes.end_tree(self.pid)
+            self._place.processes.kill_session(self.pid)
         else:
             follow.drain(self._streams)
         waited = self._place.processes.wait(self.pid)
-        self._place.processes.end_tree(self.pid)
+        self._place.processes.kill_session(self.pid)
         for stream in self._streams:
             stream.drain()
         status, cpu_s, peak_kb = waited if waited is not None else runs.NO_END
@@ -124,27 +124,27 @@ class Session:
         except socket.timeout:  # noqa: UP041 (not the same class before Python 3.10)
             return False
         except OSError:
-            pass  # the session has closed its end; that it has ended, or never says so, is seen by who waits for it
+            pass  # the session closed its end; the caller, which waits for it, notices
         finally:
             self._commands.setblocking(False)
         return True
 
 
 class _CellLimits:
-    """The sandbox's limits while a cell runs, and that of the processor time of each process of its session."""
+    """Checks the sandbox's limits while a cell runs, and the CPU time of each process in its session."""
 
-    def __init__(self, watch: Watch, leader: int, used: float, cpu_s: float):
+    def __init__(self, watch: UsageMonitor, leader: int, used: float, cpu_s: float):
         self._watch = watch
         self._leader = leader
         self._before = {leader: used}
         self._cpu_s = cpu_s
 
     def pause(self) -> float:
-        """Return the seconds until the next look."""
+        """Return the seconds until the next check."""
         return self._watch.pause()
 
     def breach(self) -> str:
-        """Return the name of a limit that is exceeded, or `""`."""
+        """Return the name of an exceeded limit, or `""`."""
         if self.pause():
             return ""
         found = self._watch.breach()
@@ -164,9 +164,9 @@ def _body(kind: str, folder: str) -> int:
 class Sessions:
     """The live sessions of a sandbox, by number."""
 
-    def __init__(self, place: runs.Place):
+    def __init__(self, place: runs.RunContext):
         self._place = place
-        self._live: dict[int, Session] = {}
+        self._live: dict[int, SessionProcess] = {}
         self._number = 0
         self._resting: dict[int, float] | None = None
         self._disturbances = 0
@@ -183,52 +183,52 @@ class Sessions:
         if len(self._live) >= _MAX_SESSIONS:
             raise FileError("invalid", f"{_MAX_SESSIONS} sessions are open; close one first")
         self._number += 1
-        self._begin_anew()
-        self._live[self._number] = Session(self._place, request["kind"], request)
+        self._note_activity()
+        self._live[self._number] = SessionProcess(self._place, request["kind"], request)
         return self._number
 
     def run(self, number: int, code: bytes, limits: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Run a cell; processes that belong to no session are ended after it."""
+        """Run a cell, then kill processes that belong to no session."""
         session = self._live.get(number)
         if session is None:
             raise FileError("session_lost", f"there is no session {number}")
         if session.kind == "bash" and b"\0" in code:
-            raise FileError("invalid", "a NUL character cannot be given to bash")
-        self._begin_anew()
+            raise FileError("invalid", "bash code cannot contain a NUL character")
+        self._note_activity()
         self._place.processes.resume(session.pid)
         answer, blobs, alive = session.run(code, limits)
         if not alive:
             del self._live[number]
-        self._place.processes.end_others(self.leaders)
+        self._place.processes.kill_others(self.leaders)
         answer["alive"] = alive
         return answer, blobs
 
-    def _begin_anew(self) -> None:
-        """Take note that something is about to run."""
+    def _note_activity(self) -> None:
+        """Note that something is about to run."""
         self._resting, self._disturbances = None, 0
 
-    def keep_still(self) -> None:
-        """Between cells: see whether a stopped session runs all the same. Stop it again; if that is of no use, end all.
+    def keep_stopped(self) -> None:
+        """Between cells: stop sessions again that are running although they were stopped; if that fails, kill all.
 
-        What is stopped uses no processor time, starts nothing and does not end.
+        A stopped process uses no CPU time, starts nothing and does not exit.
         """
         now = {pid: processes.cpu_seconds(pid) for pid in processes.descendants(os.getpid())}
         if self._resting is not None and now != self._resting:
             self._disturbances += 1
-            self._place.processes.end_others(self.leaders)
+            self._place.processes.kill_others(self.leaders)
         self._resting = now
         if self._disturbances == _MOST_DISTURBANCES:
             self.shut_all()
 
     def shut(self, number: int) -> None:
-        """End a session; one that has ended already is fine."""
+        """Close a session; does nothing if it has ended."""
         session = self._live.pop(number, None)
         if session is not None:
-            self._begin_anew()
+            self._note_activity()
             session.close()
-            self._place.processes.end_others(self.leaders)
+            self._place.processes.kill_others(self.leaders)
 
     def shut_all(self) -> None:
-        """End every session."""
+        """Close every session."""
         for number in list(self._live):
             self.shut(number)

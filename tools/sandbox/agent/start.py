@@ -1,4 +1,4 @@
-"""Starting an agent: in an interpreter of its own (`main`), or in a fork of the zygote, which calls `serve`."""
+"""Starts an agent: in a new interpreter (`main`), or in a fork of the zygote, which calls `serve`."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from typing import Any
 
 from agentgym.tools.sandbox.agent import child, script, wire
 from agentgym.tools.sandbox.agent.control import Control, take_over
-from agentgym.tools.sandbox.agent.follow import DriverGone, Kills, NoKills
+from agentgym.tools.sandbox.agent.follow import DriverGone, NoOomKills, OomKills
 from agentgym.tools.sandbox.agent.main import Agent
 from agentgym.tools.sandbox.agent.processes import Processes, become_subreaper, descendants
 from agentgym.tools.sandbox.agent.remove import remove_at
-from agentgym.tools.sandbox.agent.runs import Place
-from agentgym.tools.sandbox.agent.watch import Watch
+from agentgym.tools.sandbox.agent.runs import RunContext
+from agentgym.tools.sandbox.agent.watch import UsageMonitor
 
 _MAX_FDS = 8192
-"""Descriptors the agent may have at a time; it needs many only while it measures a deep tree of folders."""
+"""The agent's limit of open descriptors; it needs many only while it measures a deep folder tree."""
 _EXPECTED = (
     *("bisect", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "encodings.latin_1"),
     *("enum", "fractions", "functools", "heapq", "itertools", "json", "math", "operator", "pathlib", "random", "re"),
     *("string", "subprocess", "threading", "time", "traceback", "typing"),
 )
-"""What programs mostly import. Not what needs libraries of its own and is rare: each library makes each fork dearer."""
+"""Commonly imported modules, except rare ones that load shared libraries: each library slows down every fork."""
 _hello = b""
 
 
 def main(read_fd: int, write_fd: int) -> None:
-    """Be the agent of one sandbox: the first frame that comes holds the settings."""
+    """Run the agent of one sandbox; the first frame contains its settings."""
     control = take_over(read_fd, write_fd)
     try:
         settings, _ = control.receive()
         load(settings.get("preload", ()))
         uid = settings.get("uid")
-        settle(settings["environment"])
+        set_up(settings["environment"])
         give_up_rights(uid)
         become_subreaper()
         try:
-            serve(control, settings, alone=uid is not None, wall=_bind_to_agent, kills=NoKills())
+            serve(control, settings, alone=uid is not None, wall=_bind_to_agent, kills=NoOomKills())
         finally:
             _remove(settings.get("folder"))
     except (DriverGone, wire.BadFrame):
@@ -54,7 +54,7 @@ def main(read_fd: int, write_fd: int) -> None:
 
 
 def _bind_to_agent() -> None:
-    """In a run's process: end with the agent, and unlike it be open to oneself."""
+    """In a run's process: exit with the agent and, unlike it, allow reading /proc/self."""
     from agentgym.tools.sandbox.agent.lockdown import credentials
 
     if sys.platform == "linux":
@@ -63,7 +63,7 @@ def _bind_to_agent() -> None:
 
 
 def _remove(folder: str | None) -> None:
-    """Remove the sandbox's own folder, which the driver may not be there to do."""
+    """Remove the sandbox's folder, in case the driver is gone."""
     if folder is not None:
         parent = os.open(os.path.dirname(folder), os.O_RDONLY | os.O_DIRECTORY)
         with contextlib.suppress(OSError):
@@ -71,20 +71,20 @@ def _remove(folder: str | None) -> None:
 
 
 def give_up_rights(uid: int | None) -> None:
-    """Become the sandbox's user, if root gave it one, and refuse system calls where the kernel and machine can."""
+    """Become the sandbox's user, if root assigned one, and install the seccomp filter where supported."""
     from agentgym.tools.sandbox.agent.lockdown import credentials, seccomp
 
     if uid is not None:
         credentials.become(uid)
     if sys.platform == "linux":
-        credentials.renounce_gains()
-        credentials.renounce()
+        credentials.lock_capabilities()
+        credentials.drop_capabilities()
         with contextlib.suppress(OSError):
             seccomp.apply()
 
 
 def load(preload: Any) -> None:
-    """Import what runs will find loaded, and give this interpreter what `site` gives an ordinary one."""
+    """Import the modules to preload, and add the builtins that `site` normally adds."""
     import site
 
     site.setquit()
@@ -97,10 +97,10 @@ def load(preload: Any) -> None:
             raise ImportError(f"cannot preload {name!r}: {error}") from error
 
 
-def settle(environment: Mapping[str, str]) -> None:
-    """Prepare this process for being an agent, or for forking agents, with this environment of runs.
+def set_up(environment: Mapping[str, str]) -> None:
+    """Prepare this process to be an agent, or to fork agents, with this environment for runs.
 
-    What it holds is shared with the forks, and looked at by none.
+    Its memory is shared with the forks, and excluded from their garbage collection.
     """
     global _hello
     child.prepare()
@@ -117,7 +117,7 @@ def settle(environment: Mapping[str, str]) -> None:
 
 
 def _trim() -> None:
-    """Give memory back to the kernel that is not used, where the C library can: it would be copied by every fork."""
+    """Return unused memory to the kernel, where libc supports it: every fork would copy it."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -129,29 +129,29 @@ def serve(
     alone: bool = False,
     members: Callable[[], list[int]] | None = None,
     wall: Callable[[], None] = lambda: None,
-    kills: Kills,
+    kills: OomKills,
 ) -> None:
-    """Say hello and answer requests until the driver goes away. `settle` comes before it.
+    """Send the hello and answer requests until the driver is gone. Call `set_up` first.
 
     Args:
         control: The connection to the driver.
-        settings: `workdir`, `limits` (the totals of the sandbox), `watched` (folders without a quota), `process_limit`
-            (whether the kernel's limit on processes counts this sandbox alone), `notes`.
-        alone: Whether `kill(-1)` reaches this sandbox and nothing else.
-        members: Gives the processes of this sandbox; those below the agent if not given.
-        wall: Walls in a process of a run.
-        kills: Sees whether the kernel killed something for the sandbox's memory.
+        settings: `workdir`, `limits` (of the whole sandbox), `watched` (folders without a quota), `process_limit`
+            (whether the kernel's process limit counts only this sandbox), `notes`.
+        alone: Whether `kill(-1)` reaches only this sandbox.
+        members: Returns the sandbox's processes; by default the agent's descendants.
+        wall: Isolates a run's process.
+        kills: Detects whether the kernel killed a process for the sandbox's memory.
     """
     folder = settings["workdir"]
     process_limit = settings.get("process_limit", True)
-    watch = Watch(
+    watch = UsageMonitor(
         settings["limits"],
         members or (lambda: descendants(os.getpid())),
         settings.get("watched", ()),
         count_processes=not process_limit,
     )
     os.chdir(folder)
-    place = Place(folder, control.read_fd, Processes(alone), watch, wall, process_limit, kills)
+    place = RunContext(folder, control.read_fd, Processes(alone), watch, wall, process_limit, kills)
     agent = Agent(place, control)
     gc.freeze()
     notes = settings.get("notes")

@@ -1,4 +1,4 @@
-"""Practice before forking: what was done often, CPython has specialised, and forks that do it write to fewer pages."""
+"""Warms up before forking: CPython specialises code that ran often, and forks that run it write to fewer pages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import socket
 
 from agentgym.tools.sandbox.agent import wire
 from agentgym.tools.sandbox.agent.control import Control
-from agentgym.tools.sandbox.agent.follow import NoKills
+from agentgym.tools.sandbox.agent.follow import NoOomKills
 from agentgym.tools.sandbox.agent.main import Agent
 from agentgym.tools.sandbox.agent.processes import Processes
-from agentgym.tools.sandbox.agent.runs import Place
-from agentgym.tools.sandbox.agent.watch import Watch
+from agentgym.tools.sandbox.agent.runs import RunContext
+from agentgym.tools.sandbox.agent.watch import UsageMonitor
 
 _ROUNDS = 16
 _LIMITS = {
@@ -21,15 +21,15 @@ _LIMITS = {
 _REQUEST = {"op": "exec", "kind": "python", "argv": [], "cwd": ".", "env": {}, "limits": _LIMITS}
 
 
-def practise() -> None:
-    """Be an agent for a while, of a program that does nothing. Before anything of a sandbox is in this process."""
+def warm_up() -> None:
+    """Act as the agent of a program that does nothing, before this process contains anything of a sandbox."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.sendall(wire.encode(_REQUEST, [b"", b""]) * _ROUNDS)
         ours.shutdown(socket.SHUT_WR)
         fd = theirs.fileno()
-        watch = Watch(_LIMITS, list)
-        place = Place(os.getcwd(), fd, Processes(False), watch, _nothing, False, NoKills())
+        watch = UsageMonitor(_LIMITS, list)
+        place = RunContext(os.getcwd(), fd, Processes(False), watch, _nothing, False, NoOomKills())
         Agent(place, Control(fd, fd)).serve()
 
 

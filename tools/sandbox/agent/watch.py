@@ -1,4 +1,4 @@
-"""Bounds that no kernel limit holds on this host: looked at now and then while something runs, breached ones named."""
+"""Checks the limits that the kernel does not enforce on this host, periodically while something runs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from agentgym.tools.sandbox.agent.beneath import FileError, enter, enter_open, l
 
 PERIOD_S = 0.1
 _SHARE = 20
-"""Looking may take one part in this many of the time."""
+"""Checks may take at most one part in this many of the time."""
 _MB = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Watch:
-    """Looks after memory, number of processes, disk and number of files of a sandbox.
+class UsageMonitor:
+    """Monitors a sandbox's memory, number of processes, disk usage and number of files.
 
     Args:
         totals: The sandbox's limits.
-        members: Gives the process ids of the sandbox, the agent's not among them.
-        folders: Folders whose size is to be watched; none where a quota holds. They are held open from now on, as runs
-            can lock them, move them or put others in their place.
-        count_processes: Whether to watch the number of processes and threads.
+        members: Returns the sandbox's process ids, without the agent's.
+        folders: Folders to measure; empty if a quota applies. They are kept open from now on, because runs
+            can lock, move or replace them.
+        count_processes: Whether to count processes and threads.
     """
 
     def __init__(
@@ -43,24 +43,24 @@ class Watch:
         self._next = time.monotonic() + PERIOD_S
 
     def pause(self) -> float:
-        """Return the seconds until the next look."""
+        """Return the seconds until the next check."""
         return max(0.0, self._next - time.monotonic())
 
     def breach(self) -> str:
-        """Return the name of a limit that is exceeded, or `""`; mostly it is not time to look yet."""
-        began = time.monotonic()
-        if began < self._next:
+        """Return the name of an exceeded limit, or `""`; does nothing until the next check is due."""
+        started_at = time.monotonic()
+        if started_at < self._next:
             return ""
         members = self._members()
         found = self._memory(members) or self._disk(members)
         now = time.monotonic()
-        self._next = now + max(PERIOD_S, _SHARE * (now - began))
+        self._next = now + max(PERIOD_S, _SHARE * (now - started_at))
         return found
 
     def make_room(self, size: int, files: int) -> None:
-        """Refuse what the driver wants to write if it does not fit, where no quota does that."""
+        """Reject a write of the driver that does not fit, where no quota does."""
         if self._folders and self._disk((), size, files):
-            raise FileError("no_space", f"{size} bytes in {files} files do not fit into what is left of the disk quota")
+            raise FileError("no_space", f"{size} bytes in {files} files exceed the remaining disk quota")
 
     def _memory(self, members: Sequence[int]) -> str:
         if self._count and sum(map(processes.threads, members)) > self._totals["processes"]:
@@ -84,10 +84,10 @@ class Watch:
 
 
 def usage(folder: int, most: int) -> tuple[int, int]:
-    """Return the bytes on disk and the number of files and folders below an open folder; stops beyond `most` files.
+    """Return the disk usage in bytes and the number of files and folders below an open folder, up to `most` files.
 
-    Goes down by descriptors, as a path may be too long to be named, and into folders that nobody may enter, as their
-    owner can let himself in. One that cannot be entered at all counts as more files than allowed.
+    Uses descriptors, because paths may be too long, and enters folders without permissions, because their owner can
+    restore them. A folder that cannot be entered at all counts as more files than allowed.
     """
     size = number = 0
     stack = [_listed(*enter_open(folder))]
@@ -102,7 +102,7 @@ def usage(folder: int, most: int) -> tuple[int, int]:
             try:
                 state = os.lstat(name, dir_fd=fd)
             except FileNotFoundError:
-                continue  # gone meanwhile
+                continue  # removed meanwhile
             except OSError:
                 return size, most + 1
             number += 1

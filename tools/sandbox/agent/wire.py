@@ -1,6 +1,6 @@
 """Frames between the driver and the agent: a length, a JSON header, then blobs whose lengths the header lists.
 
-JSON and raw bytes, never pickle: neither side runs what the other says. Both sides bound what they accept.
+JSON and raw bytes, never pickle: neither side executes the other's data. Both sides limit what they accept.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Frame = tuple[Header, list[bytes]]
 
 
 class BadFrame(ValueError):
-    """The other side sent something that is no frame, or one that is too large."""
+    """The other side sent an invalid or too large frame."""
 
 
 def encode_header(header: Header) -> bytes:
-    """Return a header as it travels."""
+    """Encode a header."""
     return _encode(header).encode("ascii")
 
 
 def encode(header: Header, blobs: Sequence[bytes] = ()) -> bytes:
-    """Return one frame."""
+    """Encode one frame."""
     text = encode_header({**header, "blobs": [len(blob) for blob in blobs]})
     if len(text) > MAX_HEADER_BYTES:
-        raise BadFrame(f"a header of {len(text)} bytes is above {MAX_HEADER_BYTES}")
+        raise BadFrame(f"the header has {len(text)} bytes; at most {MAX_HEADER_BYTES} are allowed")
     return b"".join([LENGTH.pack(len(text)), text, *blobs])
 
 
 def decoder(max_blob_bytes: int = MAX_BLOB_BYTES) -> Generator[int, bytes, Frame]:
-    """Read one frame without doing input or output: yields how many bytes it needs next, is sent them."""
+    """Decode one frame without I/O: yields the number of bytes it needs next, and receives them."""
     (size,) = LENGTH.unpack((yield LENGTH.size))
     if not 0 < size <= MAX_HEADER_BYTES:
         raise BadFrame(f"a header of {size} bytes was announced, at most {MAX_HEADER_BYTES} are accepted")
@@ -54,9 +54,9 @@ def decoder(max_blob_bytes: int = MAX_BLOB_BYTES) -> Generator[int, bytes, Frame
 
 
 def header_of(frame: bytes) -> Header:
-    """Return the header of a frame of which all has come."""
+    """Return the header of a complete frame."""
     if len(frame) < LENGTH.size:
-        raise BadFrame("the frame is cut short")
+        raise BadFrame("the frame is truncated")
     (size,) = LENGTH.unpack_from(frame)
     if size > MAX_HEADER_BYTES:
         raise BadFrame(f"a header of {size} bytes was announced, at most {MAX_HEADER_BYTES} are accepted")
@@ -64,13 +64,13 @@ def header_of(frame: bytes) -> Header:
 
 
 def decode_header(text: bytes) -> Header:
-    """Return a header."""
+    """Decode a header."""
     try:
         header, end = _decode(text.decode("ascii"))
     except (ValueError, RecursionError) as error:
-        raise BadFrame(f"the header is no JSON: {error}") from None
+        raise BadFrame(f"the header is not JSON: {error}") from None
     if end != len(text):
-        raise BadFrame(f"the header is followed by {len(text) - end} bytes more")
+        raise BadFrame(f"{len(text) - end} extra bytes follow the header")
     if not isinstance(header, dict):
         raise BadFrame(f"the header is {type(header).__name__!r}, not an object")
     return header
@@ -80,5 +80,5 @@ def _with_sizes(text: bytes) -> Header:
     header = decode_header(text)
     sizes = header.setdefault("blobs", [])
     if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
-        raise BadFrame(f"the lengths of the blobs are {sizes!r}")
+        raise BadFrame(f"the blob lengths are {sizes!r}")
     return header

@@ -1,6 +1,6 @@
-"""The fork server: a clean, preloaded interpreter that forks an agent for every sandbox. It runs no model's code.
+"""The fork server: a clean, preloaded interpreter that forks an agent for every sandbox. It never runs a model's code.
 
-It is started by exec, so nothing of the driver's memory is in it; it reads one message at a time from a private socket
+It is started by exec, so it has none of the driver's memory; it reads one message at a time from a private socket
 (`start` with the sandbox's connection, `end`), answers nothing, and dies when the driver does.
 """
 
@@ -27,64 +27,64 @@ _ROOM = socket.CMSG_SPACE(_DESCRIPTORS.size)
 
 
 class Walls(Protocol):
-    """How a tier makes sandboxes."""
+    """How a tier creates sandboxes."""
 
     holds_memory: bool
-    """Whether the kernel bounds the memory of a sandbox as a whole."""
+    """Whether the kernel limits the total memory of a sandbox."""
     own_files: bool
-    """Whether no file that a sandbox can open is the host's or another sandbox's."""
+    """Whether sandboxes share no file with the host or each other."""
 
     def prepare(self) -> None:
-        """Do once what all sandboxes share."""
+        """Prepare what all sandboxes share."""
 
     def fork(self, request: dict[str, Any]) -> tuple[int, Any]:
-        """Fork a sandbox's process, as `os.fork` does; return what the sandbox has for itself with the process id."""
+        """Fork a sandbox's process like `os.fork`; return the process id and the sandbox's resources."""
         ...
 
-    def serve(self, connection: int, request: dict[str, Any], own: Any, /) -> None:
-        """In the new process: build the walls, then be the agent."""
+    def serve(self, connection: int, request: dict[str, Any], resources: Any, /) -> None:
+        """In the new process: build the walls, then run the agent."""
 
-    def forget(self, own: Any, /) -> None:
-        """Remove what is left of a sandbox after its processes have ended."""
+    def forget(self, resources: Any, /) -> None:
+        """Release a sandbox's resources after its processes have exited."""
 
     def close(self) -> None:
-        """Remove what all sandboxes shared."""
+        """Remove what all sandboxes share."""
 
 
 class Cleaning(Walls, Protocol):
     """A tier whose sandboxes may leave something behind when their agent ends."""
 
     def left_over(self, live: Collection[int]) -> None:
-        """End what no agent looks after any more; `live` are the agents that still do."""
+        """Kill processes whose agent is gone; `live` are the live agents."""
 
-    def is_clean(self, own: Any, live: Collection[int], /) -> bool:
-        """Clean up if there is next to nothing to do; return whether there was."""
+    def is_clean(self, resources: Any, live: Collection[int], /) -> bool:
+        """Clean up if that is trivial; return whether it was."""
         ...
 
-    def clean_up(self, own: Any, /) -> None:
-        """In a process of its own, before `forget`: end and remove what an agent left."""
+    def clean_up(self, resources: Any, /) -> None:
+        """Kill and remove what an agent left behind; called in a separate process, before `forget`."""
 
 
-class Entry:
-    """A process that the zygote has forked: an agent, or what cleans up after one."""
+class ForkedProcess:
+    """A process forked by the zygote: an agent, or the cleanup after one."""
 
-    def __init__(self, name: int, pid: int, own: Any, done: int):
+    def __init__(self, name: int, pid: int, resources: Any, done: int):
         self.name = name
-        """What the driver calls an agent's sandbox; 0 for what cleans up."""
+        """The driver's id of an agent's sandbox; 0 for a cleanup."""
         self.pid = pid
-        self.own = own
+        self.resources = resources
         self.done = done
         self.end = os.pidfd_open(pid)
 
 
-class Zygote:
-    """Serves the driver until it goes away.
+class ForkServer:
+    """Serves the driver until it is gone.
 
     Args:
-        driver: SEQPACKET socket to it.
-        alive: A pidfd of the driver; readable once it has ended.
+        driver: SEQPACKET socket to the driver.
+        alive: A pidfd of the driver; readable once it has exited.
         walls: The tier.
-        cleaning: The same, if its sandboxes may leave something behind.
+        cleaning: The same tier, if its sandboxes may leave something behind.
     """
 
     def __init__(self, driver: socket.socket, alive: int, walls: Walls, cleaning: Cleaning | None):
@@ -93,15 +93,15 @@ class Zygote:
         self._alive = alive
         self._walls = walls
         self._cleaning = cleaning
-        self._agents: dict[int, Entry] = {}
-        self._ends: dict[int, Entry] = {}
+        self._agents: dict[int, ForkedProcess] = {}
+        self._ends: dict[int, ForkedProcess] = {}
         self._message = memoryview(bytearray(MAX_MESSAGE))
         self._poll = select.poll()
         self._poll.register(self._driver_fd, select.POLLIN)
         self._poll.register(alive, select.POLLIN)
 
     def serve(self) -> None:
-        """Take messages and collect ended agents; at the end, end all."""
+        """Handle messages and reap agents; at the end, kill everything."""
         while self._step():
             pass
         for name in list(self._agents):
@@ -136,28 +136,28 @@ class Zygote:
 
     def _start(self, request: dict[str, Any], connection: int, done: int) -> None:
         try:
-            pid, own = self._walls.fork(request)
+            pid, resources = self._walls.fork(request)
         except OSError as error:
             _explain(connection, error)
             os.close(connection)
             os.close(done)
             return
         if pid == 0:
-            self._become(request, connection, own)
+            self._become(request, connection, resources)
         os.close(connection)
-        entry = self._agents[request["id"]] = Entry(request["id"], pid, own, done)
+        entry = self._agents[request["id"]] = ForkedProcess(request["id"], pid, resources, done)
         self._follow(entry)
 
-    def _become(self, request: dict[str, Any], connection: int, own: Any) -> None:
-        """In the new process: be the agent, and never return."""
+    def _become(self, request: dict[str, Any], connection: int, resources: Any) -> None:
+        """In the new process: run the agent, and never return."""
         try:
-            self._walls.serve(connection, request, own)
+            self._walls.serve(connection, request, resources)
         except (OSError, ValueError, KeyError, TypeError) as error:
             _explain(connection, error)
         finally:
             os._exit(0)
 
-    def _follow(self, entry: Entry) -> None:
+    def _follow(self, entry: ForkedProcess) -> None:
         self._ends[entry.end] = entry
         self._poll.register(entry.end, select.POLLIN)
 
@@ -169,29 +169,29 @@ class Zygote:
     def _live(self) -> list[int]:
         return [entry.pid for entry in self._ends.values()]
 
-    def _collect(self, *ended: Entry) -> None:
-        """Take note of the end of processes; who waits for that of a sandbox learns by the closing of `done`."""
+    def _collect(self, *ended: ForkedProcess) -> None:
+        """Handle exited processes. Closing `done` notifies the driver that a sandbox is gone."""
         for entry in ended:
             self._poll.unregister(entry.end)
             del self._ends[entry.end]
-            with suppress(ChildProcessError):  # it may have been collected among the orphans
+            with suppress(ChildProcessError):  # it may have been reaped with the orphans
                 os.waitpid(entry.pid, 0)
             os.close(entry.end)
             if not entry.name or not self._clean_up(self._agents.pop(entry.name)):
-                self._walls.forget(entry.own)
+                self._walls.forget(entry.resources)
                 os.close(entry.done)
 
-    def _clean_up(self, agent: Entry) -> bool:
-        """Start a process that cleans up after an agent; return whether that is needed."""
-        if self._cleaning is None or self._cleaning.is_clean(agent.own, self._live()):
+    def _clean_up(self, agent: ForkedProcess) -> bool:
+        """Start a process that cleans up after an agent, if needed; return whether it is."""
+        if self._cleaning is None or self._cleaning.is_clean(agent.resources, self._live()):
             return False
         pid = os.fork()
         if pid == 0:
             try:
-                self._cleaning.clean_up(agent.own)
+                self._cleaning.clean_up(agent.resources)
             finally:
                 os._exit(0)
-        self._follow(Entry(0, pid, agent.own, agent.done))
+        self._follow(ForkedProcess(0, pid, agent.resources, agent.done))
         return True
 
 
@@ -203,7 +203,7 @@ def _explain(connection: int, error: Exception) -> None:
 
 
 def main(driver: int, alive: int, settings: dict[str, Any]) -> None:
-    """Be the zygote over these two descriptors; the first message to the driver says whether that works."""
+    """Run the zygote on these two descriptors; its first message to the driver says whether it works."""
     os.umask(0o022)
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -219,11 +219,11 @@ def main(driver: int, alive: int, settings: dict[str, Any]) -> None:
     except (OSError, ImportError) as error:
         connection.send(json.dumps({"error": str(error)}).encode())
         os._exit(1)
-    told = {"ready": True, "holds_memory": walls.holds_memory, "own_files": walls.own_files}
-    connection.send(json.dumps(told).encode())
-    start.settle(settings["environment"])
-    warm.practise()
-    Zygote(connection, alive, walls, cleaning).serve()
+    ready = {"ready": True, "holds_memory": walls.holds_memory, "own_files": walls.own_files}
+    connection.send(json.dumps(ready).encode())
+    start.set_up(settings["environment"])
+    warm.warm_up()
+    ForkServer(connection, alive, walls, cleaning).serve()
     os._exit(0)
 
 

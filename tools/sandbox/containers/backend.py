@@ -1,6 +1,6 @@
-"""Sandboxes in Docker containers, one for each, with the agent inside as the container's only program.
+"""Docker sandboxes: one container per sandbox, with the agent as its only program.
 
-What the containers are made of is the image's affair: it is named by the user and never fetched.
+The user names the image, which is never pulled.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.tools.sandbox import interpreter, trees
 from agentgym.tools.sandbox.agent import wire
-from agentgym.tools.sandbox.backend import Launched, Probe, SandboxStartFailed
-from agentgym.tools.sandbox.containers.container import Container, Wanted
-from agentgym.tools.sandbox.containers.daemon import Daemon, told
+from agentgym.tools.sandbox.backend import Launched, ProbeResult, SandboxStartFailed
+from agentgym.tools.sandbox.containers.container import Container, ContainerSpec
+from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
 from agentgym.tools.sandbox.containers.hardening import Hardening
 from agentgym.tools.sandbox.containers.images import environment_of, has_image
 from agentgym.tools.sandbox.containers.owner import reap
@@ -24,19 +24,19 @@ from agentgym.tools.sandbox.containers.removal import Remover
 from agentgym.tools.sandbox.containers.without_agent import WithoutAgent
 from agentgym.tools.sandbox.protection import Protection, Threat
 from agentgym.tools.sandbox.pump import Pump, hello
-from agentgym.tools.sandbox.spec import SandboxSpec, Tier
+from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
 _IMAGE = "AGENTGYM_DOCKER_IMAGE"
-_SLOW = "the image has no python3 (3.9 or newer): every call is a docker exec, and there are no sessions"
+_SLOW = "the image has no python3 (3.9 or newer): every call is a docker exec, and sessions are not available"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CLOSE_S = 60.0
 _ANSWER_S = 5.0
 
 
 class DockerBackend:
-    """Starts containers of one Docker daemon."""
+    """Starts containers on one Docker daemon."""
 
-    tier = Tier.DOCKER
+    tier = SandboxTier.DOCKER
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class DockerBackend:
         creating: int = 4,
         create_s: float = 120.0,
     ) -> None:
-        """Remember what to use; nothing is connected yet.
+        """Configure the backend; the first use connects.
 
         Args:
-            host: Where the daemon listens; by default what `DOCKER_HOST` or Docker itself says.
-            image: Used for specs that name none; by default what `AGENTGYM_DOCKER_IMAGE` says.
-            hardening: How containers are walled in.
-            creating: Containers made at the same time.
-            create_s: Deadline of making one.
+            host: The daemon's address; by default `DOCKER_HOST` or Docker's default.
+            image: The image for specs without one; by default `AGENTGYM_DOCKER_IMAGE`.
+            hardening: The isolation of the containers.
+            creating: Containers created concurrently.
+            create_s: Timeout for creating one.
         """
         self.daemon = Daemon(host, creating=creating, create_s=create_s)
         self._image = image or os.environ.get(_IMAGE) or None
@@ -68,29 +68,31 @@ class DockerBackend:
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What the containers hold."""
+        """What the containers protect from."""
         return protections_of(self._hardening)
 
     @property
     def containers(self) -> frozenset[str]:
-        """The ids of the containers that live."""
+        """The ids of the live containers."""
         with self._lock:
             return frozenset(self._live)
 
-    def probe(self) -> Probe:
-        """Ask the daemon, and start a container if it is known of which image."""
+    def probe(self) -> ProbeResult:
+        """Contact the daemon, and start a container if there is a default image."""
         try:
-            version, system = _asked(self.daemon.host)
+            version, system = _daemon_info(self.daemon.host)
             if system != "linux":
-                return Probe(self.tier, False, f"the Docker daemon runs {system} containers, not Linux ones")
+                return ProbeResult(self.tier, False, f"the Docker daemon runs {system} containers, not Linux ones")
             if self._image is None:
-                return Probe(self.tier, True, f"Docker {version} answers; the spec says which image", self.protections)
+                return ProbeResult(
+                    self.tier, True, f"Docker {version} answers; the spec must name an image", self.protections
+                )
             launched = self.start(SandboxSpec())
             launched.endpoint.close()
             launched.kill()
         except AgentGymError as error:
-            return Probe(self.tier, False, str(error))
-        return Probe(self.tier, True, f"Docker {version} started {self._image!r}", self.protections)
+            return ProbeResult(self.tier, False, str(error))
+        return ProbeResult(self.tier, True, f"Docker {version} started {self._image!r}", self.protections)
 
     def start(self, spec: SandboxSpec) -> Launched:
         """Start a container with an agent in it."""
@@ -98,20 +100,20 @@ class DockerBackend:
         if image is None:
             raise UsageError(f"the Docker backend needs an image: SandboxSpec(image=...), or {_IMAGE}")
         if not has_image(self.daemon, image):
-            raise UsageError(f"Docker has no image {image!r} here; run: docker pull {image}, or use image_from_rootfs")
+            raise UsageError(f"Docker has no image {image!r} here; run 'docker pull {image}', or use image_from_rootfs")
         self._reap()
-        wanted = Wanted(self.daemon, image, spec, *self._hardening.for_one())
+        container_spec = ContainerSpec(self.daemon, image, spec, *self._hardening.for_one())
         try:
-            launched = None if image in self._without_python else self._with_agent(wanted)
+            launched = None if image in self._without_python else self._with_agent(container_spec)
             if launched is None:
-                launched = self._without_agent(wanted)
+                launched = self._without_agent(container_spec)
                 self._without_python.add(image)
             return launched
         except InfrastructureError as error:
-            raise SandboxStartFailed(f"no container of {image!r} could be started: {error}") from error
+            raise SandboxStartFailed(f"cannot start a container of {image!r}: {error}") from error
 
     def close(self) -> None:
-        """Remove all containers it started."""
+        """Remove all containers that it started."""
         if os.getpid() != self._process:
             return
         for container in self.containers:
@@ -120,72 +122,72 @@ class DockerBackend:
         self.daemon.close()
 
     def _reap(self) -> None:
-        """Before the first start, remove what processes that died have left."""
+        """Before the first start, remove the containers of dead processes."""
         with self._lock:
             reaped, self._reaped = self._reaped, True
         if not reaped:
             with contextlib.suppress(InfrastructureError):
                 reap(self.daemon)
 
-    def _with_agent(self, wanted: Wanted) -> Launched | None:
-        """Return an agent in a new container, or nothing if the image has no python that it could run on."""
-        spec = wanted.spec
+    def _with_agent(self, container_spec: ContainerSpec) -> Launched | None:
+        """Return an agent in a new container, or `None` if the image has no suitable python."""
+        spec = container_spec.spec
         settings = {
             "op": "settings",
             "workdir": spec.workdir,
-            "environment": self._environment(wanted),
+            "environment": self._environment(container_spec),
             "limits": spec.limits.to_dict(),
             "preload": list(spec.preload),
             "watched": [spec.workdir, "/tmp"] if self._hardening.writable_root else [],
-            # The kernel counts the processes of a user on the whole host; the container's own limit holds here.
+            # The kernel's limit counts a user's processes on the whole host; the container's limit applies here.
             "process_limit": False,
         }
         template = [] if spec.template is None else [trees.packed(spec.template)]
-        container = Container.with_python(wanted, wire.encode(settings, template))
+        container = Container.with_python(container_spec, wire.encode(settings, template))
         if container is None:
             return None
         return Launched(container.endpoint, self._holding(container), spec.workdir)
 
-    def _without_agent(self, wanted: Wanted) -> Launched:
-        spec = wanted.spec
-        container = Container.without_python(wanted)
+    def _without_agent(self, container_spec: ContainerSpec) -> Launched:
+        spec = container_spec.spec
+        container = Container.without_python(container_spec)
         remove = self._holding(container)
         stand_in = WithoutAgent(
             self.daemon,
             container.id,
-            user=wanted.user,
+            user=container_spec.user,
             workdir=spec.workdir,
-            environment=self._environment(wanted),
+            environment=self._environment(container_spec),
         )
         if spec.template is not None:
             answer, _ = stand_in.answer({"op": "unpack", "path": "."}, [trees.packed(spec.template)])
             if "error" in answer:
                 remove()
-                raise SandboxStartFailed(f"the template could not be unpacked: {answer['message']}")
+                raise SandboxStartFailed(f"cannot unpack the template: {answer['message']}")
         pump = Pump(stand_in.answer_frame, f"docker-{container.id[:12]}", first=hello())
 
         def kill() -> None:
             pump.close()
-            # Its end of the connection is what the container lives by.
+            # The container exits when its end of the connection closes.
             container.endpoint.close()
             remove()
 
         return Launched(pump.endpoint, kill, spec.workdir, None, _SLOW)
 
-    def _environment(self, wanted: Wanted) -> dict[str, str]:
+    def _environment(self, container_spec: ContainerSpec) -> dict[str, str]:
         base = interpreter.environment(home="/tmp", tmp="/tmp", links="")
-        # An image need not have the locale, and bash complains about this one at every start.
+        # An image may lack the locale, and bash would complain about it at every start.
         base.pop("LC_ALL")
-        return {**base, "PATH": _PATH, **environment_of(self.daemon, wanted.image)}
+        return {**base, "PATH": _PATH, **environment_of(self.daemon, container_spec.image)}
 
     def _holding(self, container: Container) -> Callable[[], None]:
-        """Keep a container in mind until the function that is returned has it removed."""
+        """Register a container, and return a function that removes it."""
         with self._lock:
             self._live.add(container.id)
         return lambda: self._end(container.id)
 
     def _end(self, container: str) -> None:
-        # A forked child has copies of its parent's sandboxes, which are not its own to end.
+        # A forked child has copies of its parent's sandboxes and must not close them.
         if os.getpid() != self._process:
             return
         with self._lock:
@@ -195,11 +197,11 @@ class DockerBackend:
         self._remover.remove(container)
 
 
-def _asked(host: str | None) -> tuple[str, str]:
-    """Return the version of the daemon and the system its containers run on."""
+def _daemon_info(host: str | None) -> tuple[str, str]:
+    """Return the daemon's version and the operating system of its containers."""
     daemon = Daemon(host, call_s=_ANSWER_S)
     try:
-        with told("the Docker daemon does not answer"):
+        with docker_errors("the Docker daemon does not respond"):
             return daemon.api.version()["Version"], daemon.api.info().get("OSType", "")
     finally:
         daemon.close()

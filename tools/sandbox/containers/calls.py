@@ -1,7 +1,7 @@
-"""One program run in a container by `docker exec`: bounded output, a deadline that kills, nothing left behind.
+"""Runs a program in a container by `docker exec`, with bounded output and a deadline, and kills everything afterwards.
 
-Docker has no way to end what it began by exec, and closing the connection ends nothing. So everything of the
-sandbox's user is killed from inside, by that user; what holds the container itself belongs to another user.
+Docker cannot stop an exec, and closing its connection does not stop it either. So all processes of the
+sandbox's user are killed from inside, by that user; the container's main program belongs to another user.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.sandbox.containers.daemon import Daemon, told
+from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
 from agentgym.tools.sandbox.containers.endpoint import raw_socket
 from agentgym.tools.sandbox.containers.removal import remove
 from agentgym.tools.sandbox.containers.stream import Demultiplexer
@@ -22,12 +22,12 @@ _KILL = ("sh", "-c", "kill -9 -1")
 _POLL_S = 0.1
 _GRACE_S = 5.0
 _FLOOD = 64
-"""Times the output that is kept: more than that, and the run is ended."""
+"""A run is stopped if its output exceeds the kept size by this factor."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """What to run in a container."""
+    """A program to run in a container."""
 
     argv: Sequence[str]
     user: str
@@ -39,8 +39,8 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of it. `exit_code` is as a shell would tell it: 128 and more for a signal."""
+class CallOutcome:
+    """The result of a call. `exit_code` follows the shell's convention: 128 and more for a signal."""
 
     stdout: bytes
     stderr: bytes
@@ -50,7 +50,7 @@ class Outcome:
     timed_out: bool = False
     flooded: bool = False
     lost: bool = False
-    """Whether its processes could only be ended together with the container."""
+    """Whether the container had to be killed to stop its processes."""
 
 
 class Kept:
@@ -63,7 +63,7 @@ class Kept:
         self.total = 0
 
     def add(self, data: bytes) -> None:
-        """Take in the next piece."""
+        """Add the next piece."""
         self.total += len(data)
         room = self._half - len(self._head)
         self._head += data[:room]
@@ -73,20 +73,20 @@ class Kept:
 
     @property
     def cut(self) -> int:
-        """How many bytes are left out."""
+        """The number of bytes left out."""
         return max(0, self.total - len(self._head) - self._half)
 
     def bytes(self) -> bytes:
-        """Return what is kept, with a note where something is missing."""
+        """Return the kept bytes, with a note where bytes are missing."""
         if not self.cut:
             return bytes(self._head + self._tail)
         return bytes(self._head) + b"\n[... %d bytes cut ...]\n" % self.cut + bytes(self._tail[-self._half :])
 
 
-def run_call(daemon: Daemon, container: str, call: Call) -> Outcome:
-    """Run a program in the container to its end, or to its deadline; then end all else that runs there."""
-    begun = time.monotonic()
-    with told(f"cannot run a program in container {container[:12]}"):
+def run_call(daemon: Daemon, container: str, call: Call) -> CallOutcome:
+    """Run a program in the container until it exits or its deadline passes, then kill everything else there."""
+    started_at = time.monotonic()
+    with docker_errors(f"cannot run a program in container {container[:12]}"):
         exec_id = daemon.api.exec_create(
             container,
             list(call.argv),
@@ -98,9 +98,9 @@ def run_call(daemon: Daemon, container: str, call: Call) -> Outcome:
         connection = raw_socket(daemon.api.exec_start(exec_id, socket=True))
     with connection:
         end = _Exchange(daemon, exec_id, connection, call).run()
-        duration_s = time.monotonic() - begun
+        duration_s = time.monotonic() - started_at
         exit_code = _end_all(daemon, container, exec_id, call.user, end)
-    return Outcome(
+    return CallOutcome(
         stdout=end.kept[0].bytes(),
         stderr=end.kept[1].bytes(),
         cut=(end.kept[0].cut, end.kept[1].cut),
@@ -113,22 +113,22 @@ def run_call(daemon: Daemon, container: str, call: Call) -> Outcome:
 
 
 def _end_all(daemon: Daemon, container: str, exec_id: str, user: str, end: _Exchange) -> int | None:
-    """Kill all of the user's processes; return the program's exit code, or nothing if the container had to go."""
+    """Kill all of the user's processes; return the program's exit code, or `None` if the container was killed."""
     try:
-        with told(f"cannot end what runs in container {container[:12]}"):
+        with docker_errors(f"cannot kill the processes in container {container[:12]}"):
             kill = _begin_to_kill(daemon, container, user)
-            # The daemon begins nothing more for a container whose output is stuck: it must be read to the end first.
+            # The daemon starts nothing in a container whose output is stuck, so read the output first.
             end.drain()
             _exit_code(daemon, kill)
             return _exit_code(daemon, exec_id)
     except InfrastructureError:
-        # Such as no process being left for the one that kills.
+        # For example, the process limit leaves none for the kill.
         remove(daemon, container)
         return None
 
 
 def _begin_to_kill(daemon: Daemon, container: str, user: str) -> str:
-    """Begin to kill all of the user's processes in the container; return the id of what does it."""
+    """Start killing all of the user's processes in the container; return the exec's id."""
     exec_id = daemon.api.exec_create(container, list(_KILL), user=user)["Id"]
     daemon.api.exec_start(exec_id, detach=True)
     return exec_id
@@ -141,11 +141,11 @@ def _exit_code(daemon: Daemon, exec_id: str) -> int:
         if not state["Running"] and state["ExitCode"] is not None:
             return state["ExitCode"]
         time.sleep(0.02)
-    raise InfrastructureError("a program in a container does not end although it was killed")
+    raise InfrastructureError("a program in a container did not exit after it was killed")
 
 
 class _Exchange:
-    """What passes through the connection to a program: stdin goes in and both outputs come out at the same time."""
+    """Exchanges data with a program: writes stdin and reads both outputs concurrently."""
 
     def __init__(self, daemon: Daemon, exec_id: str, connection: socket.socket, call: Call) -> None:
         self._daemon = daemon
@@ -162,7 +162,7 @@ class _Exchange:
         self.flooded = False
 
     def run(self) -> _Exchange:
-        """Exchange until the program has ended or must be ended."""
+        """Exchange data until the program has exited or must be killed."""
         self._half_close()
         while self._open:
             left = self._deadline - time.monotonic()
@@ -170,20 +170,20 @@ class _Exchange:
             self.flooded = any(each.total > self._bound for each in self.kept)
             if self.timed_out or self.flooded:
                 break
-            # A child that was left in the background keeps the outputs open; the program's own end counts.
+            # A background child keeps the outputs open, so wait for the program itself.
             if not self._step(min(left, _POLL_S)) and not self._daemon.api.exec_inspect(self._exec_id)["Running"]:
                 break
         return self
 
     def drain(self) -> None:
-        """Take what is still on its way after everything was killed."""
+        """Read the remaining output after everything was killed."""
         end = time.monotonic() + _GRACE_S
         self._stdin = memoryview(b"")
         while self._open and time.monotonic() < end:
             self._step(_POLL_S)
 
     def _step(self, timeout_s: float) -> bool:
-        """Wait for something to pass; return whether anything did."""
+        """Wait for data in either direction; return whether there was any."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._stdin else 0))
         events = sum(event for _, event in poll.poll(timeout_s * 1000))
@@ -199,7 +199,7 @@ class _Exchange:
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            # It does not read its input, which is its own affair.
+            # The program does not read its input, which it may do.
             self._stdin = memoryview(b"")
         self._half_close()
 

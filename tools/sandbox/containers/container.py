@@ -1,4 +1,4 @@
-"""One container from its making to its removal, and the connection to the only program in it."""
+"""One container from creation to removal, and the connection to its only program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 from agentgym.errors import InfrastructureError
 from agentgym.tools.sandbox.bundle import agent_source
-from agentgym.tools.sandbox.containers.daemon import Daemon, told
+from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
 from agentgym.tools.sandbox.containers.endpoint import Attached, attach
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.owner import labels
@@ -20,7 +20,7 @@ from agentgym.tools.sandbox.spec import SandboxSpec
 
 _READY = b"agentgym"
 _READY_S = 30.0
-# Starts once more with the variables that `-I` ignores left out, as `-I` would ignore the seed of hashes too.
+# Restarts Python without the variables that `-I` ignores; `-I` itself would ignore the hash seed too.
 _FIRST = """
 import os, sys
 if sys.version_info < (3, 9):
@@ -28,7 +28,7 @@ if sys.version_info < (3, 9):
 kept = {{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}}
 os.execve(sys.executable, [sys.executable, "-s", "-c", {second!r}], {{**kept, **{seed!r}}})
 """
-# The program is longer than an argument may be, so the argument only reads it.
+# The program is too long for an argument, so the argument only reads it from stdin.
 _SECOND = """
 import sys
 sys.path.remove("")
@@ -46,61 +46,61 @@ _ENTRY = "from agentgym.tools.sandbox.agent.contained import main\nmain(0, 1)\n"
 
 
 def reading(size: int) -> list[str]:
-    """Return arguments for Python with which it says that it is ready and runs the program of that size on stdin."""
+    """Return Python's arguments to report that it is ready and run the program of that size from stdin."""
     second = _SECOND.format(ready=_READY, size=size)
     return ["-I", "-c", _FIRST.format(second=second, seed=HASH_SEED)]
 
 
 @dataclass
-class Wanted:
-    """What a container is made of."""
+class ContainerSpec:
+    """The configuration of a container."""
 
     daemon: Daemon
     image: str
     spec: SandboxSpec
     hardening: Hardening
-    """With a user."""
+    """Includes the user."""
     user: str
-    """Of what runs in it."""
+    """The environment of its programs."""
 
 
 class Container:
-    """A running container. When this process ends, its input ends; with it the program in it, and the container."""
+    """A running container. When this process exits, the container's stdin closes, which ends the container."""
 
     def __init__(self, container: str, endpoint: Attached) -> None:
         self.id = container
         self.endpoint = endpoint
 
     @classmethod
-    def with_python(cls, wanted: Wanted, settings: bytes) -> Self | None:
-        """Start an agent and give it its settings; returns nothing if the image has no python to run it."""
+    def with_python(cls, container_spec: ContainerSpec, settings: bytes) -> Self | None:
+        """Start an agent and send it its settings; returns `None` if the image has no suitable python."""
         program = f"{agent_source()}\n{_ENTRY}".encode()
-        made = cls._make(wanted, ["python3", *reading(len(program))], wanted.user)
+        made = cls._make(container_spec, ["python3", *reading(len(program))], container_spec.user)
         try:
             if made._starts_with(_READY):
                 made.endpoint.settimeout(_READY_S)
                 made.endpoint.sendall(program + settings)
                 return made
         except OSError as error:
-            made._give_up(wanted.daemon)
+            made._give_up(container_spec.daemon)
             raise InfrastructureError(f"the agent did not start: {error}; {made.endpoint.stderr}") from error
-        made._give_up(wanted.daemon)
+        made._give_up(container_spec.daemon)
         return None
 
     @classmethod
-    def without_python(cls, wanted: Wanted) -> Self:
-        """Start a program that does nothing but wait, as a user of its own that programs of the sandbox cannot kill."""
-        user, _, group = wanted.user.partition(":")
-        made = cls._make(wanted, ["cat"], f"{int(user) + 1}:{int(group) + 1}")
+    def without_python(cls, container_spec: ContainerSpec) -> Self:
+        """Start a program that only waits, as a separate user whose processes the sandbox cannot kill."""
+        user, _, group = container_spec.user.partition(":")
+        made = cls._make(container_spec, ["cat"], f"{int(user) + 1}:{int(group) + 1}")
         try:
             made.endpoint.sendall(_READY)
             if made._starts_with(_READY):
                 return made
         except OSError:
-            pass  # it has ended; what it said about that is told below
-        made._give_up(wanted.daemon)
-        said = made.endpoint.stderr.strip()
-        raise InfrastructureError(f"the image has neither python3 nor cat, or does not run on this machine: {said}")
+            pass  # it has exited; its error output is reported below
+        made._give_up(container_spec.daemon)
+        stderr = made.endpoint.stderr.strip()
+        raise InfrastructureError(f"the image has neither python3 nor cat, or does not run on this machine: {stderr}")
 
     def _give_up(self, daemon: Daemon) -> None:
         self.endpoint.close()
@@ -108,14 +108,14 @@ class Container:
             remove(daemon, self.id)
 
     @classmethod
-    def _make(cls, wanted: Wanted, command: Sequence[str], user: str) -> Self:
-        daemon, spec = wanted.daemon, wanted.spec
-        config = host_config(wanted.hardening, spec)
+    def _make(cls, container_spec: ContainerSpec, command: Sequence[str], user: str) -> Self:
+        daemon, spec = container_spec.daemon, container_spec.spec
+        config = host_config(container_spec.hardening, spec)
         with daemon.creating:
-            with told("cannot make a container"):
+            with docker_errors("cannot create a container"):
                 maker = daemon.maker
                 container = maker.create_container(
-                    wanted.image,
+                    container_spec.image,
                     list(command),
                     entrypoint=[],
                     user=user,
@@ -127,7 +127,7 @@ class Container:
                 )["Id"]
             try:
                 endpoint = attach(daemon, container)
-                with told("cannot start a container"):
+                with docker_errors("cannot start a container"):
                     maker.start(container)
             except BaseException:
                 with contextlib.suppress(InfrastructureError):
@@ -136,7 +136,7 @@ class Container:
         return cls(container, endpoint)
 
     def _starts_with(self, sign: bytes) -> bool:
-        """Return whether the first that comes is this; false if the container ends instead."""
+        """Return whether the output starts with `sign`; false if the container exits instead."""
         got = b""
         deadline = time.monotonic() + _READY_S
         while len(got) < len(sign):

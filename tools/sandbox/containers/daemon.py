@@ -1,6 +1,6 @@
-"""The connection to a Docker daemon, with deadlines, and errors told as ours.
+"""The connection to a Docker daemon, with timeouts and error translation.
 
-Nothing here knows what runs in the containers.
+It is independent of the programs in the containers.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class DockerUnavailable(InfrastructureError):
-    """No Docker daemon answers."""
+    """No Docker daemon responds."""
 
 
 class Daemon:
-    """One Docker daemon: a quick connection for most calls, and a patient one on which containers are made.
+    """One Docker daemon, with a connection for quick calls and one with a long timeout for creating containers.
 
-    Daemons answer late when many containers are made at once. So making them has a deadline of its own, far from
-    that of anything else, and only `creating` are made at one time.
+    Daemons respond slowly while they create many containers. So creation has a separate, much longer timeout
+    than other calls, and only `creating` containers are created at a time.
     """
 
     def __init__(
         self, host: str | None = None, *, creating: int = 4, create_s: float = 120.0, call_s: float = 30.0
     ) -> None:
-        """Remember where the daemon is; the first use connects.
+        """Configure the connection; the first use connects.
 
         Args:
-            host: Such as `unix:///run/docker.sock`; by default what `DOCKER_HOST` or Docker itself says.
-            creating: Containers made at the same time.
-            create_s: Deadline of making and starting one container, waiting for others not included.
-            call_s: Deadline of every other call.
+            host: For example `unix:///run/docker.sock`; by default `DOCKER_HOST` or Docker's default.
+            creating: Containers created concurrently.
+            create_s: Timeout for creating and starting one container, without waiting for others.
+            call_s: Timeout for every other call.
         """
         require("docker", "docker")
         self.host = host
@@ -55,7 +55,7 @@ class Daemon:
 
     @property
     def maker(self) -> APIClient:
-        """Return the connection for making containers."""
+        """Return the connection for creating containers."""
         return self._client(self.create_s)
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Daemon:
             self._clients.clear()
 
     def _client(self, timeout_s: float) -> APIClient:
-        # A forked child must not speak on its parent's connections.
+        # A forked child must not use its parent's connections.
         key = (os.getpid(), timeout_s)
         with self._lock:
             if key not in self._clients:
@@ -84,18 +84,18 @@ class Daemon:
             options["base_url"] = self.host
         where = options.get("base_url", DEFAULT_UNIX_SOCKET.replace("http+unix", "unix"))
         try:
-            _knock(where, timeout_s)
+            _check_listening(where, timeout_s)
             return APIClient(version="auto", timeout=max(1, round(timeout_s)), max_pool_size=32, **options)
         except (DockerException, OSError) as error:
             raise DockerUnavailable(
-                f"no Docker daemon answers at {where}: {_first_line(error)}; "
-                "start Docker, or set DOCKER_HOST to where it listens"
+                f"no Docker daemon responds at {where}: {_first_line(error)}; "
+                "start Docker, or set DOCKER_HOST to its address"
             ) from error
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
-    """Turn every error of the Docker SDK into one line of ours that begins with `what`."""
+def docker_errors(what: str) -> Iterator[None]:
+    """Convert every error of the Docker SDK to an `InfrastructureError` of one line that starts with `what`."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -105,8 +105,8 @@ def told(what: str) -> Iterator[None]:
         raise InfrastructureError(f"{what}: {_first_line(error)}") from error
 
 
-def _knock(url: str, timeout_s: float) -> None:
-    """Find out whether somebody listens: the SDK leaves its socket open if nobody does."""
+def _check_listening(url: str, timeout_s: float) -> None:
+    """Check that something listens there: the SDK would leak a socket if nothing does."""
     if url.startswith("unix://"):
         with socket.socket(socket.AF_UNIX) as trial:
             trial.settimeout(timeout_s)

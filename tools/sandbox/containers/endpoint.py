@@ -1,4 +1,4 @@
-"""The driver's end of the connection to a container's program: a socket that gives its stdout, takes its stdin."""
+"""The driver's end of the connection to a container's program: a socket for its stdout and stdin."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import socket
 from typing import Any
 
 from agentgym.errors import InfrastructureError
-from agentgym.tools.sandbox.containers.daemon import Daemon, told
+from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
 from agentgym.tools.sandbox.containers.stream import HEADER, STDOUT
 
 _KEPT_OF_STDERR = 4000
 
 
 class Attached(socket.socket):
-    """A socket of which Docker's headers and what comes on stderr have been taken out, for blocking or asyncio use."""
+    """A socket that strips Docker's stream headers and stderr, for blocking or asyncio use."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Take over a connection; the object that was given is of no more use."""
+        """Take over a connection; the passed object is unusable afterwards."""
         super().__init__(connection.family, connection.type, connection.proto, connection.detach())
         self._header = bytearray()
         self._stream = 0
@@ -25,7 +25,7 @@ class Attached(socket.socket):
 
     @property
     def stderr(self) -> str:
-        """The end of what came on stderr, as far as it was received."""
+        """The end of the stderr received so far."""
         return self._stderr.decode("utf-8", "replace")
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
@@ -66,18 +66,18 @@ class Attached(socket.socket):
 
 
 def attach(daemon: Daemon, container: str) -> Attached:
-    """Connect to a container that has not been started yet, so that nothing is missed."""
-    with told(f"cannot attach to container {container[:12]}"):
+    """Connect to a container that has not been started yet, so that no output is missed."""
+    with docker_errors(f"cannot attach to container {container[:12]}"):
         found = daemon.maker.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
         return Attached(raw_socket(found))
 
 
 def raw_socket(found: Any) -> socket.socket:
-    """Return the socket behind what Docker's SDK gives for a connection, taken from it."""
+    """Detach and return the socket inside a connection object of Docker's SDK."""
     connection = getattr(found, "_sock", found)
     if type(connection) is not socket.socket:
         raise InfrastructureError(
-            "containers can be used over unix:// and plain tcp:// connections only; for a daemon on another machine, "
+            "containers can only be used over unix:// and plain tcp:// connections; for a daemon on another machine, "
             "run there: agentgym serve sandbox --backend docker"
         )
     return socket.socket(connection.family, connection.type, connection.proto, connection.detach())

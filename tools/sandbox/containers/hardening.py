@@ -1,4 +1,4 @@
-"""How a container is walled in: the options it is made with, from the limits of a sandbox."""
+"""The isolation of a container: converts a sandbox's limits to Docker's options."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from agentgym.errors import UsageError
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.spec import SandboxSpec
 
 _MB = 1 << 20
 _USERS = range(30_000, 60_000)
-"""Numbers that hardly anybody has, and that a daemon has too that maps its users to others."""
+"""Uids that are rarely in use, and that also exist on daemons with user namespace remapping."""
 _AGENTS_PROCESSES = 8
-"""Of init, of the agent and of what it forks to watch over a run."""
+"""Processes of init, the agent and its fork that supervises a run."""
 _AGENTS_FILES = 1024
-"""Open at one time by the agent, which gives its runs the limit that is theirs."""
+"""Open files of the agent, which sets lower limits for its runs."""
 
 
 @dataclass(frozen=True)
 class Hardening:
-    """What is the same for all containers of a backend. The defaults take away all that code rarely needs."""
+    """Settings shared by all containers of a backend. The defaults remove everything that code rarely needs."""
 
     user: str | None = None
-    """Numbers of user and group; by default each container has a user of its own."""
+    """Numeric user and group; by default each container has a separate user."""
     cpus: float = 1.0
     network: str = "none"
     writable_root: bool = False
-    """Whether the image's own files may be changed, for images that hold the work themselves. Without a quota."""
+    """Whether the image's files can be changed, for images that contain the work. There is no quota on changes."""
     runtime: str | None = None
-    """Another runtime the daemon knows, such as `runsc`."""
+    """A different runtime configured in the daemon, such as `runsc`."""
 
     def __post_init__(self) -> None:
         if self.user is None:
@@ -41,7 +41,7 @@ class Hardening:
             raise UsageError(f"user must be two numbers such as '1000:1000', not {self.user!r}")
 
     def for_one(self) -> tuple[Hardening, str]:
-        """Return this for one container, and its user: much of what the kernel lends is counted by user."""
+        """Return the settings for one container, and its user: many kernel quotas are per user."""
         if self.user is not None:
             return self, self.user
         number = random.SystemRandom().choice(_USERS)
@@ -60,7 +60,7 @@ def host_config(hardening: Hardening, spec: SandboxSpec) -> dict[str, Any]:
         "security_opt": ["no-new-privileges"],
         "pids_limit": limits.processes + _AGENTS_PROCESSES,
         "mem_limit": memory,
-        # Memory and swap together: the same number means no swap.
+        # The total of memory and swap: the same number means no swap.
         "memswap_limit": memory,
         "nano_cpus": round(hardening.cpus * 1e9),
         "read_only": not hardening.writable_root,
@@ -78,15 +78,15 @@ def host_config(hardening: Hardening, spec: SandboxSpec) -> dict[str, Any]:
 
 def _host_folder(folder: Path) -> str:
     if not folder.is_absolute() or ":" in str(folder) or not folder.is_dir():
-        raise UsageError(f"readable: {str(folder)!r} must be the absolute path of a folder, without a colon in it")
+        raise UsageError(f"readable: {str(folder)!r} must be the absolute path of a folder, without a colon")
     return str(folder)
 
 
-def _folders_in_memory(hardening: Hardening, user: str, limits: Limits, workdir: str) -> dict[str, str]:
-    """Return the folders that can be written to, with the quota shared out between them."""
+def _folders_in_memory(hardening: Hardening, user: str, limits: SandboxLimits, workdir: str) -> dict[str, str]:
+    """Return the writable tmpfs folders, which share the quota."""
     place = PurePosixPath(workdir)
     if not place.is_absolute() or len(place.parts) < 2:
-        raise UsageError(f"workdir must be an absolute path below the root, not {workdir!r}")
+        raise UsageError(f"workdir must be an absolute path below '/', not {workdir!r}")
     if hardening.writable_root:
         return {}
     if place == PurePosixPath("/tmp"):

@@ -1,4 +1,4 @@
-"""Docker images made from files that are here already, without a registry and without a build."""
+"""Creates Docker images from local files, without a registry and without a build."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import tempfile
 from pathlib import Path
 
 from agentgym.errors import InfrastructureError, UsageError
-from agentgym.tools.sandbox.containers.daemon import Daemon, told
+from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
 
 
 def image_from_rootfs(path: Path | str, name: str | None = None, *, daemon: Daemon | None = None) -> str:
-    """Make an image of a root file system and return its name.
+    """Create an image from a root file system and return its name.
 
     Args:
-        path: A folder that holds `bin`, `usr`, … or a tar file of one.
-        name: Of the image; by default derived from the file name.
-        daemon: Where to; by default Docker's usual place.
+        path: A folder with `bin`, `usr`, … or a tar file of one.
+        name: The image's name; by default derived from the file name.
+        daemon: The daemon; by default Docker's default.
     """
     path = Path(path)
     if not path.exists():
-        raise UsageError(f"there is no root file system {str(path)!r}")
+        raise UsageError(f"the root file system {str(path)!r} does not exist")
     repository, _, tag = (name or _name_for(path)).partition(":")
     tag = tag or "latest"
     daemon = daemon or Daemon()
@@ -40,7 +40,7 @@ def has_image(daemon: Daemon, image: str) -> bool:
     """Return whether the daemon has this image."""
     from docker.errors import NotFound
 
-    with told(f"cannot look up image {image!r}"):
+    with docker_errors(f"cannot look up image {image!r}"):
         try:
             daemon.api.inspect_image(image)
         except NotFound:
@@ -50,7 +50,7 @@ def has_image(daemon: Daemon, image: str) -> bool:
 
 def environment_of(daemon: Daemon, image: str) -> dict[str, str]:
     """Return the environment variables that an image sets."""
-    with told(f"cannot look up image {image!r}"):
+    with docker_errors(f"cannot look up image {image!r}"):
         found = daemon.api.inspect_image(image)["Config"].get("Env") or []
     return dict(each.split("=", 1) for each in found if "=" in each)
 
@@ -63,9 +63,9 @@ def _name_for(path: Path) -> str:
 def _import(daemon: Daemon, packed: Path, repository: str, tag: str) -> None:
     what = f"cannot import {repository}:{tag}"
     changes = ["ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
-    with told(what):
+    with docker_errors(what):
         answer = daemon.maker.import_image_from_file(str(packed), repository=repository, tag=tag, changes=changes)
-    # The status is 200 even if it went wrong on the way.
+    # The status is 200 even if the import fails later.
     for line in filter(None, answer.splitlines()):
         problem = json.loads(line).get("error")
         if problem:
@@ -73,7 +73,7 @@ def _import(daemon: Daemon, packed: Path, repository: str, tag: str) -> None:
 
 
 def _pack(folder: Path, into: Path) -> None:
-    """Pack a folder. Unless we are root, the owner on disk is only whoever unpacked it: in the image it is root."""
+    """Pack a folder. Unless we are root, files on disk belong to whoever unpacked them; in the image, to root."""
 
     def owned(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if os.geteuid() != 0:

@@ -1,4 +1,4 @@
-"""What containers hold, as the rows of the table of protections."""
+"""The protection table of containers."""
 
 from __future__ import annotations
 
@@ -18,47 +18,43 @@ from agentgym.tools.sandbox.protection import (
 
 
 def protections_of(hardening: Hardening) -> Mapping[Threat, Protection]:
-    """Return the table of a backend's containers."""
+    """Return the protection table of a backend's containers."""
     return {
-        Threat.FILES: held("a file system of its own, made of the image")
+        Threat.FILES: held("a separate file system from the image")
         if hardening.writable_root
-        else held("a file system of its own, made of the image and read-only"),
-        Threat.NETWORK: held("a network namespace with nothing in it")
+        else held("a separate, read-only file system from the image"),
+        Threat.NETWORK: held("an empty network namespace")
         if hardening.network == "none"
         else not_held(f"the container is on the network {hardening.network!r}"),
-        Threat.PROCESSES: held("a process namespace of its own"),
-        Threat.ENVIRONMENT: held("only the image's variables and those of the spec; the driver is on the other side"),
-        Threat.PRIVILEGE: held(f"{_user(hardening)}, no capabilities, no new privileges")
+        Threat.PROCESSES: held("a separate PID namespace"),
+        Threat.ENVIRONMENT: held("only the variables of the image and the spec; the driver runs outside"),
+        Threat.PRIVILEGE: held(f"{_user(hardening)}, no capabilities, no_new_privs")
         if not (hardening.user or "").startswith("0:")
-        else partly("root in the container, without capabilities and without new privileges"),
-        Threat.KERNEL: held(
-            "Docker's filter of system calls and, if the image has python3, a stricter one of the agent"
-        ),
-        Threat.MEMORY: held("a limit on each process, and the container's"),
-        Threat.TOTAL_MEMORY: held("the container's limit, without swap; files of the workspace count too"),
-        Threat.CPU: held(f"a limit on each process, wall time, {hardening.cpus:g} processors"),
+        else partly("root in the container, without capabilities and with no_new_privs"),
+        Threat.KERNEL: held("Docker's seccomp filter and, if the image has python3, a stricter one of the agent"),
+        Threat.MEMORY: held("a limit per process, and the container's limit"),
+        Threat.TOTAL_MEMORY: held("the container's limit, without swap; workspace files count too"),
+        Threat.CPU: held(f"limits on CPU time per process and wall time, {hardening.cpus:g} CPUs"),
         Threat.FORKS: held("the container's limit on processes"),
-        Threat.DISK: partly("the image's own files can be written; what is written is looked at now and then")
+        Threat.DISK: partly("the image's files are writable; disk usage is checked periodically")
         if hardening.writable_root
-        else held("workspace and temporary folder are in memory, with a size"),
-        Threat.INODES: partly("the image's own files can be written; what is written is looked at now and then")
+        else held("the workspace and the temporary folder are size-limited tmpfs"),
+        Threat.INODES: partly("the image's files are writable; disk usage is checked periodically")
         if hardening.writable_root
-        else held("workspace and temporary folder have a number of files"),
-        Threat.DAEMONS: held("all processes but those of live sessions are killed after each run"),
-        Threat.NEIGHBOURS: held("every sandbox has a container of its own"),
+        else held("the workspace and the temporary folder have a limited number of files"),
+        Threat.DAEMONS: held("all processes except those of live sessions are killed after each run"),
+        Threat.NEIGHBOURS: held("every sandbox has a separate container"),
         Threat.FORGED_RESULTS: held(FORGED_RESULTS_HELD),
         Threat.IDLE_CPU: held(IDLE_CPU_HELD),
         Threat.KERNEL_QUOTAS: held(
-            "a user id of its own; few signals can be queued; the agent's filter refuses what else counts"
+            "a separate uid; a low limit on queued signals; the agent's filter blocks the other per-user quotas"
         )
         if hardening.user is None
-        else partly(f"few signals can be queued, but all containers have the user {hardening.user}"),
-        Threat.FILE_LOCKS: held(
-            "every container has files of its own, but for the folders that the spec makes readable"
-        ),
+        else partly(f"a low limit on queued signals, but all containers share the user {hardening.user}"),
+        Threat.FILE_LOCKS: held("containers share no files except for the spec's readable folders"),
         Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
     }
 
 
 def _user(hardening: Hardening) -> str:
-    return "a user of its own" if hardening.user is None else f"user {hardening.user}"
+    return "a separate user" if hardening.user is None else f"user {hardening.user}"

@@ -1,4 +1,4 @@
-"""Removing containers: bounded and retried, because daemons sometimes hang at it, and out of everybody's way."""
+"""Removes containers in the background, with timeouts and retries, because daemons sometimes hang."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _THREADS = 4
 
 
 def remove(daemon: Daemon, container: str) -> None:
-    """Kill and remove a container with all that runs in it; one that is gone already is fine.
+    """Kill and remove a container; does nothing if it is already gone.
 
     Raises:
-        InfrastructureError: If it is still there after several tries.
+        InfrastructureError: If it still exists after several attempts.
     """
     from docker.errors import APIError, NotFound
     from requests.exceptions import RequestException
@@ -31,7 +31,7 @@ def remove(daemon: Daemon, container: str) -> None:
         except NotFound:
             return
         except APIError as error:
-            # The daemon is removing it already: a container ends itself as soon as its input is closed.
+            # The daemon is already removing it: a container exits as soon as its stdin closes.
             if error.status_code == 409:
                 return
             problem = str(error.explanation or error)
@@ -46,7 +46,7 @@ def remove(daemon: Daemon, container: str) -> None:
 
 
 class Remover:
-    """Removes containers in the background. A container that stays is said in the log, and left to `doctor --clean`."""
+    """Removes containers in the background. Failures are logged, and left to `doctor --clean`."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -56,7 +56,7 @@ class Remover:
         self._change = threading.Condition()
 
     def remove(self, container: str) -> None:
-        """Have a container removed soon; never waits and never fails."""
+        """Schedule a container's removal; never blocks and never fails."""
         with self._change:
             self._left += 1
             if self._threads < _THREADS:
@@ -65,7 +65,7 @@ class Remover:
         self._waiting.put(container)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until all are removed; return whether they are."""
+        """Wait until all removals are done; return whether they are."""
         with self._change:
             return self._change.wait_for(lambda: self._left == 0, timeout_s)
 

@@ -1,4 +1,4 @@
-"""Taking apart the stream of a container: Docker puts eight bytes before each piece of stdout and of stderr."""
+"""Demultiplexes a container's output: Docker puts an eight-byte header before each piece of stdout and stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STDOUT = 1
 
 
 class Demultiplexer:
-    """Give it what arrives, cut anywhere; it hands on the pieces with the number of their stream."""
+    """Accepts data cut anywhere, and passes on the pieces with the number of their stream."""
 
     def __init__(self, take: Callable[[int, bytes], None]) -> None:
         self._take = take
@@ -18,7 +18,7 @@ class Demultiplexer:
         self._left = 0
 
     def feed(self, data: bytes) -> None:
-        """Hand on all that is in `data`."""
+        """Process received data."""
         view = memoryview(data)
         while view:
             if self._left == 0:

@@ -1,4 +1,4 @@
-"""Tar files, which images without python understand, from and to the archives of the agent. Nothing touches a disk."""
+"""Converts between the agent's archives and tar files, for images without python, in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS = {"file": tarfile.REGTYPE, "dir": tarfile.DIRTYPE, "link": tarfile.SYMTY
 
 
 def from_archive(data: bytes) -> bytes:
-    """Return a tar file of the items of an archive."""
+    """Convert an archive to a tar file."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for item in archive.split(data):
@@ -28,12 +28,12 @@ def from_archive(data: bytes) -> bytes:
 
 
 def to_archive(packed: bytes, max_bytes: int) -> bytes:
-    """Return an archive of the folders, regular files and links in a tar file.
+    """Convert a tar file to an archive of its folders, regular files and links.
 
     Raises:
-        ValueError: If they hold more than `max_bytes`, or it is no tar file: what made it is not trusted.
+        ValueError: If the contents exceed `max_bytes`, or it is not a tar file: its source is not trusted.
     """
-    items: list[archive.Item] = []
+    items: list[archive.ArchiveItem] = []
     room = max_bytes
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
@@ -45,21 +45,21 @@ def to_archive(packed: bytes, max_bytes: int) -> bytes:
                 data = _content(tar, entry, kind, room)
                 room -= len(data) + len(path)
                 if room < 0:
-                    raise _TooMuch(f"it holds more than {max_bytes} bytes")
-                items.append(archive.Item(path, kind, entry.mode & 0o777, data))
-    except _TooMuch:
+                    raise _TooLarge(f"it contains more than {max_bytes} bytes")
+                items.append(archive.ArchiveItem(path, kind, entry.mode & 0o777, data))
+    except _TooLarge:
         raise
     except Exception as error:
         raise ValueError(f"it cannot be packed: {error}") from None
     return archive.join(items)
 
 
-class _TooMuch(ValueError):
+class _TooLarge(ValueError):
     pass
 
 
 def _kind(entry: tarfile.TarInfo) -> str | None:
-    """Return the kind; of two names for one file, the second is a file too, although tar only refers to the first."""
+    """Return the kind. A hard link is a file too, although tar only refers to its first name."""
     if entry.isdir():
         return "dir"
     if entry.issym():
@@ -71,5 +71,5 @@ def _content(tar: tarfile.TarFile, entry: tarfile.TarInfo, kind: str, room: int)
     if kind == "link":
         return entry.linkname.encode("utf-8", "surrogateescape")
     found = tar.extractfile(entry) if kind == "file" else None
-    # A sparse file can be far larger than the tar file that it is in.
+    # A sparse file can be far larger than its tar file.
     return found.read(max(0, room) + 1) if found else b""

@@ -1,7 +1,7 @@
-"""Answers the agent's requests for an image that has no python: every one of them is a program run in the container.
+"""Answers the agent's requests for an image without python: each one runs a program in the container.
 
-Slower by far (three calls of the daemon for each), and without sessions. Files are read and written by the image's
-own `sh` and `tar` as the sandbox's user: Docker's way of copying files does not see folders kept in memory.
+This is much slower (three daemon calls each) and has no sessions. The image's own `sh` and `tar` read and write
+files as the sandbox's user, because Docker's copy API does not see tmpfs folders.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any
 from agentgym.tools.sandbox.agent import files
 from agentgym.tools.sandbox.agent.wire import Frame, Header, encode
 from agentgym.tools.sandbox.containers import tarballs
-from agentgym.tools.sandbox.containers.calls import Call, Outcome, run_call
+from agentgym.tools.sandbox.containers.calls import Call, CallOutcome, run_call
 from agentgym.tools.sandbox.containers.daemon import Daemon
-from agentgym.tools.sandbox.limits import Limits
+from agentgym.tools.sandbox.limits import SandboxLimits
 from agentgym.tools.sandbox.pump import decode
 from agentgym.tools.sandbox.result import Ended
 
 _FILES_S = 60.0
-# Limits of each process, then the program itself. The soft limit of processor time ends it by a signal that tells why.
+# Per-process limits, then the program itself. The soft CPU limit kills it with a signal that identifies the reason.
 _LIMITED = (
     "ulimit -c 0; ulimit -S -t {cpu}; ulimit -H -t {cpu_hard}; ulimit -v {memory}; ulimit -f {blocks}; "
     'ulimit -n {files}; exec "$@"'
 )
 _NOT_FOUND, _DIRECTORY, _NOT_A_FILE, _TOO_LARGE = 44, 45, 46, 47
 _PROBLEMS = {
-    _NOT_FOUND: ("not_found", "there is no {!r}"),
-    _DIRECTORY: ("is_directory", "{!r} is a folder"),
-    _NOT_A_FILE: ("not_a_file", "{!r} is no regular file"),
+    _NOT_FOUND: ("not_found", "{!r} does not exist"),
+    _DIRECTORY: ("is_directory", "{!r} is a directory"),
+    _NOT_A_FILE: ("not_a_file", "{!r} is not a regular file"),
     _TOO_LARGE: ("too_large", "{!r} is too large"),
 }
 _READ = f'[ -e "$1" ] || exit {_NOT_FOUND}; [ ! -d "$1" ] || exit {_DIRECTORY}; [ -f "$1" ] || exit {_NOT_A_FILE}; '
@@ -47,7 +47,7 @@ _UNPACK = 'mkdir -p "$1" && cd "$1" && tar -xf -'
 
 
 class WithoutAgent:
-    """Stands in for the agent of one container."""
+    """Replaces the agent of one container."""
 
     def __init__(
         self, daemon: Daemon, container: str, *, user: str, workdir: str, environment: Mapping[str, str]
@@ -73,23 +73,23 @@ class WithoutAgent:
         }
 
     def answer_frame(self, frame: bytes) -> bytes:
-        """Do what one request asks for; both are whole frames."""
+        """Answer one request; both are complete frames."""
         return encode(*self.answer(*decode(frame)))
 
     def answer(self, header: Header, blobs: Sequence[bytes]) -> Frame:
-        """Do what one request asks for."""
+        """Answer one request."""
         operation = self._operations.get(header["op"])
         if operation is None:
-            return _problem("invalid", "the image has no python3, so it offers no sessions; use exec with argv")
+            return _problem("invalid", "the image has no python3, so sessions are not available; use exec with argv")
         try:
             return operation(header, blobs)
-        except _Refused as refused:
+        except _RequestError as refused:
             return _problem(refused.kind, str(refused))
 
     def _exec(self, header: Header, blobs: Sequence[bytes]) -> Frame:
         if header["kind"] != "argv":
-            return _problem("invalid", "the image has no python3, so it runs no python code; use exec with argv")
-        limits = Limits(**header["limits"])
+            return _problem("invalid", "the image has no python3, so it cannot run Python code; use exec with argv")
+        limits = SandboxLimits(**header["limits"])
         limited = _LIMITED.format(
             cpu=math.ceil(limits.cpu_s),
             cpu_hard=math.ceil(limits.cpu_s) + 1,
@@ -107,18 +107,18 @@ class WithoutAgent:
             output_bytes=limits.output_bytes,
         )
         outcome = run_call(self._daemon, self._container, call)
-        return _told(outcome), [outcome.stdout, outcome.stderr, b""]
+        return _header_of(outcome), [outcome.stdout, outcome.stderr, b""]
 
     def _read(self, header: Header, _: Sequence[bytes]) -> Frame:
         return {}, [self._output(_READ, header["path"], str(header["max_bytes"]), at_most=header["max_bytes"])]
 
     def _pack(self, header: Header, _: Sequence[bytes]) -> Frame:
-        # A tar file is larger than what it holds: half a kilobyte for each entry, and padding.
+        # A tar file is larger than its contents: half a kilobyte per entry, and padding.
         packed = self._output(_PACK, header["path"], at_most=2 * header["max_bytes"] + 10_000_000)
         try:
             return {}, [tarballs.to_archive(packed, header["max_bytes"])]
         except ValueError as error:
-            raise _Refused("too_large", f"{header['path']!r}: {error}") from None
+            raise _RequestError("too_large", f"{header['path']!r}: {error}") from None
 
     def _list(self, header: Header, _: Sequence[bytes]) -> Frame:
         listed = self._output(_LIST, header["path"], str(header["depth"]), at_most=50_000_000)
@@ -136,31 +136,31 @@ class WithoutAgent:
         return {}, []
 
     def _output(self, script: str, path: str, *arguments: str, stdin: bytes = b"", at_most: int = 64_000) -> bytes:
-        """Run one of the scripts above on a path of the workspace and return what it prints."""
+        """Run one of the scripts above on a path in the workspace and return its output."""
         argv = ["sh", "-c", script, "sh", self._path(path), *arguments]
-        # What is kept of an output is its two halves.
+        # Output beyond the limit loses its middle, so keep twice as much.
         call = Call(argv, self._user, self._workdir, _FILES_S, stdin=stdin, output_bytes=2 * at_most)
         outcome = run_call(self._daemon, self._container, call)
         if outcome.exit_code in _PROBLEMS:
             kind, text = _PROBLEMS[outcome.exit_code]
-            raise _Refused(kind, text.format(path))
+            raise _RequestError(kind, text.format(path))
         if outcome.exit_code != 0 or outcome.timed_out:
-            raise _Refused(*_why(outcome, path))
+            raise _RequestError(*_why(outcome, path))
         if outcome.cut[0] or len(outcome.stdout) > at_most:
-            raise _Refused("too_large", f"{path!r} is too large")
+            raise _RequestError("too_large", f"{path!r} is too large")
         return outcome.stdout
 
     def _path(self, path: str) -> str:
-        """Return where a path of the workspace is. What a link leads to, the sandbox's user may read anyway."""
+        """Return a path in the workspace. Links are safe: the sandbox's user can read their targets anyway."""
         full = posixpath.normpath(posixpath.join(self._workdir, path))
         if "\0" in path:
-            raise _Refused("invalid", f"{path!r} has a NUL character")
+            raise _RequestError("invalid", f"{path!r} contains a NUL character")
         if full != self._workdir and not full.startswith(self._workdir.rstrip("/") + "/"):
-            raise _Refused("outside", f"{path!r} is outside of the workspace")
+            raise _RequestError("outside", f"{path!r} is outside the workspace")
         return full
 
 
-class _Refused(Exception):
+class _RequestError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
@@ -170,15 +170,15 @@ def _problem(kind: str, message: str) -> Frame:
     return {"error": kind, "message": message}, []
 
 
-def _why(outcome: Outcome, path: str) -> tuple[str, str]:
-    said = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
-    if "No space left" in said:
-        return "no_space", f"no space is left for {path!r}"
-    return "invalid", f"{path!r}: {said or f'ended with {outcome.exit_code}'}"
+def _why(outcome: CallOutcome, path: str) -> tuple[str, str]:
+    output = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
+    if "No space left" in output:
+        return "no_space", f"no space left for {path!r}"
+    return "invalid", f"{path!r}: {output or f'ended with {outcome.exit_code}'}"
 
 
-def _told(outcome: Outcome) -> Header:
-    """Return the header of an answer. Docker tells a signal only as 128 and more, as a shell does."""
+def _header_of(outcome: CallOutcome) -> Header:
+    """Return the header of an answer. Docker reports signals only as exit codes of 128 and more, like a shell."""
     number = outcome.exit_code - 128 if 128 < outcome.exit_code <= 192 else None
     ended = Ended.EXITED if number is None else Ended.SIGNALED
     if outcome.timed_out:

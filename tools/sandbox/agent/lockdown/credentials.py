@@ -1,4 +1,4 @@
-"""Giving up rights: another user, no capabilities, no way to gain any, death with the parent, no tracing."""
+"""Drops privileges: changes the user, drops capabilities for good, exits with the parent, forbids tracing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentgym.tools.sandbox.agent.lockdown import system
 
 _SET_PDEATHSIG, _SET_DUMPABLE, _CAPBSET_DROP, _SET_SECUREBITS, _SET_NO_NEW_PRIVS = 1, 4, 24, 28, 38
 _CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL = 47, 4
-_NO_ROOT_LOCKED = 0xEF  # root is nobody special, ids change no capabilities, and that for good
+_NO_ROOT_LOCKED = 0xEF  # root is not special and changing uids grants no capabilities; all locked
 _CAPABILITY_VERSION = 0x20080522
 _MAX_CAPABILITIES = 64
 _CAPABILITIES_HEADER, _NO_CAPABILITIES = struct.pack("Ii", _CAPABILITY_VERSION, 0), bytes(24)
@@ -18,7 +18,7 @@ _NEWUSER = 0x10000000
 
 
 def become(uid: int) -> None:
-    """Become an ordinary user, for good."""
+    """Become an ordinary user, irrevocably."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -27,16 +27,16 @@ def become(uid: int) -> None:
 
 
 def own_user_namespace(uid: int, gid: int, inside: int) -> None:
-    """Enter a user namespace in which this user, called `inside` there, is the only one."""
-    system.prctl("dumpable", _SET_DUMPABLE, 1)  # else /proc/self belongs to root since the user was changed
+    """Enter a user namespace with this user, whose uid there is `inside`, as the only one."""
+    system.prctl("dumpable", _SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root after the change of user
     system.unshare(_NEWUSER, "unshare user")
     system.write("/proc/self/setgroups", b"deny")
     system.write("/proc/self/uid_map", b"%d %d 1" % (inside, uid))
     system.write("/proc/self/gid_map", b"%d %d 1" % (inside, gid))
 
 
-def renounce() -> None:
-    """Drop every capability; let nobody of the same user trace this process."""
+def drop_capabilities() -> None:
+    """Drop every capability, and forbid processes of the same user to trace this one."""
     system.libc.prctl(_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     system.libc.prctl(_SET_SECUREBITS, _NO_ROOT_LOCKED, 0, 0, 0)
     system.check(system.libc.capset(_CAPABILITIES_HEADER, _NO_CAPABILITIES), "drop capabilities")
@@ -44,24 +44,24 @@ def renounce() -> None:
     system.prctl("not dumpable", _SET_DUMPABLE, 0)
 
 
-def renounce_gains() -> None:
-    """Let no program that is started have a capability, whatever its file or its user says."""
+def lock_capabilities() -> None:
+    """Prevent started programs from gaining capabilities, whatever their file or user."""
     prctl = system.libc.prctl
     for capability in range(_MAX_CAPABILITIES):
         if prctl(_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            break  # the kernel knows no more, or there was no right to drop any, and hence none
+            break  # the kernel knows no further ones, or we have none to drop
 
 
 def no_new_privileges() -> None:
-    """Let starting a program never give rights, for good."""
+    """Set `no_new_privs`: starting a program never grants privileges."""
     system.prctl("no_new_privs", _SET_NO_NEW_PRIVS, 1)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends. Changing the user clears this: call it after that."""
+    """Have the kernel kill this process when its parent exits. Changing the user resets this, so call it afterwards."""
     system.prctl("die with parent", _SET_PDEATHSIG, signal.SIGKILL)
 
 
 def traceable() -> None:
-    """Let this process read its own /proc again: a run's process, unlike the agent, has nothing to hide."""
+    """Let this process read its own /proc again: unlike the agent, a run has nothing to hide."""
     system.prctl("dumpable", _SET_DUMPABLE, 1)

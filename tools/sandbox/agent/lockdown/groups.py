@@ -1,4 +1,4 @@
-"""Control groups, where root may make them: a hard bound on the memory of a sandbox as a whole, of either version."""
+"""Cgroups of either version, where root may create them: a hard limit on the total memory of a sandbox."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _MB = 1 << 20
 _TRIES = 20
 _MAX_FREE = 64
 _RESIDUE = 4 * _MB
-"""Bytes counted to a group that is used again, at most: what the kernel has not let go of yet."""
+"""Maximum bytes still charged to a cgroup that is reused."""
 
 
 class Groups:
-    """The groups of one zygote's sandboxes, in a group of their own.
+    """The cgroups of one zygote's sandboxes, in a common parent cgroup.
 
     Args:
-        host: Where the root of the host is, with a slash at its end.
-        driver: Process id of the driver, in the name by which a later zygote can tell that a group was left behind.
+        host: The path of the host's root, with a trailing slash.
+        driver: The driver's process id, which is part of the cgroup's name, so that later zygotes recognise leftovers.
     """
 
     def __init__(self, host: str, driver: int):
@@ -38,11 +38,11 @@ class Groups:
         self._free: dict[int, list[Group]] = {}
 
     def prepare(self, host_processes: str) -> None:
-        """Make the group of all groups, and remove those of drivers that were killed; `OSError` if that is refused."""
+        """Create the parent cgroup, and remove those of dead drivers; raises `OSError` if that is not permitted."""
         if self._version == 2:
             with open(f"{self.top}/cgroup.subtree_control") as file:
                 if "memory" not in file.read().split():
-                    raise OSError("memory is not controlled by groups here")
+                    raise OSError("the memory controller is not available")
         for name in os.listdir(self.top):
             driver = name[len(_PREFIX) :].partition("-")[0]
             if name.startswith(_PREFIX) and driver.isdigit() and not os.path.exists(f"{host_processes}/{driver}"):
@@ -52,7 +52,7 @@ class Groups:
             system.write(f"{self._folder}/cgroup.subtree_control", b"+memory")
 
     def take(self, megabytes: int) -> Group:
-        """Return a group for a sandbox: one in which nothing is left of another, or a new one."""
+        """Return an empty cgroup for a sandbox, reused or new."""
         free = self._free.get(megabytes)
         if free:
             return free.pop()
@@ -60,7 +60,7 @@ class Groups:
         return self._make(f"{self._folder}/{self._made}", megabytes)
 
     def give_back(self, group: Group) -> None:
-        """Take note that the processes of a sandbox have ended."""
+        """Return a sandbox's cgroup after its processes have exited."""
         free = self._free.setdefault(group.megabytes, [])
         if len(free) < _MAX_FREE and group.empty():
             free.append(group)
@@ -81,12 +81,12 @@ class Groups:
         return Group(folder, megabytes, processes, usage, kills)
 
     def close(self) -> None:
-        """Remove the groups."""
+        """Remove the cgroups."""
         _remove(self._folder)
 
 
 class Group:
-    """A control group for one sandbox at a time, and the open files by which it is used."""
+    """A cgroup for one sandbox at a time, with its open control files."""
 
     def __init__(self, folder: str, megabytes: int, processes: int, usage: int, kills: int):
         self.folder = folder
@@ -96,11 +96,11 @@ class Group:
         self._usage = usage
 
     def enter(self) -> None:
-        """Put this process into it."""
+        """Move this process into it."""
         os.write(self._processes, b"0")
 
     def empty(self) -> bool:
-        """Whether it is as good as new: it has no processes, and what is counted to it is little."""
+        """Whether it can be reused: it has no processes, and little memory is charged to it."""
         return not os.pread(self._processes, 1, 0) and int(os.pread(self._usage, 64, 0)) < _RESIDUE
 
     def close(self) -> None:
@@ -109,19 +109,19 @@ class Group:
             os.close(fd)
 
 
-class Kills:
-    """Says whether the kernel has killed something for the memory of a group since it was last told to watch."""
+class GroupOomKills:
+    """Detects whether the kernel killed a process for a cgroup's memory since the last `watch`."""
 
     def __init__(self, fd: int):
         self._fd = fd
         self._before = b""
 
     def watch(self) -> None:
-        """Begin to count anew."""
+        """Reset the count."""
         self._before = os.pread(self._fd, 4096, 0)
 
     def happened(self) -> bool:
-        """Return whether it has."""
+        """Return whether it has happened since `watch`."""
         return _count(os.pread(self._fd, 4096, 0)) > _count(self._before)
 
 
@@ -130,7 +130,7 @@ def _count(text: bytes) -> int:
 
 
 def open_groups(host: str, driver: int) -> Groups | None:
-    """Return a zygote's groups, or `None` where none can be made, which is so for all but root."""
+    """Return a zygote's cgroups, or `None` where none can be created, as for users other than root."""
     if os.geteuid():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Landlock: this process, and what it starts, may use these files and no others; no TCP; no signals to outside."""
+"""Landlock: restricts this process and its children to certain files, without TCP and signals to the outside."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ CHANGE = (1 << 16) - 1 & ~_MAKE_DEVICES & ~_IOCTL_DEV
 
 
 def abi() -> int:
-    """Return the version of Landlock that the kernel has; 0 for none."""
+    """Return the kernel's Landlock version; 0 if it has none."""
     return max(0, system.libc.syscall(_CREATE, None, 0, _VERSION))
 
 
 def ruleset(rules: Iterable[tuple[str, int]], version: int, opened: Iterable[bytes] = ()) -> int:
-    """Return a descriptor of rules: each a path and what may be done beneath it. Missing paths are left out.
+    """Return a descriptor of a ruleset of paths with the rights beneath them. Missing paths are left out.
 
-    TCP is denied from version 4 on, signals and abstract sockets to processes outside from version 6 on.
+    TCP is denied from version 4 on; signals and abstract sockets to outside processes are denied from version 6 on.
 
     Args:
         rules: Paths and rights.
-        version: What `abi` says.
-        opened: More rules, of whose paths the kernel's descriptors are open already: what `open_rules` has given.
+        version: The result of `abi`.
+        opened: Further rules with open paths, from `open_rules`.
     """
     fd = _create(_handled(version), version)
     for rule in opened:
@@ -52,7 +52,7 @@ def ruleset(rules: Iterable[tuple[str, int]], version: int, opened: Iterable[byt
 
 
 def open_rules(rules: Iterable[tuple[str, int]], version: int) -> list[bytes]:
-    """Return rules as the kernel wants them. Each holds a descriptor of its path."""
+    """Return rules in the kernel's format, each with an open descriptor of its path."""
     handled = _handled(version)
     found = []
     for path, rights in rules:
@@ -67,12 +67,12 @@ def open_rules(rules: Iterable[tuple[str, int]], version: int) -> list[bytes]:
 
 
 def scope(version: int) -> int | None:
-    """Return a descriptor of rules that only keep signals within, or `None` where the kernel cannot."""
+    """Return a descriptor of a ruleset that only restricts signals, or `None` if the kernel does not support it."""
     return _create(0, version) if version >= 6 else None
 
 
 def restrict(fd: int) -> None:
-    """Put this process under the rules, for good. `no_new_privs` must be set."""
+    """Apply the rules to this process, irrevocably. `no_new_privs` must be set."""
     system.call("landlock_restrict_self", _RESTRICT, fd, 0)
 
 

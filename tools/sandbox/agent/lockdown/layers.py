@@ -1,8 +1,8 @@
-"""What of the host a sandbox sees, as files of its own: each mount is laid into its root as an overlay without changes.
+"""Shows parts of the host to a sandbox as separate files: each mount is added to its root as a read-only overlay.
 
-The content is shared, and the memory that holds it. Locks on a file and watches of it belong to the file that was
-opened, which is then the sandbox's own: neither the host nor another sandbox sees them. Where the kernel has no
-overlays, the mounts are shown as they are.
+Content and page cache are shared. Locks and watches belong to the opened file, which is then the sandbox's own:
+neither the host nor another sandbox sees them. Where the kernel does not support overlays, the mounts are shown
+directly.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from agentgym.tools.sandbox.agent.lockdown import system
 
 _EMPTY, _AWAY, _LATER = "/.empty", "/.away", "/.later"
 FOLDERS = (_EMPTY, _AWAY, _LATER)
-"""Folders that the root must have."""
+"""Folders that the root must contain."""
 _RDONLY, _NOSUID, _NODEV, _BIND = 0x1, 0x2, 0x4, 0x1000
 
 
 class Layers:
-    """The mounts of this process's root, which can still be written to, to be laid into new roots.
+    """The mounts of this process's root, to be added to new roots as overlays. Create it while the root is writable.
 
     Args:
-        host: Where the root of the host is.
-        without: Paths whose mounts, and those below, are not laid.
-        later: A folder that a new root will have of its own; mounts below it come into it by `lay_later`.
+        host: The path of the host's root.
+        without: Paths to skip, with all mounts below them.
+        later: A folder that each new root mounts separately; `lay_later` adds the mounts below it.
     """
 
     def __init__(self, host: str, without: tuple[str, ...], later: str):
         self._host = host
-        # Of its own, as no folder may be laid over one that it contains.
+        # A separate mount, because an overlay cannot contain its own mount point.
         system.mount("tmpfs", _EMPTY, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=755,size=4k")
         found = [path for path in _mount_points(host) if path != "/" and not _is_below(path, (host, _EMPTY, *without))]
         self._later = [path for path in found if _is_below(path, (later,))]
@@ -41,17 +41,17 @@ class Layers:
 
     @property
     def own_files(self) -> bool:
-        """Whether every file of a new root is its own."""
+        """Whether a new root shares no file with the host."""
         return not self._as_they_are
 
     def lay(self, root: str) -> None:
-        """Make a mount at `root` that has all that this process's root has."""
+        """Create a mount at `root` with everything in this process's root."""
         self._show("/", root, _RDONLY | _NOSUID)
         for path, place in self._places.items():
             self._show(path, root + place)
 
     def lay_later(self) -> None:
-        """In such a root, lay what is below the folder that it has of its own now."""
+        """In a new root, add the mounts below `later`, which is mounted by now."""
         for path in self._later:
             _make_place(_LATER + path, path)
             system.mount(_LATER + path, path, None, _BIND)
@@ -74,14 +74,14 @@ class Layers:
             system.mount(path, target, None, _BIND)
         elif os.path.isdir(path):
             _overlay(path, target, flags)
-        else:  # only folders can be laid
+        else:  # only folders can be overlays
             _overlay(self._host + os.path.dirname(path), _AWAY, flags)
             system.mount(f"{_AWAY}/{os.path.basename(path)}", target, None, _BIND)
             system.detach(_AWAY)
 
 
 def escaped(path: str) -> str:
-    """Return a path as the options of an overlay are written."""
+    """Escape a path for an overlay's mount options."""
     return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
 
 
@@ -90,7 +90,7 @@ def _overlay(source: str, target: str, flags: int) -> None:
 
 
 def _mount_points(host: str) -> list[str]:
-    """Return where something is mounted, in the order in which it was."""
+    """Return all mount points, in mount order."""
     with open(f"{host}/proc/self/mountinfo", "rb") as file:
         found = [line.split()[4] for line in file]
     return list(dict.fromkeys(os.fsdecode(re.sub(rb"\\([0-7]{3})", _character, path)) for path in found))
@@ -105,7 +105,7 @@ def _is_below(path: str, places: tuple[str, ...]) -> bool:
 
 
 def _make_place(path: str, target: str) -> None:
-    """Make what something can be mounted at."""
+    """Create a mount point."""
     if os.path.isdir(path):
         os.makedirs(target, exist_ok=True)
         return

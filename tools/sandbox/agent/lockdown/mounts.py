@@ -1,4 +1,4 @@
-"""The file system of the namespaces tier: a small read-only root, made once, and a workspace for each sandbox."""
+"""The file system of the namespaces tier: a small read-only root, built once, and a workspace for each sandbox."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from agentgym.tools.sandbox.agent.lockdown import layers, system
 
 HOST = "/.host"
-"""Where the root of the host is while a sandbox is made; it is gone before anything runs in it."""
+"""The path of the host's root while a sandbox is built; it is detached before anything runs."""
 BIN = "/run/bin"
 _SPACE, _LOWER, _NEW, _OLD = "/.space", "/.lower", "/.new", "/.old"
 _NOSUID, _NODEV, _NOEXEC, _BIND, _MOVE, _REC, _PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x2000, 0x4000, 0x40000
@@ -43,17 +43,17 @@ _LINKS = {
 def build_root(
     shown: Iterable[str], hidden: Iterable[str], late: Iterable[str], workdir: str, inside: int, program: str
 ) -> layers.Layers:
-    """Make a read-only root with parts of the host in it, and make it this process's root; the old one is at `HOST`.
+    """Build a read-only root with parts of the host, and switch this process to it; the old root is at `HOST`.
 
-    Returns what is needed for making others like it, for `own_root`.
+    Returns the layers to build further roots with `own_root`.
 
     Args:
-        shown: Folders of the host that are seen, besides those of the system.
-        hidden: Folders among them that are seen empty.
-        late: Folders seen even within hidden ones.
-        workdir: Where the workspace will be.
-        inside: User id of the sandbox as seen in it.
-        program: The interpreter, which is called `python` in `BIN`.
+        shown: Folders of the host to show besides the system's.
+        hidden: Folders below those that appear empty.
+        late: Folders that are visible even inside hidden ones.
+        workdir: The path of the workspace.
+        inside: The sandbox's uid inside it.
+        program: The interpreter, linked as `python` in `BIN`.
     """
     system.mount("none", "/", None, _REC | _PRIVATE)
     system.mount("tmpfs", "/tmp", "tmpfs", _NOSUID, "mode=755,size=4m")
@@ -83,7 +83,7 @@ def build_root(
 
 
 def own_root(root: layers.Layers) -> None:
-    """In a mount namespace of its own: make a root with files of its own this process's root; the host is at `HOST`."""
+    """In a new mount namespace: switch this process to a root with separate files; the host is at `HOST`."""
     root.lay(_NEW)
     system.mount(HOST, _NEW + HOST, None, _MOVE)
     _make_root(_NEW, _OLD)
@@ -91,14 +91,14 @@ def own_root(root: layers.Layers) -> None:
 
 
 def _make_root(path: str, old: str) -> None:
-    """Make a mount this process's root; the former one is at `old`, which is a folder in the new one."""
+    """Switch this process's root to a mount; the old root is at `old`, a folder in the new one."""
     os.chdir(path)
     system.call("pivot_root", _PIVOT_ROOT.get(system.MACHINE, _PIVOT_ROOT_ELSEWHERE), b".", os.fsencode(old[1:]))
     os.chdir("/")
 
 
 def _make_device(path: str) -> None:
-    """Make a device of the host anew, to be a file of each sandbox's own later; where that is refused, show it."""
+    """Recreate a device of the host, so that each sandbox gets a separate file; bind it if that is not permitted."""
     try:
         os.mknod(path, stat.S_IFCHR, os.stat(HOST + path).st_rdev)
         os.chmod(path, 0o666)
@@ -110,7 +110,7 @@ def _make_device(path: str) -> None:
 
 
 def _show(path: str) -> None:
-    """Show a file or folder of the host at the same place, unless it is there already or the host has none."""
+    """Bind a file or folder of the host at the same path, unless it is already there or does not exist."""
     source = HOST + path
     if os.path.islink(source) and not os.path.lexists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -121,7 +121,7 @@ def _show(path: str) -> None:
 
 
 def _is_shown(path: str) -> bool:
-    """Whether a path is the host's own already, being below one that is shown."""
+    """Whether a path is already shown, because it is below a shown one."""
     try:
         mine, hosts = os.stat(path), os.stat(HOST + path)
     except OSError:
@@ -152,7 +152,7 @@ def _set_attributes(path: str, attributes: int, *, recursive: bool = False) -> N
 
 
 def allow_writing(path: str) -> None:
-    """Let the zygote write to a mount of the host, such as that of control groups."""
+    """Let the zygote write to a mount of the host, such as the cgroup file system."""
     values = struct.pack("QQQQ", 0, _ATTR_RDONLY, 0, 0)
     system.call("mount_setattr", _MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, values, len(values))
 
@@ -160,15 +160,15 @@ def allow_writing(path: str) -> None:
 def build_workspace(
     root: layers.Layers, limits: dict[str, Any], template: str | None, workdir: str, uid: int, mapping: int | None
 ) -> str:
-    """Mount one sandbox's workspace, temporary folder and `/proc` into its root, and take the host away.
+    """Mount one sandbox's workspace, temporary folder and `/proc` into its root, and detach the host.
 
     Args:
-        root: What is seen besides, laid by `own_root`.
-        limits: `disk_mb` and `files` bound all that can be written.
-        template: Folder of the host whose files the workspace begins with.
-        workdir: Where the workspace is.
+        root: The layers of the root, from `own_root`.
+        limits: `disk_mb` and `files` limit everything that can be written.
+        template: Folder of the host with the workspace's initial files.
+        workdir: The path of the workspace.
         uid: The user that owns it.
-        mapping: User namespace that makes the template's owner that user; `None` if it is that user already.
+        mapping: User namespace that maps the template's owner to that user; `None` if not needed.
 
     Returns:
         A note if the template had to be copied.
@@ -194,7 +194,7 @@ def build_workspace(
 
 
 def _lay(template: str, workdir: str, uid: int, mapping: int | None) -> str:
-    """Lay the workspace over a template, whose files are then shared until they are changed; else copy it."""
+    """Overlay the workspace on a template, sharing its files until they change; if that fails, copy it."""
     lower = HOST + template
     try:
         if mapping is not None:
@@ -218,7 +218,7 @@ def _lay(template: str, workdir: str, uid: int, mapping: int | None) -> str:
 
 
 def _map_owner(source: str, mapping: int) -> None:
-    """Mount a folder at `_LOWER` so that its owner is another user there."""
+    """Mount a folder at `_LOWER` with its owner mapped to another user."""
     tree = system.call("open_tree", _OPEN_TREE, _AT_FDCWD, os.fsencode(source), _CLONE_TREE | os.O_CLOEXEC)
     try:
         values = struct.pack("QQQQ", _ATTR_IDMAP | _ATTR_RDONLY, 0, 0, mapping)
@@ -229,8 +229,8 @@ def _map_owner(source: str, mapping: int) -> None:
 
 
 def copy_tree(source: str, target: str, uid: int | None) -> None:
-    """Copy folders, regular files and links; everything belongs to the user `uid` (if given) afterwards."""
-    import shutil  # with its libraries it would make every fork of the zygote dearer
+    """Copy folders, regular files and links, and give everything to the user `uid`, if given."""
+    import shutil  # not at module level: its libraries would slow down every fork of the zygote
 
     for folder, names, files in os.walk(source):
         below = os.path.normpath(os.path.join(target, os.path.relpath(folder, source)))

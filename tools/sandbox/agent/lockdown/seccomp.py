@@ -1,8 +1,8 @@
-"""The filter of system calls: what no program in a sandbox needs, the kernel refuses. Assembled here as classic BPF.
+"""The seccomp filter, assembled as classic BPF: blocks system calls that no program in a sandbox needs.
 
-Denied are sockets, namespaces, mounts, tracing, keys, io_uring and their like; so is what the kernel counts for a user
-or for the whole machine, such as timers by signal and inotify. For some calls only certain arguments are denied. The
-walls do not rest on it alone (files are held by mounts or Landlock), but it cuts the network in every tier.
+It denies sockets, namespaces, mounts, tracing, keys, io_uring and similar calls, and resources with per-user or
+machine-wide quotas, such as signal timers and inotify. For some calls, it denies only certain arguments. The
+isolation does not rely on it alone (mounts or Landlock protect files), but it blocks the network in every tier.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REASONS = {
     **dict.fromkeys(("timer_create", "inotify_init", "inotify_init1", "io_setup"), errno.ENOSYS),
     **dict.fromkeys(("sync", "syncfs"), 0),
 }
-"""With what a call is refused if not with `EPERM`: what makes programs do without it. With 0 it seems to be done."""
+"""Errors other than `EPERM`, with which programs fall back. With 0, the call seems to succeed."""
 
 _OWN_ONLY = {
     "prlimit64": 0,
@@ -41,44 +41,44 @@ _OWN_ONLY = {
     "setpriority": 1,
     "ioprio_set": 1,
 }
-"""Calls that change a process, and which argument names it: only 0, the caller itself, is allowed."""
+"""Calls that change a process, with the index of its argument: only 0, the caller itself, is allowed."""
 _OF_THE_USER = {"setpriority": 2, "ioprio_set": 3}
-"""What the first argument of such a call is if it means every process of the user, who may have more than these."""
+"""The first argument with which such a call applies to all of the user's processes, also outside the sandbox."""
 _CONDITIONAL = {"clone", "clone3", "socketpair", "personality", "ioctl", "fcntl", "mmap", *_OWN_ONLY}
 _ALWAYS = [name for name in syscalls.NUMBERS if name not in _CONDITIONAL]
 _BUILDING = frozenset(
     ("mount", "umount2", "pivot_root", "open_tree", "move_mount", "mount_setattr", "unshare", "setns")
 )
-"""What a fork of a zygote needs to build a sandbox of namespaces."""
+"""Calls that a fork of the zygote needs to build a sandbox from namespaces."""
 
 
-class Part(Enum):
-    """Which calls a filter refuses. Filters add up, and a small one is on a process in a tenth of the time."""
+class FilterPart(Enum):
+    """The calls that a filter blocks. Filters add up, and a small one takes a tenth of the time to install."""
 
     ALL = frozenset(_ALWAYS)
     BEFORE = frozenset(_ALWAYS) - _BUILDING
-    """All but what building a sandbox takes; for a zygote, whose forks have it from the start."""
+    """All except the calls needed to build a sandbox; applied in a zygote and inherited by its forks."""
     AFTER = _BUILDING
-    """What is missing there."""
+    """The calls missing from `BEFORE`."""
 
 
 @cache
-def program(machine: str, part: Part = Part.ALL) -> bytes:
-    """Return the filter for a machine; `OSError` for one whose system calls are not in the table."""
+def program(machine: str, part: FilterPart = FilterPart.ALL) -> bytes:
+    """Return the filter for an architecture; `OSError` if its system calls are not in the table."""
     if machine not in syscalls.ARCHITECTURES:
         known = ", ".join(sorted(syscalls.ARCHITECTURES))
-        raise OSError(errno.ENOSYS, f"no filter of system calls for the machine {machine!r}, only for {known}")
+        raise OSError(errno.ENOSYS, f"there is no seccomp filter for the architecture {machine!r}, only for {known}")
     code = _Assembler(machine)
     code.begin(syscalls.ARCHITECTURES[machine][1])
     code.deny_all(part.value)
-    if part is not Part.AFTER:
+    if part is not FilterPart.AFTER:
         code.deny_some()
     code.emit(_RETURN, _ALLOW)
     return bytes(code.code)
 
 
-def apply(part: Part = Part.ALL) -> None:
-    """Put the filter on this process and all that it will start, for good. `no_new_privs` must be set."""
+def apply(part: FilterPart = FilterPart.ALL) -> None:
+    """Apply the filter to this process and its future children, irrevocably. `no_new_privs` must be set."""
     _, header = prepared(part)
     system.check(
         system.libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(header), 0, 0),
@@ -87,8 +87,8 @@ def apply(part: Part = Part.ALL) -> None:
 
 
 @cache
-def prepared(part: Part) -> tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]]:
-    """Return the filter as the kernel wants it: instructions, and what points to them."""
+def prepared(part: FilterPart) -> tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]]:
+    """Return the filter in the kernel's format: the instructions, and the struct that points to them."""
     code = program(system.MACHINE, part)
     buffer = ctypes.create_string_buffer(code, len(code))
     return buffer, ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer)))
@@ -117,7 +117,7 @@ class _Assembler:
 
     def deny_some(self) -> None:
         """Deny calls by their arguments."""
-        self.deny("clone3", errno.ENOSYS)  # its flags are behind a pointer; C libraries then use clone
+        self.deny("clone3", errno.ENOSYS)  # its flags are behind a pointer; libc falls back to clone
         self.deny_if("clone", 0, (), _NEW_NAMESPACES)
         self.allow_only("socketpair", 0, (_AF_UNIX,))
         for name, argument in _OWN_ONLY.items():
@@ -134,7 +134,7 @@ class _Assembler:
             self.emit(_RETURN, _ERRNO | reason)
 
     def allow_only(self, name: str, argument: int, values: tuple[int, ...], but_not: int | None = None) -> None:
-        """Deny a call unless the low half of that argument is one of the values, and the first is not `but_not`."""
+        """Deny a call unless the argument's low half is one of the values and the first argument is not `but_not`."""
         number = syscalls.number(name, self._machine)
         assert number is not None
         more = 0 if but_not is None else 3
@@ -150,7 +150,7 @@ class _Assembler:
         self.emit(_RETURN, _ERRNO | errno.EPERM)
 
     def deny_if(self, name: str, argument: int, values: tuple[int, ...], bits: int = 0) -> None:
-        """Deny a call if the low half of that argument is one of the values or has one of the bits."""
+        """Deny a call if the argument's low half is one of the values or has one of the bits."""
         number = syscalls.number(name, self._machine)
         assert number is not None
         tests = [(_JUMP_EQUAL, value) for value in values] + ([(_JUMP_SET, bits)] if bits else [])

@@ -1,8 +1,8 @@
-"""Namespaces that one sandbox after the other uses, as the kernel takes long to make them and to take them away.
+"""Namespaces reused by successive sandboxes, because creating and destroying them is slow.
 
-Of networks without interfaces: nothing of a sandbox can stay in one, as its programs can neither make sockets nor
-change anything in it. Of mounts: a sandbox works with a copy, so that only the file systems are used again, which
-cannot be written to; what its processes held of their files, such as locks, ended with them.
+Networks without interfaces: a sandbox leaves nothing behind in one, because its programs cannot create sockets or
+change anything in it. Mounts: a sandbox uses a copy of the namespace, so that only the read-only file systems are
+reused; locks and the like ended with the processes that held them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _MAX_FREE = 64
 
 
 class Spares:
-    """The namespaces of one kind of a zygote's sandboxes, by descriptors of them.
+    """A zygote's spare namespaces of one kind, as descriptors.
 
     Args:
         kind: `NETWORK` or `MOUNTS`.
-        proc: Where this process is described, in each of them.
-        furnish: Called in each new one.
+        proc: The path of `/proc` in each of them.
+        furnish: Called inside each new one.
     """
 
     def __init__(self, kind: tuple[int, str], proc: str, furnish: Callable[[], None] = lambda: None) -> None:
@@ -33,7 +33,7 @@ class Spares:
         self._free: list[int] = []
 
     def take(self) -> int:
-        """Return one that nothing is in."""
+        """Return an unused one."""
         if self._free:
             return self._free.pop()
         system.unshare(self._flag, f"unshare {self._name}")
@@ -44,14 +44,14 @@ class Spares:
             system.set_namespace(self._own, self._flag, f"return to the zygote's {self._name}")
 
     def give_back(self, namespace: int) -> None:
-        """Take note that the processes of a sandbox have ended."""
+        """Return one after the sandbox's processes have exited."""
         if len(self._free) < _MAX_FREE:
             self._free.append(namespace)
         else:
             os.close(namespace)
 
     def enter(self, namespace: int) -> None:
-        """Have this process be in it."""
+        """Move this process into it."""
         system.set_namespace(namespace, self._flag, f"enter {self._name}")
 
     def _opened(self) -> int:

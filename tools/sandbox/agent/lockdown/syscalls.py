@@ -1,12 +1,12 @@
-"""Numbers of the system calls that the filter names, for the machines it knows: x86_64 and aarch64."""
+"""Numbers of the filter's system calls on the supported architectures: x86_64 and aarch64."""
 
 from __future__ import annotations
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7), "arm64": (1, 0xC00000B7)}
-"""Machine → column of the table below, and how the kernel names the machine to a filter."""
+"""Machine → column of the table below, and the kernel's architecture constant."""
 
 HIGHEST_KNOWN = 466
-"""System calls above this number are newer than this list and answered as if the kernel did not have them."""
+"""System calls above this number are newer than this list, and fail as if the kernel did not have them."""
 
 NUMBERS: dict[str, tuple[int | None, int | None]] = {
     # other processes
@@ -53,7 +53,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "mq_open": (240, 180),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
-    # what the kernel counts for a user or for the whole machine, and what wakes up a stopped process
+    # per-user and machine-wide quotas, and calls that wake up a stopped process
     "timer_create": (222, 107),
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
@@ -64,7 +64,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "mmap": (9, 222),
     "sync": (162, 81),
     "syncfs": (306, 267),
-    # attributes of files, which Landlock does not know
+    # file attributes, which Landlock does not cover
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
     "fsetxattr": (190, 7),
@@ -117,5 +117,5 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
 
 
 def number(name: str, machine: str) -> int | None:
-    """Return the number of a system call, or `None` if that machine does not have it."""
+    """Return the number of a system call, or `None` if the machine does not have it."""
     return NUMBERS[name][ARCHITECTURES[machine][0]]

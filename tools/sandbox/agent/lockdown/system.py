@@ -1,4 +1,4 @@
-"""System calls that Python has no function for. A failed one raises `OSError` that names the step."""
+"""System calls without a function in Python. A failed one raises an `OSError` that names the step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 libc = ctypes.CDLL(None, use_errno=True)
 MACHINE = platform.machine()
 
-if platform.system() == "Linux":  # each call converts its arguments as told here, and makes no objects for them
+if platform.system() == "Linux":  # declared once, so that calls convert their arguments without creating objects
     libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
     libc.mount.argtypes = [*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p]
     libc.umount2.argtypes = [ctypes.c_char_p, ctypes.c_int]
@@ -20,7 +20,7 @@ if platform.system() == "Linux":  # each call converts its arguments as told her
 
 
 def check(result: int, step: str) -> int:
-    """Return the result of a call, or raise what `errno` says, with the name of the step."""
+    """Return the result of a call, or raise an `OSError` from `errno` with the step's name."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{step}: {os.strerror(number)}")
@@ -28,17 +28,17 @@ def check(result: int, step: str) -> int:
 
 
 def call(step: str, number: int, *arguments: Any) -> int:
-    """Do the system call of that number; whole numbers among its arguments have 32 bits."""
+    """Make a system call by number; integer arguments have 32 bits."""
     return check(libc.syscall(number, *arguments), step)
 
 
 def prctl(step: str, option: int, first: int = 0, second: int = 0) -> int:
-    """Change or ask something about this process."""
+    """Call prctl(2)."""
     return check(libc.prctl(option, first, second, 0, 0), step)
 
 
 def write(path: str, text: bytes) -> None:
-    """Write to a file of the kernel's, in one go."""
+    """Write to a kernel file in one call."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, text)
@@ -47,7 +47,7 @@ def write(path: str, text: bytes) -> None:
 
 
 def mount(source: str, target: str, kind: str | None = None, flags: int = 0, options: str = "") -> None:
-    """Mount something; see mount(2)."""
+    """Call mount(2)."""
     check(
         libc.mount(
             os.fsencode(source),
@@ -61,15 +61,15 @@ def mount(source: str, target: str, kind: str | None = None, flags: int = 0, opt
 
 
 def detach(target: str) -> None:
-    """Take a mount and all below it out of the tree."""
+    """Detach a mount and all mounts below it."""
     check(libc.umount2(os.fsencode(target), 2), f"detach {target}")
 
 
 def unshare(flags: int, step: str) -> None:
-    """Leave namespaces that are shared with the parent."""
+    """Move this process to new namespaces."""
     check(libc.unshare(flags), step)
 
 
 def set_namespace(fd: int, kind: int, step: str) -> None:
-    """Enter a namespace (children only, for process ids)."""
+    """Enter a namespace (for PID namespaces, only future children do)."""
     check(libc.setns(fd, kind), step)

@@ -1,0 +1,1 @@
+"""The commands: each is a function that the command line calls with the typed arguments."""

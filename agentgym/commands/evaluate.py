@@ -1,0 +1,165 @@
+"""`agentgym eval`: runs an evaluation from the command line with a progress bar and prints the summary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from agentgym.commands.options import choose_tasks, full_env_id, make_env
+from agentgym.commands.outputs import check_file
+from agentgym.commands.terminal import console
+from agentgym.errors import require
+from agentgym.evaluation import Summary, evaluate, print_summary
+from agentgym.policy import Policy
+from agentgym.policy_loader import TINY, has_weights, load_policy
+from agentgym.registry import class_of
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.rooms import TRAINING_ARGUMENTS, load
+from agentgym.task import TEST, Task, default_split
+from agentgym.task_files.arguments import recorded_arguments
+from agentgym.task_files.declaring import with_defaults
+from agentgym.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """The options of `agentgym eval`."""
+
+    env: str
+    env_kwargs: dict[str, Any]
+    policy: str
+    tasks: str | None
+    """A split or a manifest; `None` means the split `test`, or the nearest to it."""
+    attempts: int
+    limit: int | None
+    seed: int
+    temperature: float
+    out: Path | None
+    limits: Limits
+
+
+def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
+    """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
+    if request.out is not None:
+        check_file(request.out, apart_from=Path(request.tasks or TEST))
+    factory = EnvFactory(full_env_id(request.env), _arguments(request))
+    tasks = _tasks(factory, request)
+    with _progress() as progress:
+        policy = _policy(factory, request, progress)
+        try:
+            summary = evaluate(
+                factory,
+                policy,
+                tasks,
+                request.attempts,
+                out=request.out,
+                limits=request.limits,
+                seed=request.seed,
+                on_progress=_bar(progress, len(tasks) * request.attempts),
+            )
+        except KeyboardInterrupt:
+            if request.out is not None:
+                progress.console.print(f"Finished trajectories are in {request.out}; run the same command to resume.")
+            raise
+    if as_json:
+        print_json(summary)
+    else:
+        print_summary(summary, console())
+    return summary
+
+
+def print_json(summary: Summary) -> None:
+    """Print a summary as JSON."""
+    console().out(json.dumps(summary.to_dict(), indent=2), highlight=False)
+
+
+def _arguments(request: EvaluationRequest) -> dict[str, Any]:
+    """Return the environment's arguments. Those not given (above all the dialect) are as in the model's training."""
+    if not has_weights(request.policy):
+        return request.env_kwargs
+    require("torch", "train")
+    trained = load(TRAINING_ARGUMENTS)(request.policy, request.env)
+    if request.policy == TINY:
+        return with_defaults(class_of(request.env).files, trained, request.env_kwargs, "the recipe")
+    source = f"the model {request.policy!r} was trained in an environment that"
+    return recorded_arguments(class_of(request.env), trained, request.env_kwargs, source)
+
+
+def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+    env = make_env(factory.env_id, factory.kwargs)
+    try:
+        split = default_split(env.tasks, TEST)
+        if request.tasks is None and split != TEST:
+            console(stderr=True).print(f"There is no split {TEST!r}; evaluating on {split!r}.")
+        return choose_tasks(env, request.tasks or split, request.limit)
+    finally:
+        env.close()
+
+
+def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress) -> Policy:
+    kwargs = {key: value for key, value in factory.kwargs.items() if key != "dialect"}
+    bars: dict[str, TaskID] = {}
+
+    def tell(what: str, done: int, of: int) -> None:
+        if what not in bars:
+            bars[what] = progress.add_task(what, total=of, note="")
+        progress.update(bars[what], completed=done, total=of)
+
+    policy = load_policy(
+        request.policy,
+        env_id=factory.env_id,
+        env_kwargs=kwargs,
+        dialect=factory.kwargs.get("dialect"),
+        temperature=request.temperature,
+        seed=request.seed,
+        concurrency=request.limits.max_in_flight,
+        progress=tell,
+    )
+    if has_weights(request.policy) and request.temperature != 1.0:
+        # It is part of the name, so that a file of trajectories is not continued at another temperature.
+        policy.name = f"{policy.name} at temperature {request.temperature:g}"
+    return policy
+
+
+def _progress() -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    shown_on = console(stderr=True)
+    return Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal)
+
+
+def _bar(progress: Progress, total: int) -> Callable[[Trajectory, int, int], None]:
+    """Return a callback that updates a progress bar of finished episodes, with success rate and failures."""
+    bar: list[TaskID] = []
+    solved = failed = 0
+
+    def tell(trajectory: Trajectory, done: int, of: int) -> None:
+        nonlocal solved, failed
+        if not bar:
+            bar.append(progress.add_task("episodes", total=total, note=""))
+        failed += trajectory.failed
+        solved += trajectory.success
+        rate = f"{100 * solved / (done - failed):.0f} % solved" if done > failed else ""
+        note = rate + (f"  [bold yellow]{failed} failed[/]" if failed else "")
+        progress.update(bar[0], completed=done, note=note)
+
+    return tell

@@ -1,0 +1,26 @@
+"""Commands of other rooms, loaded when they are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from agentgym.rooms import load
+
+
+def command_of(name: str, path: str) -> Any:
+    """Return the Click command that `"module:name"` names.
+
+    Args:
+        name: Name of the command.
+        path: Path of a function or a Typer app.
+    """
+    found = load(path)
+    if not isinstance(found, typer.Typer):
+        app = typer.Typer()
+        app.command(name)(found)
+        found = app
+    command = typer.main.get_command(found)
+    command.name = name
+    return command

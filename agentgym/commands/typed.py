@@ -1,0 +1,108 @@
+"""Converts typed input to actions, and actions back to typed input."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from agentgym.commands.show import plain
+from agentgym.engine.spaces import Action
+from agentgym.env import Env
+from agentgym.errors import ToolError
+from agentgym.messages import ToolCall, assistant
+from agentgym.toolset import Tool, Toolset
+
+
+def read_action(line: str, env: Env) -> Action:
+    """Return the action for a typed line: a tool and its arguments, a call in the dialect, or plain text.
+
+    Raises `ToolError` if the line cannot be read, so that it costs no turn.
+    """
+    name, *rest = line.split(maxsplit=1)
+    if name in env.tools:
+        tool = env.tools.get(name)
+        call = ToolCall(name, read_arguments(tool, "".join(rest)))
+        tool.check(call.arguments)
+        return assistant("", [call])
+    if not len(env.tools) or type(env).respond is not Env.respond:
+        return line
+    parsed = env.dialect.parse(line, env.tools)
+    if parsed.error is not None:
+        raise ToolError(parsed.error)
+    for call in parsed.calls or (ToolCall(name),):
+        env.tools.check(call)
+    return line
+
+
+def read_arguments(tool: Tool, text: str) -> dict[str, Any]:
+    """Return the arguments typed after a tool's name. Raises `ToolError` with the usage."""
+    properties = tool.parameters.get("properties", {})
+    required = tool.parameters.get("required", [])
+    given = _json_object(text)
+    if given is not None and set(given) <= set(properties):
+        return given
+    if not text:
+        return {}
+    taker = required[0] if len(required) == 1 else next(iter(properties)) if len(properties) == 1 else None
+    pairs = _pairs(text, properties)
+    if pairs is not None and (taker is None or taker in pairs):
+        return {name: _value(value, properties[name]) for name, value in pairs.items()}
+    if taker is not None:
+        return {taker: _value(text, properties[taker])}
+    example = " ".join(f"{name}=…" for name in properties)
+    told = f"Write {tool.name} {example}, or a JSON object." if properties else f"{tool.name} takes no arguments."
+    raise ToolError(f"{told} Usage: {tool.usage}")
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _pairs(text: str, properties: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return `key=value` pairs, or `None` if the text is not made of them."""
+    try:
+        split = [part.partition("=") for part in shlex.split(text)]
+    except ValueError:
+        return None
+    if not all(sign and key in properties for key, sign, _ in split):
+        return None
+    return {key: value for key, _, value in split}
+
+
+def _value(text: str, schema: Mapping[str, Any]) -> Any:
+    """Return typed text as an argument: strings unchanged, other types parsed as JSON if possible."""
+    if schema.get("type") == "string":
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def typed_usage(tool: Tool) -> str:
+    """Return the usage of a tool in typed form."""
+    properties = tool.parameters.get("properties", {})
+    required = set(tool.parameters.get("required", ()))
+    if len(properties) == 1:
+        (name,) = properties
+        return f"{tool.name} {name.upper() if name in required else f'[{name.upper()}]'}"
+    words = [f"{name}=…" if name in required else f"[{name}=…]" for name in properties]
+    return " ".join([tool.name, *words])
+
+
+def as_typed(move: ToolCall | str, tools: Toolset) -> str:
+    """Return a move of the solution as a person would type it."""
+    if isinstance(move, str):
+        return plain(move)
+    values = list(move.arguments.values())
+    if len(values) == 1 and len(tools.get(move.name).parameters.get("required", ())) == 1:
+        return plain(f"{move.name} {values[0] if isinstance(values[0], str) else json.dumps(values[0])}")
+    return plain(f"{move.name} {json.dumps(dict(move.arguments), ensure_ascii=False)}" if values else move.name)

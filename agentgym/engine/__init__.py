@@ -1,0 +1,1 @@
+"""The environment engine: the authoring interface, steps, spaces, event loops and pools."""

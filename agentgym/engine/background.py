@@ -1,0 +1,73 @@
+"""Background event loops for synchronous callers of asynchronous code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from agentgym.errors import UsageError
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """An event loop in its own thread, started on first use. Make one per purpose, and keep it.
+
+    A forked child does not inherit threads: it starts a new loop, without the work of the parent's.
+
+    Args:
+        name: Name of the thread.
+        prepare: Called with each loop before it starts.
+    """
+
+    def __init__(self, name: str, prepare: Callable[[asyncio.AbstractEventLoop], None] | None = None):
+        self._name, self._prepare = name, prepare
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._parents: list[asyncio.AbstractEventLoop | None] = []
+        os.register_at_fork(after_in_child=self._forget)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of this process."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = loop = asyncio.new_event_loop()
+                if self._prepare is not None:
+                    self._prepare(loop)
+                self._thread = threading.Thread(target=_run, args=(loop,), name=self._name, daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on the loop."""
+        loop = self.loop
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise UsageError(f"a blocking call was made on the own thread of {self._name}; await it instead")
+        return asyncio.run_coroutine_threadsafe(work, loop)
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and block until it is done. Interrupting the caller cancels it."""
+        pending = self.submit(work)
+        try:
+            return pending.result()
+        except BaseException:
+            pending.cancel()
+            raise
+
+    def _forget(self) -> None:
+        """In a forked child, drop the parent's loop, and its lock, which another thread may have held."""
+        self._lock = threading.Lock()
+        self._parents.append(self._loop)  # kept, because a garbage-collected loop warns that it was not closed
+        self._loop = self._thread = None
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()

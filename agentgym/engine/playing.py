@@ -1,0 +1,313 @@
+"""`Engine`: runs episodes of an author's environment. One implementation for synchronous and asynchronous callers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import CoroutineType
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
+
+from agentgym.batches import batches, together
+from agentgym.endings import AnyReason, Ending, Reason
+from agentgym.engine.answers import as_text, finite, message_of, opening_messages, without_pictures
+from agentgym.engine.authoring import Authoring
+from agentgym.engine.drive import close_unbegun, run_now, run_on_loop
+from agentgym.engine.spaces import Action, ActionSpace
+from agentgym.engine.steps import StepResult, chosen_task, training_step_in
+from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.foreign.errors import describe, ends_work, running_task
+from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user, with_pictures
+from agentgym.rewards import OUTCOME, SOLVED_AT
+from agentgym.task import Task
+from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+_TOO_LATE = "the episode has ended, so this call did not run."
+
+
+class Engine(Authoring):
+    """Runs the episodes of an author's environment. Derive from `Env`, not from this class."""
+
+    @property
+    def _np_random(self) -> np.random.Generator:  # type: ignore[override]
+        """Gymnasium's generator, made on first use: making one takes longer than most turns."""
+        generator = self._generator
+        if generator is None:
+            generator, self._np_random_seed = seeding.np_random(self._np_random_seed)
+            self._generator = generator
+        return generator
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator) -> None:  # type: ignore[override]
+        self._generator = generator
+
+    def _reseed(self, seed: int) -> None:
+        if not isinstance(seed, int) or seed < 0:
+            raise UsageError(f"a seed is a whole number from 0 upwards, not {seed!r}")
+        self._generator, self._np_random_seed = None, seed
+
+    def _drive(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return run_on_loop(work) if self._is_async else run_now(work)
+
+    async def _away(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Await `work` here if the environment is asynchronous, else run it in a thread."""
+        if self._is_async:
+            return await work
+        try:
+            return await asyncio.to_thread(run_now, work)
+        finally:
+            close_unbegun(work)  # it may have been cancelled while waiting for a thread
+
+    async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
+        if self._begun:
+            await self._stop()
+        if seed is not None:
+            self._reseed(seed)
+        self._seed = seed
+        self._reason = None
+        self._training_step = training_step_in(options)
+        self._task = task = self._choose(seed, options)
+        self._channels = self._zeros.copy()
+        self._turns, self._actions, self._transcript = [], [], []
+        self._paid = 0.0
+        self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
+        self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
+        opening = await self._start(task)
+        observation: list[Message] = []
+        if prompt := self._instructions():
+            observation.append(system(prompt))
+        observation += self._call(opening_messages, task.prompt if opening is None else opening)
+        if self.render_mode is not None:
+            self._show(observation)
+        return observation, {
+            "task": task.id,
+            "split": task.split,
+            "difficulty": task.difficulty,
+            "tools": self.tools.schemas,
+            **self._call(lambda: dict(self.details())),
+        }
+
+    async def _start(self, task: Task) -> Any:
+        """Begin an episode, after restoring the prompt and tools that the last `start` replaced."""
+        if self._own_words is not None:
+            self.system_prompt, self.tools = self._own_words
+            self._own_words = None
+        words = self.system_prompt, self.tools
+        self._begun = True
+        try:
+            opening = self._call(self.start, task)
+            if type(opening) is CoroutineType:
+                opening = await self._awaited(opening)
+        finally:  # even a start() that raised must not leave its prompt or tools behind
+            if self.system_prompt is not words[0] or self.tools is not words[1]:
+                self._own_words = words
+        if self.tools is not self._offered:
+            self._offer(self.tools)
+        return opening
+
+    def _offer(self, tools: Toolset) -> None:
+        """Make these tools the ones that actions can call."""
+        self._offered = tools
+        self._is_async = type(self)._is_async or any(tool.is_async for tool in tools)
+        self.action_space = ActionSpace(tools, self.dialect)
+
+    async def _stop(self) -> None:
+        """Let the author's `stop` free the episode's resources. An error in it does not change the episode's result."""
+        self._begun = False
+        if not self._stops:
+            return
+        task = running_task()
+        try:
+            work = self.stop()
+            if type(work) is CoroutineType:
+                await work
+        except BaseException as error:
+            if ends_work(error, task):
+                raise
+            _log.warning("the stop() of a %s failed: %s", type(self).__name__, describe(error))
+
+    def _instructions(self) -> str:
+        """Return the system message: the environment's prompt and the tool instructions. Cached."""
+        known, words = self._instructed, self.system_prompt
+        if known is None or known[0] is not self.dialect or known[1] is not words or known[2] is not self.tools:
+            of_tools = self.dialect.instructions(self.tools) if len(self.tools) else ""
+            text = "\n\n".join(part for part in (words, of_tools) if part)
+            known = self._instructed = (self.dialect, words, self.tools, text)
+        return known[3]
+
+    def _choose(self, seed: int | None, options: Mapping[str, Any] | None) -> Task:
+        """Return the task that the options name, or one chosen by the seed or this instance's generator."""
+        return chosen_task(self.tasks, self.split, options or {}, seed, lambda size: int(self.np_random.integers(size)))
+
+    async def _step(self, action: Action) -> StepResult:
+        if self._task is None or self._reason is not None:
+            raise ResetNeeded("the episode has ended; call reset()" if self._task else "call reset() before step()")
+        self._channels = self._zeros.copy()
+        self._actions.append(action)
+        if self.render_mode is not None:
+            self._show([{"role": "assistant", "content": action if isinstance(action, str) else text_of(action)}])
+        try:
+            text, calls = self._read(action)
+            if calls:
+                observation = await self._run_all(text, calls)
+            else:
+                answer = self._call(self.respond, text)
+                if type(answer) is CoroutineType:
+                    answer = await self._awaited(answer)
+                observation = [user(as_text(answer))]
+                self._understood()
+        except ToolError as mistake:
+            self._format_errors += 1
+            self._unreadable += 1
+            observation = [self.dialect.problem(bounded(message_of(mistake), MAX_RESULT_CHARS))]
+        except Exception as error:
+            self._blame(error, None)
+            raise
+        if self._reason is None:
+            self._reason = self._limit_reached()
+        return self._settle(observation) if self._reason is None else await self._end(observation)
+
+    async def _interrupt(self, reason: AnyReason) -> StepResult:
+        if self._task is None or self._reason is not None:
+            raise ResetNeeded("there is no running episode to interrupt")
+        self._channels = self._zeros.copy()
+        self._reason = reason
+        return await self._end([])
+
+    def _read(self, action: Action) -> tuple[str, Sequence[ToolCall]]:
+        """Return the text and the calls of an action. Raises `ToolError` if it cannot be read."""
+        if not isinstance(action, str):
+            text, calls = text_of(action), calls_of(action)
+        elif not len(self.tools):
+            return action, ()
+        else:
+            parsed = self.dialect.parse(action, self.tools)
+            if parsed.error is not None:
+                raise ToolError(parsed.error)
+            text, calls = parsed.text, parsed.calls
+        if len(calls) > self.max_calls_per_turn:
+            raise ToolError(f"Call {self.max_calls_per_turn} tool(s) at a time, not {len(calls)}. None of them ran.")
+        return text, calls
+
+    async def _run_all(self, text: str, calls: Sequence[ToolCall]) -> list[Message]:
+        """Run the calls of a turn in order, after passing the accompanying text to `aside`."""
+        answer = None
+        if self._hears_asides and text.strip():
+            answer = self._call(self.aside, text)
+            if type(answer) is CoroutineType:
+                answer = await self._awaited(answer)
+        observation: list[Message] = []
+        for some in batches(calls, self.tools) if len(calls) > 1 else (calls,):
+            if self._reason is not None:
+                observation += [self.dialect.result(call, "Error: " + _TOO_LATE) for call in some]
+            elif len(some) == 1:
+                observation.append(await self._run(some[0]))
+            else:
+                observation += await together(map(self._run, some))
+        return observation if answer is None else [*observation, user(as_text(answer))]
+
+    async def _run(self, call: ToolCall) -> Message:
+        """Run one call; the model's mistakes are returned as its result."""
+        self._calls += 1
+        call = call if call.id else ToolCall(call.name, call.arguments, f"call_{self._calls}")
+        try:
+            tool = self.tools.get(call.name)
+            arguments = tool.check(call.arguments)
+            self._understood()
+            result = await self._invoke(tool, arguments)
+            content, pictures = without_pictures(result)
+            content = bounded(content, tool.max_chars)
+        except ToolError as mistake:
+            self._tool_errors += 1
+            content, pictures = bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS), ()
+        return with_pictures(self.dialect.result(call, content), pictures)
+
+    async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
+        method = tool.bound_to(self)
+        if self._is_async and not tool.is_async:
+            # `_call` runs inside the thread so that only our own errors leave it: a future cannot hold `StopIteration`.
+            return await asyncio.to_thread(self._call, method, **arguments)
+        result = self._call(method, **arguments)
+        return await self._awaited(result) if type(result) is CoroutineType else result
+
+    def _understood(self) -> None:
+        self._format_errors = 0
+        if "format" in self._zeros:
+            self._channels["format"] = 1.0
+
+    def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call an author's function. The result may still need to be awaited."""
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            self._blame(error, running_task())
+            raise
+
+    async def _awaited(self, result: Coroutine[Any, Any, Any]) -> Any:
+        task = running_task()
+        try:
+            return await result
+        except BaseException as error:
+            self._blame(error, task)
+            raise
+
+    def _blame(self, error: BaseException, task: asyncio.Task[Any] | None) -> None:
+        """Mark the episode as failed, unless `error` is the model's mistake; wrap errors that are not ours."""
+        if isinstance(error, ToolError) or ends_work(error, task):
+            return
+        self._reason = Reason.INFRASTRUCTURE
+        if not isinstance(error, AgentGymError):
+            where = f"{type(self).__name__} broke on task {self.task.id!r}"
+            raise InfrastructureError(f"{where}: {describe(error)}") from error
+
+    def _limit_reached(self) -> Reason | None:
+        if self._format_errors >= self.max_format_errors:
+            return Reason.FORMAT_ERRORS
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            return Reason.TIME
+        return Reason.MAX_TURNS if len(self._actions) >= self.max_turns else None
+
+    def _settle(self, observation: list[Message]) -> StepResult:
+        """Pay the turn and return its step result."""
+        turns, channels = self._turns, self._channels
+        turns.append(channels)
+        if self.render_mode is not None:
+            self._show(observation)
+        info = {"rewards": channels.copy(), "turn": len(turns)}
+        pay = self.scheme.pay(turns, self._paid)
+        self._paid += pay
+        return StepResult(observation, pay, False, False, info)
+
+    async def _end(self, observation: list[Message]) -> StepResult:
+        """Grade the episode, settle its last turn and return the final step result."""
+        grades = self._call(self.grade)
+        if type(grades) is CoroutineType:
+            grades = await self._awaited(grades)
+        self._channels.update(self._call(finite, grades or {}))
+        observation, reward, _, _, info = self._settle(observation)
+        reason = self._reason or Reason.INFRASTRUCTURE
+        info["ending"] = reason.value
+        info["is_success"] = self._outcome() >= SOLVED_AT
+        info["counts"] = {
+            "calls": self._calls,
+            "tool_errors": self._tool_errors,
+            "format_errors": self._unreadable,
+        }
+        info.update(self._call(lambda: dict(self.details())))
+        if self._begun:
+            await self._stop()
+        ending = reason.ending
+        return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
+
+    def _outcome(self) -> float:
+        return sum(turn[OUTCOME] for turn in self._turns)
+
+    def _show(self, messages: list[Message]) -> None:
+        self._transcript.extend(messages)

@@ -1,0 +1,161 @@
+"""`EnvPool`: the environments of a rollout, made on demand and reused.
+
+Making one may be slow (it reads task files, pulls images), so it happens in a thread and blocks no running episode.
+Environments are made one at a time: constructors are not expected to be thread-safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from agentgym.env import Env
+from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
+from agentgym.foreign.errors import describe, ends_work, running_task
+
+CLOSING_S = 60.0
+"""Time limit for closing an environment after a failed episode."""
+
+_log = logging.getLogger(__name__)
+
+
+class EnvPool:
+    """Environments that have finished an episode and can play another. Broken ones are discarded."""
+
+    def __init__(self, factory: Callable[[], Env]):
+        self._factory = factory
+        self._idle: list[Env] = []
+        self._one_at_a_time = threading.Lock()
+        self._begun = 0.0
+        """Start time of the construction in progress."""
+
+    async def take(self, patience_s: float | None = None) -> Env:
+        """Return an idle environment, or a fresh one.
+
+        Args:
+            patience_s: Time limit for making one, without the time spent waiting for others to be made.
+
+        Raises:
+            InfrastructureError: Making one took longer.
+        """
+        if self._idle:
+            return self._idle.pop()
+        making = _Making(self._make)
+        try:
+            while not await making.is_done(patience_s):
+                if patience_s is not None and time.monotonic() - self._begun >= patience_s:
+                    raise InfrastructureError(f"no environment was made within {patience_s:g} s")
+        except BaseException:
+            making.abandon()
+            raise
+        return making.result()
+
+    def give_back(self, env: Env) -> None:
+        """Keep `env` for another episode."""
+        self._idle.append(env)
+
+    async def at_once(self, wanted: int) -> int:
+        """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others."""
+        try:
+            env = await self.take()
+        except BaseException as error:
+            if (
+                is_callers_mistake(error)
+                or isinstance(error, TypeError | ImportError)
+                or ends_work(error, running_task())
+            ):
+                raise
+            return wanted  # the episodes retry, and report the error if it persists
+        self.give_back(env)
+        if env.max_concurrent is None:
+            return wanted
+        if env.max_concurrent < 1:
+            raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
+        return min(wanted, env.max_concurrent)
+
+    def close(self) -> None:
+        """Close the idle environments."""
+        while self._idle:
+            discard(self._idle.pop())
+
+    def _make(self) -> Env:
+        with self._one_at_a_time:
+            self._begun = time.monotonic()
+            return self._factory()
+
+
+class _Making:
+    """Makes one environment in a thread. If nobody waits for it any more, it is closed once it is made."""
+
+    def __init__(self, make: Callable[[], Env]):
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: Env | None = None
+        self._unwanted = False
+        self._running = asyncio.ensure_future(asyncio.to_thread(self._run))
+
+    async def is_done(self, timeout_s: float | None) -> bool:
+        """Wait up to `timeout_s`; return whether there is a result."""
+        done, _ = await asyncio.wait((self._running,), timeout=timeout_s)
+        return bool(done)
+
+    def result(self) -> Env:
+        """Return the environment. Raises what its constructor raises."""
+        error = self._running.result()
+        if error is not None:
+            raise error
+        assert self._made is not None
+        return self._made
+
+    def abandon(self) -> None:
+        """Give up on the environment; it is closed once it is made."""
+        self._running.cancel()
+        with self._lock:
+            self._unwanted = True
+        if self._made is not None:
+            discard(self._made)
+
+    def _run(self) -> BaseException | None:
+        """Make the environment; return its exception, if any, since futures cannot carry every exception."""
+        try:
+            made = self._make()
+        except BaseException as error:
+            return error
+        with self._lock:
+            if not self._unwanted:
+                self._made = made
+                return None
+        discard(made)
+        return None
+
+
+def is_callers_mistake(error: BaseException) -> bool:
+    """Whether an error is raised to the caller: no retry can help, and every other episode would hit it too."""
+    return isinstance(error, AgentGymError) and not isinstance(error, InfrastructureError | ToolError)
+
+
+def discard(env: Env) -> None:
+    """Close an environment that is no longer needed. An error in closing is logged and loses no trajectory."""
+    with _logging(env):
+        env.close()
+
+
+async def discard_here(env: Env) -> None:
+    """`discard` for an environment that ran on this event loop, since its resources may be bound to the loop."""
+    with _logging(env):
+        async with asyncio.timeout(CLOSING_S):
+            await env.aclose()
+
+
+@contextmanager
+def _logging(env: Env) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        if ends_work(error, running_task()):
+            raise
+        _log.warning("a %s could not be closed: %s", type(env).__name__, describe(error))

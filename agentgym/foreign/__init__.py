@@ -1,0 +1,1 @@
+"""Contains the exceptions of foreign code and of the tasks it starts."""

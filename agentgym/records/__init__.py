@@ -1,0 +1,1 @@
+"""Writing trajectories to files, reading them back and replaying them."""

@@ -1,0 +1,109 @@
+"""Reads untrusted files of JSON objects, one per line. Every fault is reported with its file and line."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import UsageError
+
+MAX_LINE = 256 * 2**20
+"""Maximum length of a line in bytes."""
+
+_BOM = b"\xef\xbb\xbf"
+
+_log = logging.getLogger(__name__)
+
+
+OnFault = Callable[[str, str], object]
+"""Called with the location of a faulty line and what is wrong with it."""
+
+
+def json_lines(
+    path: Path, what: str, *, allow_torn: bool = False, on_fault: OnFault | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Yield `(file:line, object)` for each line that is not empty.
+
+    Args:
+        path: The file.
+        what: What each line should hold, for the messages.
+        allow_torn: Skip, with a warning, an unreadable last line without a newline: a crash cut it off.
+        on_fault: Called for each line that is not an object, instead of raising.
+
+    Raises:
+        UsageError: The file or one of its lines cannot be read, or a line is not an object.
+    """
+    try:
+        with path.open("rb") as file:
+            yield from _read(file, str(path), what, allow_torn, on_fault)
+    except OSError as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+
+
+def _read(file: Any, name: str, what: str, allow_torn: bool, on_fault: OnFault | None) -> Iterator[tuple[str, Any]]:
+    number = 0
+    while line := file.readline(MAX_LINE):
+        number += 1
+        where = f"{name}:{number}"
+        if number == 1:
+            line = line.removeprefix(_BOM)
+        if not line.strip():
+            continue
+        ended = line.endswith(b"\n")
+        if not ended and len(line) >= MAX_LINE:
+            raise UsageError(f"{where}: the line is longer than {MAX_LINE // 2**20} MiB")
+        try:
+            found = _object(line)
+        except ValueError as error:
+            if on_fault is not None:
+                on_fault(where, str(error))
+                continue
+            if ended or not (allow_torn and _is_torn(line)):
+                raise UsageError(f"{where}: not {what}: {error}") from error
+            _log.warning("%s: the last line was cut off, as by a crash; it is left out", where)
+        else:
+            yield where, found
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a crash can have left this: the start of an object, or allocated space that was never filled."""
+    return line.lstrip(b"\0 \t\r")[:1] in (b"{", b"")
+
+
+def is_whole(line: bytes) -> bool:
+    """Whether a line without a newline holds a complete object."""
+    try:
+        _object(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """Return the object in a line. Raises `ValueError` with a message for users."""
+    try:
+        found = _DECODER.decode(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text (byte {error.start + 1} of the line)") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg}, at character {error.pos + 1} of the line") from None
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if type(found) is not dict:
+        raise ValueError(f"a JSON object is expected on each line, not {_KINDS.get(type(found), 'null')}")
+    return found
+
+
+_KINDS = {bool: "a boolean", str: "a string", int: "a number", float: "a number", list: "a list"}
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refused)

@@ -1,0 +1,83 @@
+"""Replay a recorded trajectory and report where it first differs: a test that an environment is deterministic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.engine.steps import reset_options
+from agentgym.env import Env
+from agentgym.registry import class_of, make
+from agentgym.task import Task
+from agentgym.task_files.arguments import recorded_arguments, refuse_class
+from agentgym.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference between a recording and its replay."""
+
+    turn: int
+    """Number of the turn, from 1; 0 is the opening."""
+    what: str
+    """`task`, `opening`, `observation`, `rewards`, `reward` or `ending`."""
+    recorded: Any
+    replayed: Any
+
+    def __str__(self) -> str:
+        return f"turn {self.turn}: {self.what} was {self.recorded!r}, is now {self.replayed!r}"
+
+
+def replay(
+    trajectory: Trajectory, env: Env | None = None, task: Task | None = None, *, trust: bool = False
+) -> Difference | None:
+    """Replay the recorded actions and return the first difference, or `None` if there is none.
+
+    Args:
+        trajectory: The recording. Episodes that failed or were interrupted are compared up to that point.
+        env: The environment to replay it in; by default made from the trajectory's id and arguments, and closed after.
+        task: The task; looked up in the environment's own tasks if not given.
+        trust: Allow the trajectory to choose any class and any argument for that environment.
+
+    Raises:
+        UsageError: Without `trust`: the trajectory names a class or sets an argument that is not harmless.
+    """
+    if env is not None:
+        return _compare(trajectory, env, task)
+    if not trust:
+        source = f"trajectory {trajectory.id!r}"
+        refuse_class(trajectory.env_id, source)
+        recorded_arguments(class_of(trajectory.env_id), trajectory.env_kwargs, {}, source)
+    made = make(trajectory.env_id, **trajectory.env_kwargs)
+    try:
+        return _compare(trajectory, made, task)
+    finally:
+        made.close()
+
+
+def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference | None:
+    options = reset_options(task or trajectory.task_id, trajectory.training_step)
+    opening, _ = env.reset(seed=trajectory.seed, options=options)
+    if env.task.hash != trajectory.task_hash:
+        return Difference(0, "task", trajectory.task_hash, env.task.hash)
+    if opening != trajectory.opening:
+        return Difference(0, "opening", trajectory.opening, opening)
+    for number, turn in enumerate(trajectory.turns, start=1):
+        if env.reason is not None:
+            return Difference(number - 1, "ending", None, env.reason)
+        if turn.action is not None:
+            result = env.step(turn.action)
+        elif trajectory.reason is not None:
+            result = env.interrupt(trajectory.reason)
+        else:
+            break
+        for what, recorded, replayed in (
+            ("observation", turn.observation, result.observation),
+            ("rewards", turn.rewards, result.info["rewards"]),
+            ("reward", turn.reward, result.reward),
+        ):
+            if recorded != replayed:
+                return Difference(number, what, recorded, replayed)
+    if trajectory.reason is not None and not trajectory.error and env.reason != trajectory.reason:
+        return Difference(len(trajectory.turns), "ending", trajectory.reason, env.reason)
+    return None

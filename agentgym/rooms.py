@@ -1,0 +1,33 @@
+"""The names through which the core reaches the other rooms. It imports them on demand and no room otherwise."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+CATALOG = "agentgym.envs.catalog:ENVIRONMENTS"
+"""The bundled environments: maps an id to the path of its class and the arguments that the id implies."""
+
+COMMANDS = {
+    "doctor": "agentgym.tools.doctor.command:doctor",
+    "index": "agentgym.tools.index.command:index_app",
+    "serve": "agentgym.tools.serving.command:serve_app",
+}
+"""The commands of other rooms: functions or Typer apps."""
+
+TASK_BUILDERS = {"swe": "agentgym.envs.swe.building.cli:build"}
+"""The commands `agentgym tasks build KIND`, by kind."""
+
+ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
+"""The rooms that environments are built from."""
+TRAIN = "agentgym.trainers.command:main"
+POLICIES = "agentgym.trainers.policies:load"
+"""Loads policies with weights."""
+TRAINING_ARGUMENTS = "agentgym.trainers.policies:training_arguments"
+"""Reads from a trained model the arguments of the environment it was trained in."""
+
+
+def load(path: str) -> Any:
+    """Return the object that `"module:name"` names. Import errors are passed on unchanged."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,55 @@
+"""`Seat`: what a player knows about its episode besides the messages. It holds no reference to the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from agentgym.dialects.base import Dialect
+from agentgym.env import Env
+from agentgym.errors import UsageError
+from agentgym.toolset import Tool, ToolOptions, Toolset
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A player's place in one episode."""
+
+    tools: Toolset
+    """The callable tools as described to the model: for writing calls, not for running them."""
+    dialect: Dialect
+    """How calls are written."""
+    seed: int
+    """The player's random seed."""
+
+    @classmethod
+    def at(cls, env: Env, seed: int) -> Self:
+        """Return a seat in the running episode of `env`."""
+        return cls(Toolset(map(_ToldTool, env.tools.schemas)), env.dialect, seed)
+
+
+class _ToldTool(Tool):
+    """A tool rebuilt from its schema. The original may be bound to the environment, so it is not exposed.
+
+    Args:
+        schema: Schema of the tool; this object owns it.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]):
+        told = schema["function"]
+        super().__init__(told["name"], told["description"], told["parameters"], ToolOptions(), is_async=False)
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments if the schema allows them; the environment may be more lenient."""
+        from agentgym.schema_tool import SchemaTool  # validators are slow to build, and few players need them
+
+        return SchemaTool(self.schema, self.bound_to(None)).check(arguments)
+
+    def bound_to(self, env: Any) -> Callable[..., Any]:
+        """Return a function that always raises: calls are played as actions."""
+
+        def refuse(*_: Any, **__: Any) -> Any:
+            raise UsageError(f"{self.name!r} runs in the environment only; return its call as an action")
+
+        return refuse

@@ -1,0 +1,123 @@
+"""Entries that a task source leaves out: each is reported with a reason, and a broken entry does not stop the others.
+
+A source fills a `Quarantine` while it reads and exposes the contents as `left_out`. With `strict`, the first broken
+entry is an error instead.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from agentgym.errors import UsageError
+
+_log = logging.getLogger(__name__)
+
+
+class Why(StrEnum):
+    """The reason why an entry yields no task."""
+
+    BROKEN = "broken"
+    """A field, a file or the gold is missing or wrong."""
+    REPEATED = "repeated"
+    """An earlier entry has the same problem or the same id."""
+    UNSUPPORTED = "unsupported"
+    """The entry is valid but cannot be staged or graded here."""
+    DEGENERATE = "degenerate"
+    """An empty or constant answer would be correct."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An entry that yields no task."""
+
+    where: str
+    """File and line (or number in its list)."""
+    reason: str
+    why: Why = Why.BROKEN
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+class Unusable(Exception):
+    """An entry yields no task; the message says why, but not where the entry is."""
+
+    def __init__(self, reason: str, why: Why = Why.BROKEN):
+        super().__init__(reason)
+        self.why = why
+
+
+@runtime_checkable
+class LeavesOut(Protocol):
+    """A task source that may have left entries out."""
+
+    @property
+    def left_out(self) -> Sequence[LeftOut]:
+        """The entries that yield no task."""
+        ...
+
+
+class Quarantine:
+    """Collects the entries of one source that yield no task.
+
+    Args:
+        source: Name of the source, as the user gave it.
+        strict: Raise `UsageError` for the first broken entry.
+    """
+
+    def __init__(self, source: str, strict: bool = False):
+        self._source, self._strict = source, strict
+        self._entries: list[LeftOut] = []
+
+    @property
+    def entries(self) -> tuple[LeftOut, ...]:
+        """The entries left out so far."""
+        return tuple(self._entries)
+
+    def add(self, where: str, reason: str, why: Why = Why.BROKEN) -> None:
+        """Leave an entry out. Raises `UsageError` for a broken entry in strict mode."""
+        entry = LeftOut(where, reason, why)
+        if self._strict and why is Why.BROKEN:
+            raise UsageError(f"{entry} (without strict, it is left out)")
+        self._entries.append(entry)
+
+    @contextmanager
+    def guard(self, where: str) -> Iterator[None]:
+        """Leave out the entry at `where` if the block raises `Unusable`."""
+        try:
+            yield
+        except Unusable as error:
+            self.add(where, str(error), error.why)
+        except UnicodeEncodeError:
+            self.add(where, "its text holds half of a character (a lone surrogate)")
+
+    def close(self, kept: int) -> None:
+        """Log in one line which entries were left out, if any.
+
+        Raises:
+            UsageError: No entry was kept.
+        """
+        if not kept:
+            raise UsageError(self._nothing_kept())
+        if self._entries:
+            _log.warning("%s: %s", self._source, counted(self._entries, kept))
+
+    def _nothing_kept(self) -> str:
+        if not self._entries:
+            return f"{self._source}: there is no entry"
+        return f"{self._source}: no entry of {len(self._entries)} can be used; the first: {self._entries[0]}"
+
+
+def counted(entries: Sequence[LeftOut], kept: int) -> str:
+    """Return in one line how many entries were left out and why, with the first broken one as an example."""
+    counts = Counter(entry.why for entry in entries)
+    said = f"{len(entries)} of {len(entries) + kept} entries are left out ("
+    said += ", ".join(f"{counts[why]} {why}" for why in Why if counts[why]) + ")"
+    first = next((entry for entry in entries if entry.why is Why.BROKEN), None)
+    return f"{said}; the first broken one: {first}" if first else said

@@ -1,0 +1,122 @@
+"""`Mode` and `Part`: what a method such as ReSeek adds to searching.
+
+A mode is plain settings, which environments may share. Each environment has a part of its own for every mode; the part
+holds the mode's tools and what it remembers of the current episode. `SearchEnv` calls its parts at fixed points and
+knows none of them. The bundled modes are listed in `modes`; derive from `Mode` and `Part` to write another.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.rewards import Channel
+from agentgym.task import Task
+from agentgym.tools.index import Index
+from agentgym.toolset import Tool, ToolOptions, Toolset
+from agentgym.trajectory import Trajectory
+
+Hop = Mapping[str, str]
+"""A search that leads to the answer: the `query` and, where there is one, the `document` that it should find."""
+
+
+class Part:
+    """A mode at work in one environment.
+
+    Methods marked with `@tool` become tools of the environment. The others do nothing until they are overridden.
+
+    Args:
+        env: The environment whose task and training step the part reads and whose rewards it sets.
+    """
+
+    tools: ClassVar[tuple[Tool, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls.tools = tuple(_PartTool(cls, tool) for tool in Toolset.of(cls))
+
+    def __init__(self, env: Env):
+        self.env = env
+
+    def begin(self) -> None:
+        """Begin an episode: forget the last one."""
+
+    def index_for(self, task: Task, index: Index) -> Index:
+        """Return the index to search in this episode.
+
+        Args:
+            task: The task of the episode.
+            index: What would be searched without this mode.
+        """
+        return index
+
+    def check(self, tool: str) -> None:
+        """Raise `ToolError` if a tool of `SearchEnv` itself may not be called now. The policy reads the message."""
+
+    def after_search(self, shown: str, new: Mapping[str, str]) -> None:
+        """Take note of a search.
+
+        Args:
+            shown: The results, as the policy sees them.
+            new: What was shown of each page that no earlier search had found, by page id.
+        """
+
+    def hops(self, task: Task, hops: Sequence[Hop]) -> Sequence[Hop]:
+        """Return the searches that the solution makes, given those that lead to the answer."""
+        return hops
+
+    def opening_steps(self, task: Task) -> Solution:
+        """Yield the actions with which the solution begins."""
+        yield from ()
+
+    def steps_after_search(self, found: bool) -> Solution:
+        """Yield the actions that the solution takes right after a search.
+
+        Args:
+            found: Whether the search found a document that the answer rests on, for the first time.
+        """
+        yield from ()
+
+
+class Mode(ABC):
+    """The settings of a mode, as a frozen dataclass.
+
+    Fields that hold plain data can be set by `SearchEnv(mode={"name": ..., FIELD: ...})`, which recordings keep, and by
+    `--set`. Others, such as functions, only by passing the mode itself.
+    """
+
+    first: ClassVar[bool] = False
+    """Whether the mode's rule and tools come before those of searching, and its part is asked before other modes'."""
+    rule: ClassVar[str] = ""
+    """What the prompt says about the mode."""
+    channels: ClassVar[Mapping[str, Channel]] = {}
+    """The reward channels that the part sets."""
+
+    @abstractmethod
+    def part(self, env: Env) -> Part:
+        """Return the part that plays this mode in an environment."""
+
+    @classmethod
+    def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
+        """Return what an evaluation shows about this mode, by name; nothing where it was not played."""
+        return {}
+
+
+class _PartTool(Tool):
+    """A `@tool` method of a part, as a tool of the environment that the part belongs to."""
+
+    def __init__(self, owner: type[Part], method: Tool):
+        options = ToolOptions(method.name, method.max_chars, method.concurrent)
+        super().__init__(method.name, method.description, method.parameters, options, is_async=method.is_async)
+        self._owner, self._method = owner, method
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return validated arguments. Raises `ToolError` saying what was expected."""
+        return self._method.check(arguments)
+
+    def bound_to(self, env: Any) -> Callable[..., Any]:
+        """Return the method of the part that `env` has."""
+        return self._method.bound_to(env.part(self._owner))

@@ -1,0 +1,1 @@
+"""Building SWE tasks from packages: inject a bug, run the tests, keep what they find."""

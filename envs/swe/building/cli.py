@@ -1,0 +1,40 @@
+"""`agentgym tasks build swe`: make bug-fixing tasks of packages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def build(
+    sources: Annotated[
+        list[Path],
+        typer.Option("--from", exists=True, help="A Python package with tests: a folder or sdist; may be repeated."),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to write instances and repositories to.", file_okay=False)],
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Validated tasks wanted in all.")] = 100,
+    seed: Annotated[int, typer.Option(help="Where all randomness comes from.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Test runs at the same time.")] = 1,
+    hide_tests: Annotated[
+        bool, typer.Option(help="Leave the tests that find the bug out of what the policy sees.")
+    ] = True,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the packages' tests without a sandbox, as when you install them.")
+    ] = False,
+) -> None:
+    """Make validated bug-fixing tasks of real packages by injecting bugs that their tests find."""
+    from rich.console import Console
+
+    from agentgym.commands.outputs import check_folder, held
+    from agentgym.envs.swe.building.command import BuildRequest, run_build
+
+    check_folder(out)
+    request = BuildRequest(sources, out, count=number, seed=seed, workers=workers, hide_tests=hide_tests, trusted=trust)
+    with held(out), Console(stderr=True).status("Building …") as status:
+        reports = run_build(request, on_progress=lambda line: status.update(f"Building … {line}"))
+    made = sum(len(report.instances) for report in reports)
+    typer.echo(f"Wrote {made} validated tasks of {len(reports)} packages to {out}")
+    if not made:
+        raise typer.Exit(1)

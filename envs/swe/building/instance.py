@@ -1,0 +1,174 @@
+"""Turns a valid candidate into an `Instance`: visible tree, patches, issue text, difficulty."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Collection, Mapping, Sequence
+
+from agentgym.envs.swe.building.draw import Candidate, split_for
+from agentgym.envs.swe.building.issue_example import find_test
+from agentgym.envs.swe.building.issue_text import Secrets, Symptom, Vagueness, issue_text
+from agentgym.envs.swe.building.runner import Failure
+from agentgym.envs.swe.building.validation import Baseline, Validation
+from agentgym.syntax import parse
+from agentgym.tasks.swe.instance import TEST_COMMAND, TEST_TARGETS, Instance, file_of
+from agentgym.tasks.swe.mutation import operator_named
+from agentgym.tasks.swe.package import Package
+from agentgym.tools.patches import diff_trees
+
+SOURCE = "agentgym-mutation"
+HARDEST = 5
+
+
+def make_instance(
+    package: Package,
+    candidate: Candidate,
+    validation: Validation,
+    baseline: Baseline,
+    *,
+    alone: Sequence[Collection[str]],
+    hide_tests: bool,
+    archive: str | None,
+    seed: str,
+) -> Instance:
+    """Return the instance of a valid candidate.
+
+    Args:
+        package: The original package.
+        candidate: Its bugs.
+        validation: The verdict on its bugs.
+        baseline: The baseline of the original package.
+        alone: For each bug, the tests that it breaks alone.
+        hide_tests: Remove the failing tests from the tree that the policy sees.
+        archive: Path of the archive of the original package, relative to the file of instances.
+        seed: Decides the wording of the issue.
+    """
+    broken = candidate.tree(package)
+    visible = without_tests(broken, validation.fail_to_pass) if hide_tests else broken
+    gold = diff_trees(_only(broken, candidate.paths), _only(package.files, candidate.paths))
+    failures = validation.outcome.failures if validation.outcome else {}
+    shown = [set(tests) & set(validation.fail_to_pass) for tests in alone]
+    rng = random.Random(f"{seed}:{candidate.digest}")
+    prompt, vagueness = _issue(
+        package, candidate, gold, [_symptom(package, tests, failures, rng) for tests in shown], rng
+    )
+    return Instance(
+        id=f"{package.name}-{package.version}__{candidate.digest}",
+        source=SOURCE,
+        repo=package.name,
+        base_ref=package.version,
+        prompt=prompt,
+        gold_patch=gold,
+        fail_to_pass=validation.fail_to_pass,
+        pass_to_pass=validation.pass_to_pass,
+        test_files=_test_files(package, validation.fail_to_pass),
+        test_command=TEST_COMMAND,
+        archive=archive,
+        python_path=package.python_path,
+        difficulty=_difficulty(package, candidate, validation, failures, vagueness),
+        tags=("mutation", "several bugs" if len(candidate.located) > 1 else "one bug"),
+        meta={
+            "bug_patch": diff_trees(_changed(package.files, visible), _changed(visible, package.files)),
+            TEST_TARGETS: list(baseline.files),
+            "split": split_for(package, next(iter(candidate.located))),
+            "vagueness": int(vagueness),
+            "tests_hidden": hide_tests,
+            **_about(candidate),
+        },
+    )
+
+
+def _issue(
+    package: Package, candidate: Candidate, gold: str, symptoms: Sequence[Symptom], rng: random.Random
+) -> tuple[str, Vagueness]:
+    functions = [mutation.function for mutation in candidate.mutations]
+    secrets = Secrets(gold_lines=changed_lines(gold), functions=functions, paths=candidate.paths)
+    wanted = rng.choice((Vagueness.EXAMPLE, Vagueness.EXAMPLE, Vagueness.SENTENCE, Vagueness.HUNCH))
+    return issue_text(package.name, symptoms, secrets, wanted, rng)
+
+
+def _about(candidate: Candidate) -> dict[str, list[str]]:
+    return {
+        "operators": [mutation.operator for mutation in candidate.mutations],
+        "functions": [f"{path}:{mutation.function}" for path, mutation in candidate.located],
+        "notes": [mutation.note for mutation in candidate.mutations],
+    }
+
+
+def without_tests(tree: Mapping[str, bytes], tests: Collection[str]) -> dict[str, bytes]:
+    """Return the tree without the functions of the given tests."""
+    changed = dict(tree)
+    for path in {file_of(test) for test in tests}:
+        source = changed[path].decode("utf-8")
+        changed[path] = _without(source, [test for test in tests if file_of(test) == path]).encode()
+    return changed
+
+
+def _without(source: str, tests: Sequence[str]) -> str:
+    tree = parse(source)
+    lines = source.splitlines(keepends=True)
+    functions = {function for test in tests if (function := find_test(tree, test)) is not None}
+    for function in functions:
+        first = min([function.lineno, *(item.lineno for item in function.decorator_list)])
+        last = function.end_lineno or function.lineno
+        lines[first - 1 : last] = [""] * (last - first + 1)
+        owner = next(
+            (item for item in ast.walk(tree) if isinstance(item, ast.ClassDef) and function in item.body), None
+        )
+        if owner is not None and functions.issuperset(owner.body):
+            lines[owner.body[0].lineno - 1] = " " * owner.body[0].col_offset + "pass\n"
+    text = "".join(lines)
+    parse(text)
+    return text.rstrip("\n") + "\n"
+
+
+def changed_lines(patch: str) -> list[str]:
+    """Return the lines that a patch adds or removes."""
+    return [line[1:] for line in patch.splitlines() if line[:1] in ("+", "-") and not line.startswith(("+++ ", "--- "))]
+
+
+def _only(tree: Mapping[str, bytes], paths: Collection[str]) -> dict[str, bytes]:
+    return {path: tree[path] for path in paths}
+
+
+def _changed(tree: Mapping[str, bytes], other: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {path: content for path, content in tree.items() if other.get(path) != content}
+
+
+def _test_files(package: Package, tests: Collection[str]) -> dict[str, str]:
+    return {path: package.source(path) for path in sorted({file_of(test) for test in tests})}
+
+
+def _symptom(package: Package, tests: Collection[str], failures: Mapping[str, Failure], rng: random.Random) -> Symptom:
+    """Choose the test that exposes one bug, preferably one with a known failure and without fixtures."""
+    ordered = sorted(tests, key=lambda test: (test not in failures, len(test), test))
+    test = rng.choice(ordered[: max(1, min(3, len(ordered)))])
+    return Symptom(test, package.source(file_of(test)), failures.get(test))
+
+
+def _difficulty(
+    package: Package, candidate: Candidate, validation: Validation, failures: Mapping[str, Failure], vague: Vagueness
+) -> int:
+    """From 1 to 5: kind of bug, number of bugs and files, how few tests fail, and how far from the bug they fail."""
+    score = max(operator_named(mutation.operator).weight for mutation in candidate.mutations)
+    score += 0.75 * (len(candidate.located) - 1) + 0.5 * (len(candidate.paths) - 1)
+    count = len(validation.fail_to_pass)
+    score += 0.5 if count <= 1 else 0.0 if count <= 5 else -0.5
+    score += 0.25 * (vague - 2)
+    score += max(_distance(place, package, validation.fail_to_pass, failures) for place in candidate.places)
+    return min(HARDEST, max(1, round(score)))
+
+
+def _distance(place: tuple[str, str], package: Package, tests: Sequence[str], failures: Mapping[str, Failure]) -> float:
+    """From -0.5, the traceback ends in the changed function, to 0.5, neither it nor the tests name it."""
+    path, function = place
+    for test in tests:
+        frames = [frame for frame in (failures[test].frames if test in failures else ()) if frame[0] != file_of(test)]
+        if frames and (frames[-1][0], frames[-1][1]) == (path, function):
+            return -0.5
+        if any((frame[0], frame[1]) == (path, function) for frame in frames):
+            return 0.0
+    name = function.rpartition(".")[2]
+    named = any(name and name in package.source(file_of(test)) for test in tests)
+    return -0.25 if named else 0.5

@@ -1,0 +1,151 @@
+"""`MiniWoBEnv`: a page of MiniWoB++ played with the same tools as any other site; the page itself gives the reward.
+
+The pages are those of the package `miniwob`, served unchanged. Their own clock is stopped: the number of turns is
+limited instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
+from agentgym.envs.web.acting import as_infrastructure_failure
+from agentgym.envs.web.base import BrowserEnv
+from agentgym.envs.web.miniwob.page import ASKED, NEEDS_CONTEXT, NEEDS_RELOAD, SAY, STATE, start_script
+from agentgym.envs.web.miniwob.solutions.registry import Sight, load_solutions
+from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.messages import Pictured
+from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
+from agentgym.task import Task, TaskSource
+from agentgym.tasks.miniwob import MiniWoBTasks
+from agentgym.tasks.web.sites import SiteServer
+
+HOST = "miniwob.test"
+
+
+class MiniWoBEnv(BrowserEnv):
+    """Do the task of a page of MiniWoB++.
+
+    Task: one of 128 pages, each a small form, list, mail client, drawing or game with content drawn from a seed.
+    Tools: those of `WebEnv` except `answer`, `finish` and `goto`: the page decides when it is done.
+    Observation: the instruction, the accessibility tree as text with refs, then its changes.
+    Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0. Smaller parts for actions that
+        succeed are paid only to solved episodes.
+    Episode end: the page has decided, or 10 turns have passed.
+    Version history: v0, first version.
+
+    Args:
+        page: Name or names of pages; all if not given. `agentgym/miniwob-click-button-v0` is one page.
+        task_seed: Other seeds give other tasks.
+        tasks: A custom task source, instead of the choices above.
+        kwargs: Arguments of `BrowserEnv` and `agentgym.Env`.
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the page's reward is above 0"),
+        "format": Channel("1 if the action parsed and its arguments were valid", per_turn=True, cheap=True),
+        "valid": Channel("1 if the action succeeded on the page", per_turn=True, cheap=True),
+        "finished": Channel("1 if the page has decided", cheap=True),
+        "raw": Channel("the page's own reward, without its time penalty", low=-1.0),
+    }
+    scheme = Scheme(
+        weights={OUTCOME: 1.0, "format": 0.05, "valid": 0.05},
+        gates=(Gate(on=OUTCOME, at_least=1.0, opens=("format", "valid")),),
+        averaged=frozenset({"format", "valid"}),
+    )
+    system_prompt = "Do what the page asks for. Act on elements by their refs."
+    max_turns = 10
+    endings = ()
+    unneeded = ("goto", "back", "tab", "dialog", "upload")
+
+    harmless_arguments = BrowserEnv.harmless_arguments | {
+        "page",
+        "task_seed",
+    }
+
+    def __init__(
+        self,
+        *,
+        page: str | Sequence[str] | None = None,
+        task_seed: int | None = None,
+        tasks: TaskSource | None = None,
+        viewport: tuple[int, int] = (320, 320),
+        **kwargs: Any,
+    ):
+        if tasks is not None and (page is not None or task_seed is not None):
+            raise UsageError("tasks=... was given, so page and task_seed cannot be chosen too; give one or the other")
+        super().__init__(tasks=tasks or MiniWoBTasks(page, task_seed or 0), viewport=viewport, **kwargs)
+        self._instruction = ""
+        self._loaded = ""
+
+    @classmethod
+    def default_tasks(cls) -> TaskSource:
+        """Return tasks on all pages."""
+        return MiniWoBTasks()
+
+    def start(self, task: Task) -> str | Pictured:
+        """Load the page, or restart it, and return its instruction."""
+        try:
+            self._begin(task)
+        except InfrastructureError:
+            # The browser may have died since the last episode, so try once more with a new one.
+            self._leave()
+            self._begin(task)
+        return self._opening(self._instruction)
+
+    def after_action(self) -> None:
+        """End the episode if the page has decided."""
+        done, raw = self._page.read(STATE)
+        if done:
+            self._decide(float(raw))
+
+    def solution(self, task: Task) -> Solution:
+        """Play a page with its scripted solution, which uses only the current view."""
+        page, solutions = task.data["page"], load_solutions()
+        if page not in solutions:
+            raise UsageError(f"there is no scripted solution for {page!r}, only for: {', '.join(solutions)}")
+        yield from solutions[page](Sight(self._instruction, lambda: self._seen))
+
+    def _begin(self, task: Task) -> None:
+        page = task.data["page"]
+        if self._session is None or page in NEEDS_CONTEXT:
+            server = SiteServer.shared()
+            server.serve_folder(HOST, pages_folder())
+            self._open(allowed=(f"http://{HOST}",), resolve={"*.test": f"127.0.0.1:{server.port}"})
+            self._loaded = ""
+        if page != self._loaded or page in NEEDS_RELOAD:
+            self._loaded = ""
+            with as_infrastructure_failure():
+                self._page.goto(f"http://{HOST}/miniwob/{page}.html")
+        with as_infrastructure_failure():
+            self._page.renumber()
+            self._page.run(start_script(task.data["seed"]))
+            self._page.read(SAY)
+            self._instruction = str(self._page.read(ASKED))
+        self._loaded = page
+
+    def _decide(self, raw: float) -> None:
+        right = raw > 0
+        self.reward("raw", raw)
+        self.reward("finished", 1.0)
+        self.reward(OUTCOME, float(right))
+        self.finish(Reason.SOLVED if right else Reason.ANSWERED)
+
+    @property
+    def _seen(self) -> Any:
+        if self._view is None:
+            raise InfrastructureError("the page is gone; reset the environment")
+        return self._view
+
+
+def pages_folder() -> Path:
+    """Return the folder with the pages of MiniWoB++. Raises `MissingExtra`."""
+    require("miniwob", "web")
+    spec = find_spec("miniwob")
+    if spec is None or spec.origin is None:
+        raise UsageError("the package miniwob has no files; install it again: pip install 'agentgym-suite[web]'")
+    return Path(spec.origin).parent / "html"

@@ -1,0 +1,1 @@
+"""Scripted players of MiniWoB++ pages."""

@@ -1,0 +1,170 @@
+"""Players of MiniWoB++ pages with boxes to tick, lists to choose from, sliders, spinners and dates."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from agentgym.engine.steps import Solution
+from agentgym.envs.web.miniwob.solutions.registry import Sight, click, player
+from agentgym.messages import ToolCall
+
+
+@player("click-option")
+def tick_option(sight: Sight) -> Solution:
+    """Choose an option and submit."""
+    (name,) = sight.words(r"Select (\S+) and")
+    yield sight.click("radio", name)
+    yield sight.click("button", "Submit")
+
+
+@player("click-checkboxes", "click-checkboxes-large", "click-checkboxes-transfer")
+def tick_boxes(sight: Sight) -> Solution:
+    """Tick the named boxes and submit."""
+    (names,) = sight.words(r"Select (.+) and click")
+    for name in () if names == "nothing" else names.split(", "):
+        yield sight.click("checkbox", name)
+    yield sight.click("button", "Submit")
+
+
+@player("choose-list")
+def choose_from_list(sight: Sight) -> Solution:
+    """Choose from a drop-down list and submit."""
+    (name,) = sight.words(r"Select (.+) from the list")
+    yield ToolCall("select", {"ref": sight.all("combobox")[0].ref, "option": name})
+    yield sight.click("button", "Submit")
+
+
+@player("click-scroll-list")
+def choose_from_scroll_list(sight: Sight) -> Solution:
+    """Choose from a scroll list and submit."""
+    (names,) = sight.words(r"Select (.+) from the scroll list")
+    first, *more = names.split(", ")
+    yield ToolCall("select", {"ref": sight.all("listbox")[0].ref, "option": first, "also": more})
+    yield sight.click("button", "Submit")
+
+
+@player("choose-date", "choose-date-easy", "choose-date-medium", "choose-date-nodelay")
+def choose_date(sight: Sight) -> Solution:
+    """Turn the calendar to the month and click the day."""
+    (date,) = sight.words(r"Select (\S+) as the date")
+    wanted = datetime.strptime(date, "%m/%d/%Y")
+    yield sight.click("textbox")
+    while True:
+        shown = datetime.strptime(_month_shown(sight), "%B %Y")
+        if (shown.year, shown.month) == (wanted.year, wanted.month):
+            break
+        later = (shown.year, shown.month) < (wanted.year, wanted.month)
+        yield sight.click("button", "Next" if later else "Prev")
+    yield sight.click("link", str(wanted.day))
+    yield sight.click("button", "Submit")
+
+
+@player("use-spinner")
+def turn_spinner(sight: Sight) -> Solution:
+    """Type the number into the spinner and submit."""
+    (wanted,) = sight.words(r"Select (-?\d+) with")
+    yield sight.type(wanted, role="spinbutton")
+    yield sight.click("button", "Submit")
+
+
+@player("use-slider")
+def move_slider(sight: Sight) -> Solution:
+    """Move the slider with keys and submit."""
+    (wanted,) = sight.words(r"Select (-?\d+) with")
+    yield sight.click("slider")
+    yield from _move(sight, 0, int(wanted))
+    yield sight.click("button", "Submit")
+
+
+@player("use-autocomplete", "use-autocomplete-nodelay")
+def complete(sight: Sight) -> Solution:
+    """Type the beginning and click a suggestion with the right end."""
+    match = re.search(r'starts with "(.+?)"(?: and ends with "(.+?)")?', sight.instruction)
+    assert match is not None
+    yield sight.type(match[1])
+    view = sight.look()
+    items = [(view.text_of(place), node) for place, node in enumerate(view.nodes) if node.role == "listitem"]
+    yield click(next(node for text, node in items if text.endswith(match[2] or "")))
+    yield sight.click("button", "Submit")
+
+
+@player("odd-or-even")
+def mark_numbers(sight: Sight) -> Solution:
+    """Mark every number as odd or even and submit."""
+    numbers = [int(node.value) for node in sight.look().nodes if re.fullmatch(r"-?\d+", node.value)]
+    for place, value in enumerate(numbers):
+        yield sight.click("button", "Odd" if value % 2 else "Even", nth=place)
+    yield sight.click("button", "Submit")
+
+
+@player("generate-number")
+def generate_until_right(sight: Sight) -> Solution:
+    """Generate numbers until one fits, then submit."""
+    relation, limit = sight.words(r"(less than|greater than|even|odd)\s*(\d*)")
+    fits = {
+        "less than": lambda value: value < int(limit),
+        "greater than": lambda value: value > int(limit),
+        "even": lambda value: value % 2 == 0,
+        "odd": lambda value: value % 2 == 1,
+    }[relation]
+    while True:
+        shown = [int(node.value) for node in sight.look().nodes if re.fullmatch(r"\d+", node.value)]
+        if shown and fits(shown[0]):
+            break
+        yield sight.click("button", "Generate")
+    yield sight.click("button", "Submit")
+
+
+@player("order-food")
+def order_food(sight: Sight) -> Solution:
+    """Add the named dishes, or some of a kind, and order."""
+    menu = _menu(sight)
+    if match := re.search(r"Order one of each item: (.+)", sight.instruction):
+        places = [place for place, (dish, _) in enumerate(menu) if dish in match[1].split(", ")]
+    else:
+        count, kind = sight.words(r"Order (\d+) items? that are (\S+)")
+        places = [place for place, (_, kinds) in enumerate(menu) if kind in kinds][:1] * int(count)
+    for place in places:
+        yield sight.click("button", "+", nth=place)
+    yield sight.click("button", "Order!")
+
+
+@player("buy-ticket")
+def buy_ticket(sight: Sight) -> Solution:
+    """Buy the cheapest, most expensive, shortest or longest ticket."""
+    which, what = sight.words(r"the ((?:most )?\w+) (cost|price|duration)")
+    if what == "duration":
+        texts = [node.value for node in sight.look().nodes if re.search(r"\d+h \d+m", node.value)]
+        values = [int(h) * 60 + int(m) for h, m in re.findall(r"(\d+)h (\d+)m", " ".join(texts))]
+    else:
+        values = [int(node.name.partition("$")[2]) for node in sight.all("button")]
+    best = max if which in ("longest", "highest", "most expensive") else min
+    yield sight.click("button", nth=values.index(best(values)))
+
+
+def _month_shown(sight: Sight) -> str:
+    return next(line.strip() for line in sight.look().lines if re.fullmatch(r"[A-Z][a-z]+ \d{4}", line.strip()))
+
+
+def _menu(sight: Sight) -> list[tuple[str, list[str]]]:
+    """Return the dishes in order, each with the kinds that its pictures show."""
+    menu: list[tuple[str, list[str]]] = []
+    text = ""
+    for node in sight.look().nodes:
+        if node.role == "img":
+            menu[-1][1].append(node.name)
+        elif node.name == "-":
+            continue
+        elif node.value and node.value != text:
+            text = node.value
+            menu.append((text, []))
+    return [(dish, kinds) for dish, kinds in menu if kinds]
+
+
+def _move(sight: Sight, place: int, wanted: int) -> Solution:
+    while True:
+        shown = [int(node.value) for node in sight.look().nodes if re.fullmatch(r"-?\d+", node.value)]
+        if shown[place] == wanted:
+            return
+        yield ToolCall("press", {"key": "ArrowRight" if shown[place] < wanted else "ArrowLeft"})

@@ -1,0 +1,157 @@
+"""Players of MiniWoB++ pages on which the policy has to find and click something."""
+
+from __future__ import annotations
+
+import re
+
+from agentgym.engine.steps import Solution
+from agentgym.envs.web.miniwob.solutions.registry import Sight, click, number, player
+from agentgym.messages import ToolCall, text_of
+
+
+@player("click-test")
+def click_only_button(sight: Sight) -> Solution:
+    """Click the only button."""
+    yield sight.click("button")
+
+
+@player("click-test-2", "click-test-transfer", "click-button-sequence")
+def press_numbered_buttons(sight: Sight) -> Solution:
+    """Press the buttons named in capitals, in turn; a covered one with a key."""
+    for name in re.findall(r"button ([A-Z]+)", sight.instruction):
+        observed = yield sight.click("button", name)
+        if text_of(observed[-1]).startswith("Error"):
+            while sight.all("button", name)[0] != sight.look().focused:
+                yield ToolCall("press", {"key": "Tab"})
+            yield ToolCall("press", {"key": "Enter"})
+
+
+@player("click-button", "unicode-test")
+def click_named_button(sight: Sight) -> Solution:
+    """Click the named button."""
+    (name,) = sight.words(r'"(.+)" button')
+    yield sight.click("button", name)
+
+
+@player("click-link")
+def click_named_link(sight: Sight) -> Solution:
+    """Click the named link."""
+    (name,) = sight.words(r'link "(.+)"')
+    yield sight.click("link", name)
+
+
+@player("click-dialog")
+def close_dialog(sight: Sight) -> Solution:
+    """Close the dialog."""
+    yield sight.click("button", "Close")
+
+
+@player("click-dialog-2")
+def click_in_dialog(sight: Sight) -> Solution:
+    """Click a button of the dialog; the cross is called Close."""
+    (name,) = sight.words(r'labeled "(.+)"')
+    yield sight.click("button", "Close" if name == "x" else name)
+
+
+@player("click-widget")
+def click_widget(sight: Sight) -> Solution:
+    """Click any element of the named kind."""
+    (kind,) = sight.words(r'"(.+)" widget')
+    if kind in ("text", "textarea"):
+        yield sight.click("textbox", "" if kind == "text" else "text area")
+    else:
+        yield sight.click(kind)
+
+
+@player("click-tab")
+def click_tab(sight: Sight) -> Solution:
+    """Click a tab."""
+    (name,) = sight.words(r"(Tab #\d+)")
+    yield sight.click("link", name)
+
+
+@player("click-tab-2", "click-tab-2-easy", "click-tab-2-medium", "click-tab-2-hard")
+def find_in_tabs(sight: Sight) -> Solution:
+    """Open the tabs in turn until the link is visible."""
+    (name,) = sight.words(r'link "(.+)"')
+    tabs = len(sight.all("tab"))
+    for tab in range(tabs):
+        if found := _links(sight, name):
+            yield click(found)
+            return
+        yield click(_tab_links(sight)[(tab + 1) % tabs])
+    yield sight.click("link", name)
+
+
+@player("click-collapsible", "click-collapsible-nodelay")
+def open_and_submit(sight: Sight) -> Solution:
+    """Open the section and submit."""
+    yield sight.click("tab")
+    yield sight.click("button", "Submit")
+
+
+@player("click-color")
+def click_colour(sight: Sight) -> Solution:
+    """Click the box of a colour."""
+    (colour,) = sight.words(r"the (\w+) colored box")
+    yield sight.click("button", colour)
+
+
+@player("grid-coordinate")
+def click_on_grid(sight: Sight) -> Solution:
+    """Click a point of the grid: columns from left to right, rows from the top."""
+    x, y = sight.words(r"\((-?\d+),(-?\d+)\)")
+    yield sight.click("button", nth=(int(x) + 2) * 5 + 2 - int(y))
+
+
+@player("navigate-tree")
+def find_in_tree(sight: Sight) -> Solution:
+    """Open the folders in turn until the name is visible."""
+    (name,) = sight.words(r'named "(.+)"')
+    opened: set[str] = set()
+    while True:
+        entries = sight.all("button")
+        if found := [node for node in entries if node.name in (f"{name}, folder", f"{name}, file")]:
+            yield click(found[0])
+            return
+        folder = next(node for node in entries if node.name.endswith(", folder") and node.ref not in opened)
+        opened.add(folder.ref)
+        yield click(folder)
+
+
+@player("find-greatest")
+def pick_greatest(sight: Sight) -> Solution:
+    """Pick the card with the greatest number."""
+    cards = [node for node in sight.all("generic") if node.value.lstrip("-").isdecimal()]
+    yield click(max(cards, key=lambda card: int(card.value)))
+    yield sight.click("button", "Submit")
+
+
+@player("phone-book")
+def find_contact(sight: Sight) -> Solution:
+    """Turn the pages to a contact, then click the requested detail."""
+    name, wanted = sight.words(r"Find (\S+) in .* their (phone|email|address)")
+    while sight.look().find_all("heading", name) == []:
+        yield sight.click("link", ">")
+    yield sight.click("link", nth=("phone", "email", "address").index(wanted))
+
+
+@player("focus-text")
+def focus_field(sight: Sight) -> Solution:
+    """Click into the field."""
+    yield sight.click("textbox")
+
+
+@player("focus-text-2")
+def focus_numbered_field(sight: Sight) -> Solution:
+    """Click into the field of a number."""
+    (place,) = sight.words(r"the (\w+) input")
+    yield sight.click("textbox", nth=number(place))
+
+
+def _links(sight: Sight, name: str):
+    return next((node for node in sight.all("link", name) if not node.url.startswith("#tabs")), None)
+
+
+def _tab_links(sight: Sight):
+    return [node for node in sight.all("link") if node.url.startswith("#tabs")]

@@ -1,0 +1,41 @@
+"""Players of MiniWoB++ pages with a mail client."""
+
+from __future__ import annotations
+
+import re
+
+from agentgym.engine.steps import Solution
+from agentgym.envs.web.miniwob.solutions.registry import Sight, click, player
+from agentgym.messages import ToolCall
+
+
+@player(
+    "email-inbox",
+    "email-inbox-delete",
+    "email-inbox-forward",
+    "email-inbox-important",
+    "email-inbox-noscroll",
+    "email-inbox-reply",
+    "email-inbox-star-reply",
+)
+def handle_mail(sight: Sight) -> Solution:
+    """Delete, star, answer or forward the mail of a sender."""
+    (sender,) = sight.words(r"email by (.+?) and")
+    if "trash" in sight.instruction or "star icon" in sight.instruction:
+        yield sight.click("button", "Delete" if "trash" in sight.instruction else "Star", within=sender)
+        return
+    yield click(_mail_of(sight, sender))
+    if match := re.search(r'with the text "(.*)"', sight.instruction):
+        yield sight.click("button", "Reply")
+        yield sight.type(match[1])
+    else:
+        (receiver,) = sight.words(r"forward that email to (.+)\.")
+        yield sight.click("button", "Forward")
+        yield ToolCall("type", {"ref": sight.all("textbox", "to")[0].ref, "text": receiver})
+    yield sight.click("button", "Send")
+
+
+def _mail_of(sight: Sight, sender: str):
+    view = sight.look()
+    threads = [i for i, node in enumerate(view.nodes) if node.role == "generic" and node.ref]
+    return next(view.nodes[i] for i in threads if view.text_of(i).split()[:1] == [sender])

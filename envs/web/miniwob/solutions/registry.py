@@ -1,0 +1,80 @@
+"""Scripted players of MiniWoB++ pages: each reads only the instruction and the current view."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+
+from agentgym.engine.steps import Solution
+from agentgym.errors import TaskError
+from agentgym.messages import ToolCall
+from agentgym.tools.browser import Node, View
+
+_MODULES = ("clicking", "choosing", "forms", "mail", "reading", "social")
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The input of a player: the instruction of the page, and its current view."""
+
+    instruction: str
+    look: Callable[[], View]
+
+    def words(self, pattern: str) -> tuple[str, ...]:
+        """Return the groups of a pattern that the instruction must match. Raises `TaskError`."""
+        match = re.search(pattern, self.instruction)
+        if match is None:
+            raise TaskError(f"the instruction {self.instruction!r} does not match {pattern!r}")
+        return match.groups()
+
+    def all(self, role: str, name: str | None = None) -> list[Node]:
+        """Return the elements with a role that can be acted on; a name must match exactly."""
+        return [node for node in self.look().nodes if node.role == role and node.ref and name in (None, node.name)]
+
+    def click(self, role: str, name: str | None = None, nth: int = 0, within: str | None = None) -> ToolCall:
+        """Return a click on an element."""
+        if within is not None:
+            return click(self.look().find(role, name, nth, within))
+        found = self.all(role, name)
+        if nth >= len(found):
+            raise TaskError(f"no {role} {name!r} number {nth} on the page:\n{self.look().text}")
+        return click(found[nth])
+
+    def type(self, text: str, nth: int = 0, role: str = "textbox") -> ToolCall:
+        """Return a call that types into the `nth` field."""
+        return ToolCall("type", {"ref": self.all(role)[nth].ref, "text": text})
+
+
+Player = Callable[[Sight], Solution]
+_PLAYERS: dict[str, Player] = {}
+
+
+def player(*pages: str) -> Callable[[Player], Player]:
+    """Register a function as the player of these pages."""
+
+    def register(play: Player) -> Player:
+        _PLAYERS.update(dict.fromkeys(pages, play))
+        return play
+
+    return register
+
+
+@cache
+def load_solutions() -> Mapping[str, Player]:
+    """Return the players by the name of their page."""
+    for name in _MODULES:
+        import_module(f"agentgym.envs.web.miniwob.solutions.{name}")
+    return dict(sorted(_PLAYERS.items()))
+
+
+def click(node: Node) -> ToolCall:
+    """Return a click on an element."""
+    return ToolCall("click", {"ref": node.ref})
+
+
+def number(ordinal: str) -> int:
+    """Return the index, from 0, that a word such as `3rd` names."""
+    return int(re.sub(r"\D", "", ordinal)) - 1

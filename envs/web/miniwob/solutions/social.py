@@ -1,0 +1,63 @@
+"""Players of MiniWoB++ pages with posts or search results."""
+
+from __future__ import annotations
+
+import re
+
+from agentgym.engine.steps import Solution
+from agentgym.envs.web.miniwob.solutions.registry import Sight, click, number, player
+from agentgym.tools.browser import Node
+
+_IN_MENU = ("Reply", "Retweet", "Like")
+
+
+@player("social-media")
+def press_on_post(sight: Sight) -> Solution:
+    """Press a button of a user's post; some are in its menu."""
+    user, action = sight.words(r'user (@\S+), click on the "(.+)" button')
+    place = _posts(sight, user)[0]
+    if action not in _IN_MENU:
+        yield sight.click("button", "More", nth=place)
+        yield click(next(node for node in sight.look().nodes if node.ref and node.label.startswith(action)))
+        return
+    yield sight.click("button", action, nth=place)
+
+
+@player("social-media-all")
+def press_on_all_posts(sight: Sight) -> Solution:
+    """Press a button of all posts of a user, then submit."""
+    action, user = sight.words(r'the "(.+)" button on all posts by (@\S+) and')
+    for place in _posts(sight, user):
+        yield sight.click("button", action, nth=place)
+    yield sight.click("button", "Submit")
+
+
+@player("social-media-some")
+def press_on_some_posts(sight: Sight) -> Solution:
+    """Press a button of the requested number of a user's posts, then submit."""
+    action, count, user = sight.words(r'the "(.+)" button on (\d+) posts? by (@\S+) and')
+    for place in _posts(sight, user)[: int(count)]:
+        yield sight.click("button", action, nth=place)
+    yield sight.click("button", "Submit")
+
+
+@player("search-engine")
+def find_result(sight: Sight) -> Solution:
+    """Search, turn the pages, click the result of a number."""
+    text, place = sight.words(r'enter "(.+)" and press "Search", then find and click the (\w+) search result')
+    yield sight.type(text)
+    yield sight.click("button", "Search")
+    page, row = divmod(number(place), 3)
+    if page:
+        yield sight.click("link", str(page + 1))
+    yield click(_results(sight)[row])
+
+
+def _posts(sight: Sight, user: str) -> list[int]:
+    """Return the indices of a user's posts among all posts; each starts with a name and a user."""
+    users = [match[1] for node in sight.look().nodes if (match := re.fullmatch(r"[\w' -]+ (@\S+)", node.value))]
+    return [place for place, name in enumerate(users) if name == user]
+
+
+def _results(sight: Sight) -> list[Node]:
+    return [node for node in sight.all("link") if not node.name.strip("<>").isdecimal() and node.name not in "<>"]

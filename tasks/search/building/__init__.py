@@ -1,0 +1,1 @@
+"""Building the world: places, people, organisations, works and events."""

@@ -1,0 +1,195 @@
+"""Comparisons of articles: which is older, larger or earlier, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentgym.procedural import NoFit
+from agentgym.tasks.search.entities import Count, Entity, answers_for, answers_for_number, enumeration, year_of
+from agentgym.tasks.search.features import Feature
+from agentgym.tasks.search.questions import Draft, family
+from agentgym.tasks.search.scene import Scene, noun
+
+_CREATIONS = ("novel", "film", "painting", "song")
+
+
+def _extreme(entities: list[Entity], value: Callable[[Entity], Any], most: bool) -> Draft:
+    """Return the draft whose answer is the entity with the highest or lowest value. Raises `NoFit` on a tie."""
+    values = [_number(value(entity)) for entity in entities]
+    best = max(values) if most else min(values)
+    if values.count(best) > 1:
+        raise NoFit
+    winner = entities[values.index(best)]
+    return Draft({"x": enumeration([entity.mention for entity in entities], "or")}, answers_for(winner))
+
+
+def _number(value: Any) -> Any:
+    return value.value if isinstance(value, Count) else value
+
+
+def _compare(s: Scene, number: int, types: tuple[str, ...], relation: str, most: bool = False) -> Draft:
+    entities = s.some(number, s.choice(types), having=[relation])
+    return _extreme(entities, lambda entity: s.read(entity, relation), most)
+
+
+@family(
+    3,
+    Feature.COMPARISON,
+    "Who was born first: {x}?",
+    "Which of these people was born earliest: {x}?",
+    "Who is the oldest by date of birth, {x}?",
+)
+def born_first(s: Scene) -> Draft:
+    """Ask for the oldest of three people."""
+    return _compare(s, 3, ("person",), "birth_date")
+
+
+@family(
+    3,
+    Feature.COMPARISON,
+    "Which settlement has the most inhabitants: {x}?",
+    "Which of these has the largest population: {x}?",
+    "By population, which is the largest: {x}?",
+)
+def most_inhabitants(s: Scene) -> Draft:
+    """Ask for the most populous of three settlements."""
+    return _compare(s, 3, ("settlement",), "population", most=True)
+
+
+@family(
+    3,
+    Feature.COMPARISON,
+    "Which lies highest above the sea: {x}?",
+    "Which of these settlements has the highest elevation: {x}?",
+    "By elevation, which is the highest: {x}?",
+)
+def highest_elevation(s: Scene) -> Draft:
+    """Ask for the highest of three settlements."""
+    return _compare(s, 3, ("settlement",), "elevation", most=True)
+
+
+@family(
+    3,
+    Feature.COMPARISON,
+    "Which came out first: {x}?",
+    "Which of these works is the earliest: {x}?",
+    "By year, which is the oldest work: {x}?",
+)
+def earliest_work(s: Scene) -> Draft:
+    """Ask for the earliest of three works of a kind."""
+    return _compare(s, 3, _CREATIONS, "year")
+
+
+@family(
+    3,
+    Feature.COMPARISON,
+    "Which was founded first: {x}?",
+    "Which of these is the oldest: {x}?",
+    "By year of founding, which is the earliest: {x}?",
+)
+def founded_first(s: Scene) -> Draft:
+    """Ask for the oldest of three organisations or festivals of a kind."""
+    return _compare(s, 3, ("university", "company", "club", "festival"), "founded")
+
+
+@family(
+    3,
+    Feature.COMPARISON,
+    "Which cost the most casualties: {x}?",
+    "Which of these battles had the highest number of casualties: {x}?",
+    "By casualties, which was the bloodiest: {x}?",
+)
+def most_casualties(s: Scene) -> Draft:
+    """Ask for the bloodiest of three battles."""
+    return _compare(s, 3, ("battle",), "casualties", most=True)
+
+
+@family(
+    3,
+    Feature.COMPARISON,
+    "How many years lie between {a} and {b}?",
+    "By how many years do {a} and {b} differ?",
+    "What is the difference in years between {a} and {b}?",
+)
+def years_between(s: Scene) -> Draft:
+    """Ask for the difference between two founding years."""
+    one, other = s.some(2, "university", "company", "club", "festival", "settlement", having=["founded"])
+    years = abs(s.read(one, "founded") - s.read(other, "founded"))
+    if not years:
+        raise NoFit
+    return Draft({"a": noun(one, "founded"), "b": noun(other, "founded")}, answers_for_number(years))
+
+
+@family(
+    3,
+    Feature.COMPARISON,
+    "How many inhabitants do {a} and {b} have together?",
+    "What is the combined population of {a} and {b}?",
+    "Add up the populations of {a} and {b}.",
+)
+def combined_population(s: Scene) -> Draft:
+    """Ask for the sum of two populations."""
+    one, other = s.some(2, "settlement")
+    total = s.read(one, "population").value + s.read(other, "population").value
+    return Draft({"a": one.mention, "b": other.mention}, answers_for(Count(total)))
+
+
+@family(
+    4,
+    Feature.COMPARISON,
+    "Whose maker was born first: {x}?",
+    "Which of these works was made by the person who was born earliest: {x}?",
+    "Compare the dates of birth of those who made them: which work has the oldest maker, {x}?",
+)
+def oldest_maker(s: Scene) -> Draft:
+    """Ask for the work with the oldest of two or three makers."""
+    works = s.some(s.between(2, 3), s.choice(_CREATIONS), having=["creator"])
+    if len({work.facts["creator"] for work in works}) < len(works):
+        raise NoFit
+    return _extreme(works, lambda work: s.read(s.read(work, "creator"), "birth_date"), most=False)
+
+
+@family(
+    5,
+    Feature.COMPARISON,
+    "Who was born in the settlement with the most inhabitants: {x}?",
+    "Which of these people has the birthplace with the largest population: {x}?",
+    "Compare the populations of their birthplaces: whose is the largest, {x}?",
+)
+def largest_birthplace(s: Scene) -> Draft:
+    """Ask which of three people was born in the most populous place."""
+    people = s.some(3, "person")
+    return _extreme(people, lambda person: s.read(s.read(person, "birth_place"), "population"), most=True)
+
+
+@family(
+    4,
+    Feature.COMPARISON,
+    "How many years after the birth of its {maker} was {x} {made}? Subtract the years.",
+    "{x} was {made} how many years after the year in which its {maker} was born?",
+    "Take the year in which {x} was {made} and subtract the year of birth of its {maker}. What is the result?",
+)
+def age_at_work(s: Scene) -> Draft:
+    """Ask for the years between a maker's birth and a work."""
+    work = s.any(*_CREATIONS, having=["creator"])
+    maker = s.read(work, "creator")
+    years = s.read(work, "year") - year_of(s.read(maker, "birth_date"))
+    named = {"novel": ("author", "published"), "film": ("director", "released"), "song": ("composer", "written")}
+    word, made = named.get(work.type, ("painter", "painted"))
+    return Draft({"x": work.mention, "maker": word, "made": made}, answers_for_number(years))
+
+
+@family(
+    5,
+    Feature.COMPARISON,
+    "Whose teacher was born first: {x}?",
+    "Which of these people had the oldest teacher, by date of birth: {x}?",
+    "Compare when their teachers were born: whose teacher came first, {x}?",
+)
+def oldest_teacher(s: Scene) -> Draft:
+    """Ask which of three people had the oldest teacher."""
+    people = s.some(3, "person", having=["teacher"])
+    if len({person.facts["teacher"] for person in people}) < len(people):
+        raise NoFit
+    return _extreme(people, lambda person: s.read(s.read(person, "teacher"), "birth_date"), most=False)

@@ -1,0 +1,1 @@
+"""The pages written about the things in the world."""

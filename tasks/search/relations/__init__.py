@@ -1,0 +1,1 @@
+"""The relations that questions ask about."""

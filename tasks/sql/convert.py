@@ -1,0 +1,214 @@
+"""Converts SQLite databases and queries to DuckDB where that preserves their meaning.
+
+A query is converted only if it returns the same rows from the copy of its database. Copies and conversion
+results are cached in the cache folder, by database file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from sqlglot.errors import SqlglotError
+
+from agentgym.caches import cache_folder
+from agentgym.errors import UsageError
+from agentgym.tasks.sql.translate import to_duckdb
+from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_file
+from agentgym.tools.database.schema import ForeignKey, Table
+from agentgym.tools.database.sqlite.files import introspect
+from agentgym.tools.database.sqlite.files import open_file as open_sqlite
+from agentgym.tools.database.statements import quote_name
+
+_LIMITS = QueryLimits(timeout_s=10.0, max_rows=50_000, max_cell_chars=10_000, max_result_bytes=20_000_000)
+_VERSION = 1
+_BATCH = 20_000
+_DIGITS = 6
+"""Decimal places to which numbers are compared."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A query in DuckDB's dialect, or the reason why it has none."""
+
+    sql: str | None
+    problem: str = ""
+
+
+def convert(path: Path, queries: Sequence[str]) -> tuple[Path, Mapping[str, Converted]]:
+    """Return a DuckDB file with the content of a SQLite file, and the queries converted for it.
+
+    Raises:
+        UsageError: The database cannot be read or copied.
+    """
+    stat = path.stat()
+    releases = [metadata.version(package) for package in ("duckdb", "sqlglot")]
+    identity = f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{releases}"
+    copy = cache_folder() / "sql-copies" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.duckdb"
+    if not copy.is_file():
+        _whole(copy, lambda draft: _copy(path, draft))
+    notes = copy.with_suffix(".json")
+    known = _read(notes)
+    unknown = [sql for sql in dict.fromkeys(queries) if sql not in known]
+    if unknown:
+        with (
+            closing(open_file(path, "sqlite", _LIMITS)) as source,
+            closing(open_file(copy, "duckdb", _LIMITS)) as target,
+        ):
+            known |= {sql: _convert(sql, source, target) for sql in unknown}
+        content = {sql: [converted.sql, converted.problem] for sql, converted in known.items()}
+        with suppress(OSError):  # without a cache, the queries are tried again
+            _whole(notes, lambda draft: draft.write_text(json.dumps(content), encoding="utf-8"))
+    return copy, known
+
+
+def _convert(sql: str, source: Database, target: Database) -> Converted:
+    names = frozenset(name.lower() for name in _names(source))
+    try:
+        converted = to_duckdb(sql, names)
+    except (SqlglotError, RecursionError, ValueError) as error:
+        return Converted(None, f"it cannot be read as SQLite's: {_line(error)}")
+    try:
+        expected = source.query(sql)
+    except QueryError as error:
+        return Converted(None, f"it fails in SQLite: {_line(error)}")
+    try:
+        found = target.query(converted)
+    except QueryError as error:
+        return Converted(None, f"it fails in DuckDB: {_line(error)}")
+    return (
+        Converted(converted) if _rows(found) == _rows(expected) else Converted(None, "it returns other rows in DuckDB")
+    )
+
+
+def _names(database: Database) -> Iterator[str]:
+    for table in database.tables():
+        yield table
+        yield from (column.name for column in database.describe(table, 0).columns)
+
+
+def _rows(result: QueryResult) -> Counter[tuple[Any, ...]]:
+    """Return the rows as a multiset, with values in a form that both engines share."""
+    return Counter(tuple(map(_plain, row)) for row in result.rows)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bytes):
+        return value
+    try:
+        return round(float(value), _DIGITS) + 0.0
+    except (TypeError, ValueError, OverflowError):
+        return str(value)
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file atomically, so that a killed process leaves no partial one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        draft = Path(folder, path.name)
+        write(draft)
+        os.replace(draft, path)
+
+
+def _read(file: Path) -> dict[str, Converted]:
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        return {sql: Converted(*found) for sql, found in json.loads(file.read_text(encoding="utf-8")).items()}
+    return {}
+
+
+def _copy(path: Path, draft: Path) -> None:
+    """Write the tables of a SQLite file into a new DuckDB file, without anything that DuckDB cannot hold."""
+    try:
+        with closing(open_sqlite(path)) as source, duckdb.connect(draft, config={"threads": "1"}) as target:
+            done: dict[str, str | None] = {}
+            for table in _targets_first(introspect(source)):
+                for key, foreign in _constraints(table, done):
+                    with suppress(duckdb.Error):
+                        _copy_table(source, target, table, key, foreign)
+                        done[table.name.lower()] = key
+                        break
+                    with suppress(duckdb.Error):
+                        target.execute(f"DROP TABLE IF EXISTS {quote_name(table.name)}")
+    except (duckdb.Error, OSError, ValueError) as error:
+        raise UsageError(f"the database {str(path)!r} cannot be copied for DuckDB: {_line(error)}") from error
+    except Exception as error:
+        if type(error).__module__ != "sqlite3":
+            raise
+        raise UsageError(f"cannot open database {str(path)!r}: {_line(error)}") from error
+
+
+def _targets_first(tables: Sequence[Table]) -> list[Table]:
+    """Return tables ordered so that targets of foreign keys come first, as far as there are no cycles."""
+    waiting, ordered = list(tables), []
+    while waiting:
+        names = {table.name.lower() for table in waiting}
+        free = [
+            t for t in waiting if not any(k.target_table.lower() in names - {t.name.lower()} for k in t.foreign_keys)
+        ]
+        ordered += free or waiting
+        waiting = [table for table in waiting if table not in ordered]
+    return ordered
+
+
+def _constraints(table: Table, done: Mapping[str, str | None]) -> Iterator[tuple[str | None, tuple[ForeignKey, ...]]]:
+    """Yield sets of keys to declare: all keys first, then fewer, as SQLite does not enforce them."""
+    known = tuple(
+        key
+        for key in table.foreign_keys
+        if (done.get(key.target_table.lower()) or "").lower() == key.target_column.lower() and key.target_column
+    )
+    yield table.primary_key, known
+    if known:
+        yield table.primary_key, ()
+    if table.primary_key is not None:
+        yield None, ()
+
+
+def _copy_table(source: Any, target: Any, table: Table, key: str | None, foreign: Sequence[ForeignKey]) -> None:
+    name = quote_name(table.name)
+    types = [_type_of(source, table.name, column.name, column.type) for column in table.columns]
+    lines = [
+        f"{quote_name(column.name)} {kind}" + (" PRIMARY KEY" if column.name == key else "")
+        for column, kind in zip(table.columns, types, strict=True)
+    ]
+    lines += [
+        f"FOREIGN KEY ({quote_name(k.column)}) REFERENCES {quote_name(k.target_table)} ({quote_name(k.target_column)})"
+        for k in foreign
+    ]
+    target.execute(f"CREATE TABLE {name} ({', '.join(lines)})")
+    reading = source.execute(f"SELECT * FROM {name}")
+    insert = f"INSERT INTO {name} SELECT {', '.join(f'unnest(?::{kind}[])' for kind in types)}"
+    while rows := reading.fetchmany(_BATCH):
+        columns = [
+            [value if value is None or kind != "VARCHAR" else str(value) for value in column]
+            for column, kind in zip(zip(*rows, strict=True), types, strict=True)
+        ]
+        target.execute(insert, columns)
+
+
+def _type_of(source: Any, table: str, column: str, declared: str) -> str:
+    """Return a type that holds all values of a column, as SQLite types each value separately."""
+    found = source.execute(f"SELECT DISTINCT typeof({quote_name(column)}) FROM {quote_name(table)}").fetchall()
+    kinds = {kind for (kind,) in found} - {"null"}
+    if kinds == {"integer"} or (not kinds and "INT" in declared.upper()):
+        return "BIGINT"
+    if kinds and kinds <= {"integer", "real"}:
+        return "DOUBLE"
+    if not kinds and any(word in declared.upper() for word in ("REAL", "FLOA", "DOUB", "NUM", "DEC")):
+        return "DOUBLE"
+    return "BLOB" if kinds == {"blob"} else "VARCHAR"

@@ -1,0 +1,208 @@
+"""Level 1: one table, one clause, few words. Small models train on these, so prompts and SQL stay short."""
+
+from __future__ import annotations
+
+from agentgym.tasks.sql.conditions import literal
+from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
+from agentgym.tasks.sql.questions import Draft, Shape, family
+from agentgym.tasks.sql.scene import Scene
+
+
+@family(
+    1,
+    "How many {t.many} are there?",
+    "Count all {t.many}.",
+    "What is the number of {t.many}?",
+)
+def count_all(s: Scene) -> Draft:
+    """Count the rows of a table."""
+    t = s.table()
+    return Draft(f"SELECT COUNT(*) FROM {t}", {"t": t})
+
+
+@family(
+    1,
+    "How many {t.many} have {c.label} {v}?",
+    "Count the {t.many} whose {c.label} is {v}.",
+    "What is the number of {t.many} with {c.label} {v}?",
+)
+def count_equal(s: Scene) -> Draft:
+    """Count the rows with a given value of a category."""
+    t = s.table(Role.CATEGORY)
+    c = s.category(t)
+    v = s.value(c)
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} = {literal(v)}", {"t": t, "c": c, "v": v})
+
+
+@family(
+    1,
+    "How many {t.many} have {c.a} above {v}?",
+    "Count the {t.many} whose {c.label} is greater than {v}.",
+    "What is the number of {t.many} with {c.label} above {v}?",
+)
+def count_above(s: Scene) -> Draft:
+    """Count the rows above a number."""
+    t = s.table(NUMBERS)
+    c = s.number(t)
+    v = s.threshold(c)
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} > {v}", {"t": t, "c": c, "v": v})
+
+
+@family(
+    1,
+    "How many {t.many} have {c.a} below {v}?",
+    "Count the {t.many} whose {c.label} is less than {v}.",
+    "What is the number of {t.many} with {c.label} below {v}?",
+)
+def count_below(s: Scene) -> Draft:
+    """Count the rows below a number."""
+    t = s.table(NUMBERS)
+    c = s.number(t)
+    v = s.threshold(c)
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} < {v}", {"t": t, "c": c, "v": v})
+
+
+@family(
+    1,
+    "How many {t.many} are there {f}?",
+    "Count the {t.many} {f}.",
+    "What is the number of {t.many} {f}?",
+)
+def count_flag(s: Scene) -> Draft:
+    """Count the rows for which a flag is set."""
+    t = s.table(Role.FLAG)
+    c = s.column(t, Role.FLAG)
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c}", {"t": t, "c": c, "f": c.spec["said"]})
+
+
+@family(
+    1,
+    "List the {n.plural} of the {t.many} whose {c.label} is {v}.",
+    "Which {t.many} have {c.label} {v}? Give the {n.label}.",
+    "Show the {n.label} of every {t.one} with {c.label} {v}.",
+)
+def list_equal(s: Scene) -> Draft:
+    """List the rows with a given value of a category."""
+    t = s.table(Role.CATEGORY)
+    c = s.category(t)
+    v, n = s.value(c), t.identity
+    return Draft(f"SELECT {n} FROM {t} WHERE {c} = {literal(v)}", {"t": t, "n": n, "c": c, "v": v}, Shape.PART)
+
+
+@family(
+    1,
+    "List the {n.plural} of the {t.many} whose {c.label} is above {v}.",
+    "Which {t.many} have {c.a} greater than {v}? Give the {n.label}.",
+    "Show the {n.label} of every {t.one} with {c.label} above {v}.",
+)
+def list_above(s: Scene) -> Draft:
+    """List the rows above a number."""
+    t = s.table(NUMBERS)
+    c, n = s.number(t), t.identity
+    v = s.threshold(c)
+    return Draft(f"SELECT {n} FROM {t} WHERE {c} > {v}", {"t": t, "n": n, "c": c, "v": v}, Shape.PART)
+
+
+@family(
+    1,
+    "List the {n.plural} of all {t.many}.",
+    "Show the {n.label} of every {t.one}.",
+    "What are the {n.plural} of the {t.many}?",
+)
+def list_all(s: Scene) -> Draft:
+    """List the names of all rows of a table."""
+    t = s.table()
+    return Draft(f"SELECT {t.identity} FROM {t}", {"t": t, "n": t.identity}, Shape.ROWS)
+
+
+@family(
+    1,
+    "List the different {c.plural} of the {t.many}.",
+    "Which different {c.plural} do the {t.many} have?",
+    "Show every {c.label} of the {t.many} once.",
+)
+def distinct_values(s: Scene) -> Draft:
+    """List the distinct values of a category."""
+    t = s.table(Role.CATEGORY)
+    c = s.category(t, full=True)
+    return Draft(f"SELECT DISTINCT {c} FROM {t}", {"t": t, "c": c}, Shape.ROWS)
+
+
+@family(
+    1,
+    "How many different {c.plural} do the {t.many} have?",
+    "Count the different {c.plural} of the {t.many}.",
+    "What is the number of different {c.plural} among the {t.many}?",
+)
+def count_distinct(s: Scene) -> Draft:
+    """Count the distinct values of a category."""
+    t = s.table(Role.CATEGORY)
+    c = s.category(t, full=True)
+    return Draft(f"SELECT COUNT(DISTINCT {c}) FROM {t}", {"t": t, "c": c})
+
+
+@family(
+    1,
+    "What is the highest {c.label} of all {t.many}?",
+    "Give the maximum {c.label} of the {t.many}.",
+    "What is the largest {c.label} among the {t.many}?",
+)
+def maximum(s: Scene) -> Draft:
+    """Find the highest value of a number."""
+    t = s.table(NUMBERS)
+    c = s.number(t)
+    return Draft(f"SELECT MAX({c}) FROM {t}", {"t": t, "c": c})
+
+
+@family(
+    1,
+    "What is the lowest {c.label} of all {t.many}?",
+    "Give the minimum {c.label} of the {t.many}.",
+    "What is the smallest {c.label} among the {t.many}?",
+)
+def minimum(s: Scene) -> Draft:
+    """Find the lowest value of a number."""
+    t = s.table(NUMBERS)
+    c = s.number(t)
+    return Draft(f"SELECT MIN({c}) FROM {t}", {"t": t, "c": c})
+
+
+@family(
+    1,
+    "What is the average {c.label} of all {t.many}?",
+    "Give the average {c.label} of the {t.many}.",
+    "What is the mean {c.label} of the {t.many}?",
+)
+def average(s: Scene) -> Draft:
+    """Average a number."""
+    t = s.table(NUMBERS)
+    c = s.number(t)
+    return Draft(f"SELECT AVG({c}) FROM {t}", {"t": t, "c": c})
+
+
+@family(
+    1,
+    "What is the total {c.label} of all {t.many}?",
+    "Give the total {c.label} of the {t.many}.",
+    "What is the sum of the {c.plural} of all {t.many}?",
+)
+def total(s: Scene) -> Draft:
+    """Sum a number."""
+    t = s.table(ADDITIVE)
+    c = s.column(t, *ADDITIVE)
+    return Draft(f"SELECT SUM({c}) FROM {t}", {"t": t, "c": c})
+
+
+@family(
+    1,
+    "What is the {c.label} of the {t.one} {v}?",
+    "Give the {c.label} of the {t.one} {v}.",
+    "Which {c.label} does the {t.one} {v} have?",
+)
+def lookup(s: Scene) -> Draft:
+    """Look up one value of a named row."""
+    t = s.named_table()
+    c = s.column(t, *NUMBERS, Role.CATEGORY, Role.DATE, Role.YEAR)
+    v = s.value(t.identity)
+    words = {"t": t, "c": c, "n": t.identity, "v": v}
+    return Draft(f"SELECT {c} FROM {t} WHERE {t.identity} = {literal(v)}", words)

@@ -1,0 +1,292 @@
+"""Level 2: one table, several conditions, missing values, dates, order."""
+
+from __future__ import annotations
+
+from agentgym.procedural import NoFit
+from agentgym.tasks.sql.conditions import literal
+from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
+from agentgym.tasks.sql.questions import Draft, Shape, family
+from agentgym.tasks.sql.scene import HIGH_LOW, Scene
+
+
+@family(
+    2,
+    "List the {n.plural} of the {t.many} {f} and {g}.",
+    "Show the {n.label} of every {t.one} {f.one} and {g.one}.",
+    "Find the {t.many} {f} and {g}. Give the {n.label}.",
+)
+def list_both(s: Scene) -> Draft:
+    """List the rows that meet two conditions."""
+    t = s.table()
+    f, g = s.two_conditions(t)
+    words = {"t": t, "n": t.identity, "f": f, "g": g}
+    return Draft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} AND {g.sql()}", words, Shape.PART)
+
+
+@family(
+    2,
+    "Count the {t.many} {f} and {g}.",
+    "How many {t.many} are there {f} and {g}?",
+    "What is the number of {t.many} {f} and {g}?",
+)
+def count_both(s: Scene) -> Draft:
+    """Count the rows that meet two conditions."""
+    t = s.table()
+    f, g = s.two_conditions(t)
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {f.sql()} AND {g.sql()}", {"t": t, "f": f, "g": g})
+
+
+@family(
+    2,
+    "How many {t.many} have {c.label} {v} or {w}?",
+    "Count the {t.many} whose {c.label} is {v} or {w}.",
+    "What is the number of {t.many} with {c.label} {v} or {w}?",
+)
+def count_either_value(s: Scene) -> Draft:
+    """Count the rows with one of two values of a category."""
+    t = s.table(Role.CATEGORY)
+    c = s.category(t)
+    v, w = s.two_values(c)
+    sql = f"SELECT COUNT(*) FROM {t} WHERE {c} IN ({literal(v)}, {literal(w)})"
+    return Draft(sql, {"t": t, "c": c, "v": v, "w": w})
+
+
+@family(
+    2,
+    "List the {n.plural} of the {t.many} {f} or {g} (or both).",
+    "Show the {n.label} of every {t.one} {f.one} or {g.one} (or both).",
+    "Find the {t.many} {f} or {g} (or both). Give the {n.label}.",
+)
+def list_either(s: Scene) -> Draft:
+    """List the rows that meet at least one of two conditions."""
+    t = s.table()
+    f, g = s.two_conditions(t)
+    words = {"t": t, "n": t.identity, "f": f, "g": g}
+    return Draft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} OR {g.sql()}", words, Shape.PART)
+
+
+@family(
+    2,
+    "How many {t.many} have {c.a} between {v} and {w} (inclusive)?",
+    "Count the {t.many} whose {c.label} is from {v} to {w} (inclusive).",
+    "What is the number of {t.many} with {c.label} between {v} and {w} (inclusive)?",
+)
+def count_between(s: Scene) -> Draft:
+    """Count the rows within a range of numbers."""
+    t = s.table((*NUMBERS, Role.YEAR))
+    c = s.column(t, *NUMBERS, Role.YEAR)
+    v, w = sorted((s.threshold(c), s.threshold(c)))
+    if v == w:
+        raise NoFit
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} BETWEEN {v} AND {w}", {"t": t, "c": c, "v": v, "w": w})
+
+
+@family(
+    2,
+    "What is the average {c.label} of the {t.many} {f}?",
+    "Give the average {c.label} of all {t.many} {f}.",
+    "What is the mean {c.label} of the {t.many} {f}?",
+)
+def average_where(s: Scene) -> Draft:
+    """Average a number over some rows."""
+    t = s.table(NUMBERS)
+    c = s.number(t)
+    f = s.condition(t, besides=(c,))
+    return Draft(f"SELECT AVG({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f})
+
+
+@family(
+    2,
+    "What is the total {c.label} of the {t.many} {f}?",
+    "Give the total {c.label} of all {t.many} {f}.",
+    "What is the sum of the {c.plural} of the {t.many} {f}?",
+)
+def total_where(s: Scene) -> Draft:
+    """Sum a number over some rows."""
+    t = s.table(ADDITIVE)
+    c = s.column(t, *ADDITIVE)
+    f = s.condition(t, besides=(c,))
+    return Draft(f"SELECT SUM({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f})
+
+
+@family(
+    2,
+    "What is the {high} {c.label} of the {t.many} {f}?",
+    "Give the {high} {c.label} of all {t.many} {f}.",
+    "Among the {t.many} {f}, what is the {high} {c.label}?",
+)
+def extreme_where(s: Scene) -> Draft:
+    """Find the highest or lowest value over some rows."""
+    t = s.table(NUMBERS)
+    c = s.number(t)
+    f = s.condition(t, besides=(c,))
+    high = s.choice(HIGH_LOW)
+    return Draft(f"SELECT {high.function}({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f, "high": high})
+
+
+@family(
+    2,
+    "List the {n.plural} of the {t.many} {f}, ordered by {c.label} from {high} to {high.other}.",
+    "Show the {n.label} of every {t.one} {f.one}, ordered from {high} to {high.other} {c.label}.",
+    "Which {t.many} are there {f}? Give the {n.label}, ordered by {c.label}, {high} first.",
+)
+def list_sorted(s: Scene) -> Draft:
+    """List some rows, sorted by a number."""
+    t = s.table(NUMBERS)
+    c, n = s.number(t, full=True), t.identity
+    f = s.condition(t, besides=(c,))
+    high = s.choice(HIGH_LOW)
+    return Draft(
+        f"SELECT {n} FROM {t} WHERE {f.sql()} ORDER BY {c} {high.order}",
+        {"t": t, "n": n, "c": c, "f": f, "high": high},
+        Shape.ROWS,
+        ordered=True,
+        distinct=f"SELECT {c} FROM {t} WHERE {f.sql()}",
+    )
+
+
+@family(
+    2,
+    "Which {t.one} has the {high} {c.label}? Give the {n.label}.",
+    "What is the {n.label} of the {t.one} with the {high} {c.label}?",
+    "Find the {t.one} with the {high} {c.label} and give the {n.label}.",
+)
+def top_one(s: Scene) -> Draft:
+    """Find the row with the highest or lowest number."""
+    t = s.table(NUMBERS)
+    c, n, high = s.number(t, full=True), t.identity, s.choice(HIGH_LOW)
+    return Draft(
+        f"SELECT {n} FROM {t} ORDER BY {c} {high.order} LIMIT 1",
+        {"t": t, "n": n, "c": c, "high": high},
+        distinct=f"SELECT {c} FROM {t} ORDER BY {c} {high.order} LIMIT 2",
+    )
+
+
+@family(
+    2,
+    "How many {t.many} have no {c.label} recorded?",
+    "Count the {t.many} whose {c.label} is missing.",
+    "For how many {t.many} is the {c.label} unknown?",
+)
+def count_missing(s: Scene) -> Draft:
+    """Count the rows that lack a value."""
+    t = s.table()
+    c = s.choice([c for c in t.columns if c.nullable])
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} IS NULL", {"t": t, "c": c})
+
+
+@family(
+    2,
+    "List the {n.plural} of the {t.many} {f} and that have no {c.label} recorded.",
+    "Show the {n.label} of every {t.one} {f.one} and whose {c.label} is missing.",
+    "Which {t.many} {f} have no known {c.label}? Give the {n.label}.",
+)
+def list_missing(s: Scene) -> Draft:
+    """List some rows that lack a value."""
+    t = s.table()
+    c = s.choice([c for c in t.columns if c.nullable])
+    f = s.condition(t, besides=(c,))
+    words = {"t": t, "n": t.identity, "c": c, "f": f}
+    return Draft(f"SELECT {t.identity} FROM {t} WHERE {f.sql()} AND {c} IS NULL", words, Shape.PART)
+
+
+@family(
+    2,
+    "How many {t.many} have {c.a} other than {v}?",
+    "Count the {t.many} whose {c.label} is not {v}.",
+    "What is the number of {t.many} whose {c.label} differs from {v}?",
+)
+def count_unequal(s: Scene) -> Draft:
+    """Count the rows without one value of a category."""
+    t = s.table(Role.CATEGORY)
+    c = s.category(t, full=True)
+    v = s.value(c)
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c} <> {literal(v)}", {"t": t, "c": c, "v": v})
+
+
+@family(
+    2,
+    "Count the {t.many} {f}.",
+    "How many {t.many} are there {f}?",
+    "What is the number of {t.many} {f}?",
+)
+def count_dated(s: Scene) -> Draft:
+    """Count the rows before or after a day."""
+    t = s.table(Role.DATE)
+    f = s.dated(s.column(t, Role.DATE))
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {f.sql()}", {"t": t, "f": f})
+
+
+@family(
+    2,
+    "How many {t.many} have {c.a} in {v}?",
+    "Count the {t.many} whose {c.label} is in {v}.",
+    "What is the number of {t.many} with {c.a} in the year {v}?",
+)
+def count_in_year(s: Scene) -> Draft:
+    """Count the rows of a calendar year."""
+    t = s.table(Role.DATE)
+    c = s.column(t, Role.DATE)
+    v = s.value(c).year
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE YEAR({c}) = {v}", {"t": t, "c": c, "v": v})
+
+
+@family(
+    2,
+    "List the {n.plural} of the {t.many} whose {c.label} is in {v}.",
+    "Show the {n.label} of every {t.one} with {c.a} in {v}.",
+    "Which {t.many} have {c.a} in the year {v}? Give the {n.label}.",
+)
+def list_in_year(s: Scene) -> Draft:
+    """List the rows of a calendar year."""
+    t = s.table(Role.DATE)
+    c, n = s.column(t, Role.DATE), t.identity
+    v = s.value(c).year
+    return Draft(f"SELECT {n} FROM {t} WHERE YEAR({c}) = {v}", {"t": t, "n": n, "c": c, "v": v}, Shape.PART)
+
+
+@family(
+    2,
+    "What is the {late} {c.label} of the {t.many} {f}?",
+    "Give the {late} {c.label} of all {t.many} {f}.",
+    "Among the {t.many} {f}, what is the {late} {c.label}?",
+)
+def extreme_date(s: Scene) -> Draft:
+    """Find the first or last day over some rows."""
+    t = s.table(Role.DATE)
+    c = s.column(t, Role.DATE)
+    f = s.condition(t, besides=(c,))
+    late, function = s.choice((("latest", "MAX"), ("earliest", "MIN")))
+    return Draft(f"SELECT {function}({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f, "late": late})
+
+
+@family(
+    2,
+    'List the {n.plural} of the {t.many} whose {n.label} starts with "{v}".',
+    'Which {t.many} have {n.a} that starts with "{v}"? Give the {n.label}.',
+    'Show every {t.one} {n.label} that begins with "{v}".',
+)
+def starts_with(s: Scene) -> Draft:
+    """List the names that start with a given letter."""
+    t = s.named_table()
+    n = t.identity
+    v = s.value(n)[0]
+    others = [name[0] for name in s.world.values(n)]
+    if not (v.isascii() and v.isupper()) or v.lower() in others:
+        raise NoFit
+    return Draft(f"SELECT {n} FROM {t} WHERE {n} LIKE '{v}%'", {"t": t, "n": n, "v": v}, Shape.PART)
+
+
+@family(
+    2,
+    "Show the {n.label} and the {c.label} of every {t.one} {f.one}.",
+    "List the {t.many} {f} with two columns: {n.label} and {c.label}.",
+    "For each {t.one} {f.one}, give the {n.label} and the {c.label}.",
+)
+def list_two_columns(s: Scene) -> Draft:
+    """List two columns of some rows."""
+    t = s.table()
+    f = s.condition(t)
+    c = s.column(t, *NUMBERS, Role.CATEGORY, Role.DATE, Role.YEAR, full=True, besides=(f.column,))
+    words = {"t": t, "n": t.identity, "c": c, "f": f}
+    return Draft(f"SELECT {t.identity}, {c} FROM {t} WHERE {f.sql()}", words, Shape.PART)

@@ -1,0 +1,155 @@
+"""Level 5, windows: ranks, running totals, changes, and rows compared with their own group."""
+
+from __future__ import annotations
+
+from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
+from agentgym.tasks.sql.questions import Draft, Shape, family
+from agentgym.tasks.sql.scene import HIGH_LOW, Scene
+
+
+@family(
+    5,
+    "List the {n.plural} of the {t.many} whose {v.label} is {above} the average {v.label} of their own {c.label}.",
+    "Which {t.many} have {v.a} {above} the average of all {t.many} with the same {c.label}? Give the {n.label}.",
+    "Show the {n.label} of every {t.one} whose {v.label} is {above} the mean {v.label} of its {c.label}.",
+)
+def beyond_own_average(s: Scene) -> Draft:
+    """List the rows above or below the average of their category."""
+    t = s.table(Role.CATEGORY, NUMBERS)
+    c, v, n = s.category(t, full=True), s.number(t), t.identity
+    above, sign = s.choice((("above", ">"), ("below", "<")))
+    own = f"SELECT AVG(o.{v}) FROM {t} AS o WHERE o.{c} = {t}.{c}"
+    sql = f"SELECT {n} FROM {t} WHERE {v} {sign} ({own})"
+    return Draft(sql, {"t": t, "n": n, "v": v, "c": c, "above": above}, Shape.PART)
+
+
+@family(
+    5,
+    "For each {c.label}, find the {k} {t.many} with the {high} {v.label} (all of them where there are fewer). "
+    "Show the {c.label} and the {n.label}.",
+    "Per {c.label}, list the {k} {t.many} with the {high} {v.label}, or all if there are fewer. "
+    "Give the {c.label} and the {n.label}.",
+    "Show {c.label} and {n.label} of those {t.many} that are among the {k} with the {high} {v.label} "
+    "of their {c.label}.",
+)
+def top_k_in_each(s: Scene) -> Draft:
+    """List the k best rows of each category."""
+    t = s.table(Role.CATEGORY, NUMBERS)
+    c, v, n, high = s.category(t, full=True), s.number(t, full=True), t.identity, s.choice(HIGH_LOW)
+    k = s.rng.randint(2, 4)
+    window = f"ROW_NUMBER() OVER (PARTITION BY {c} ORDER BY {v} {high.order}) AS place"
+    ranks = f"SELECT {c}, {n}, RANK() OVER (PARTITION BY {c} ORDER BY {v} {high.order}) AS place FROM {t}"
+    return Draft(
+        f"SELECT {c}, {n} FROM (SELECT {c}, {n}, {window} FROM {t}) AS ranked WHERE place <= {k}",
+        {"t": t, "c": c, "v": v, "n": n, "k": k, "high": high},
+        Shape.PART,
+        distinct=f"SELECT {c} || '/' || place FROM ({ranks}) AS ranked WHERE place <= {k + 1}",
+    )
+
+
+@family(
+    5,
+    "For the {t.many} {f}, show the {n.label} and the rank by {v.label} (1 is the {high}).",
+    "Rank the {t.many} {f} by {v.label}, the {high} being 1. Give the {n.label} and the rank.",
+    "Among the {t.many} {f}, which place does each take by {v.label}, with 1 for the {high}? "
+    "Give the {n.label} and the place.",
+)
+def rank_where(s: Scene) -> Draft:
+    """Rank some rows by a number."""
+    t = s.table(NUMBERS)
+    v, n, high = s.number(t, full=True), t.identity, s.choice(HIGH_LOW)
+    f = s.condition(t, besides=(v,))
+    return Draft(
+        f"SELECT {n}, RANK() OVER (ORDER BY {v} {high.order}) FROM {t} WHERE {f.sql()}",
+        {"t": t, "n": n, "v": v, "f": f, "high": high},
+        Shape.ROWS,
+        distinct=f"SELECT {v} FROM {t} WHERE {f.sql()}",
+    )
+
+
+@family(
+    5,
+    "For the {t.many} {f}, show the {d.label} and the running total of the {v.label} up to and including it, "
+    "ordered by {d.label}.",
+    "Go through the {t.many} {f}, ordered by {d.label}, earliest first. "
+    "Give the {d.label} and the cumulative {v.label} so far.",
+    "Show {d.label} and cumulative sum of the {v.label} for the {t.many} {f}, ordered from the earliest {d.label} on.",
+)
+def running_total(s: Scene) -> Draft:
+    """Compute a running sum of a number over the dates of some rows."""
+    t = s.table(Role.DATE, ADDITIVE)
+    d, v = s.column(t, Role.DATE, full=True), s.column(t, *ADDITIVE, full=True)
+    f = s.condition(t, besides=(d, v))
+    return Draft(
+        f"SELECT {d}, SUM({v}) OVER (ORDER BY {d}) FROM {t} WHERE {f.sql()} ORDER BY {d}",
+        {"t": t, "d": d, "v": v, "f": f},
+        Shape.ROWS,
+        ordered=True,
+        distinct=f"SELECT {d} FROM {t} WHERE {f.sql()}",
+    )
+
+
+@family(
+    5,
+    "Take the {t.many} {f} in the order of their {d.label}. For each but the first, show the {d.label} and by how much "
+    "the {v.label} changed from the one before, ordered by {d.label}.",
+    "For the {t.many} {f}, show the {d.label} and the {v.label} minus that of the previous one by {d.label}, "
+    "leaving out the first, ordered by {d.label}.",
+    "Ordered by {d.label}, how does the {v.label} of the {t.many} {f} change from one to the next? "
+    "Give the {d.label} of the later one and the difference (later minus earlier).",
+)
+def change_from_previous(s: Scene) -> Draft:
+    """Subtract the previous row's number from each row's number."""
+    t = s.table(Role.DATE, NUMBERS)
+    d, v = s.column(t, Role.DATE, full=True), s.number(t, full=True)
+    f = s.condition(t, besides=(d, v))
+    inner = f"SELECT {d}, {v} - LAG({v}) OVER (ORDER BY {d}) AS change FROM {t} WHERE {f.sql()}"
+    return Draft(
+        f"SELECT {d}, change FROM ({inner}) AS steps WHERE change IS NOT NULL ORDER BY {d}",
+        {"t": t, "d": d, "v": v, "f": f},
+        Shape.ROWS,
+        ordered=True,
+        distinct=f"SELECT {d} FROM {t} WHERE {f.sql()}",
+    )
+
+
+@family(
+    5,
+    "For each {c.label} of the {t.many}, what percentage of the total {v.label} of all {t.many} falls to it? "
+    "Show the {c.label} and the percentage (0 to 100).",
+    "Show every {c.label} of the {t.many} with its share of the total {v.label} of all {t.many}, "
+    "in percent (0 to 100).",
+    "How is the total {v.label} of the {t.many} divided among the {c.plural}? "
+    "Give the {c.label} and its percentage (0 to 100).",
+)
+def share_per_category(s: Scene) -> Draft:
+    """Find each category's percentage of a sum."""
+    t = s.table(Role.CATEGORY, ADDITIVE)
+    c, v = s.category(t, full=True), s.column(t, *ADDITIVE, full=True)
+    sql = f"SELECT {c}, 100.0 * SUM({v}) / (SELECT SUM({v}) FROM {t}) FROM {t} GROUP BY {c}"
+    return Draft(sql, {"t": t, "c": c, "v": v}, Shape.ROWS)
+
+
+@family(
+    5,
+    "For each {l.label} {f.one}, find the {t.one} with the {high} {v.label}. "
+    "Show the {l.label}'s {p.label} and the {t.one}'s {n.label}.",
+    "Which {t.one} has the {high} {v.label} of each {l.label} {f.one}? "
+    "Give the {p.label} of the {l.label} and the {n.label} of the {t.one}.",
+    "Take every {l.label} {f.one} that has any {t.many}. Show its {p.label} and the {n.label} of its {t.one} "
+    "with the {high} {v.label}.",
+)
+def best_child_of_each(s: Scene) -> Draft:
+    """Find the best row of each parent that meets a condition."""
+    link = s.link(named=True, only=True)
+    t, n, p, high = link.child, link.child.identity, link.parent.identity, s.choice(HIGH_LOW)
+    v, f = s.number(t, full=True), s.condition(link.parent)
+    window = f"RANK() OVER (PARTITION BY {t}.{link.column} ORDER BY {t}.{v} {high.order}) AS place"
+    named = f"{link.parent}.{p} AS parent, {t}.{n} AS child"
+    ranked = f"SELECT {named}, {window} FROM {link.join} WHERE {f.sql(link.parent.name)}"
+    return Draft(
+        f"SELECT parent, child FROM ({ranked}) AS ranked WHERE place = 1",
+        {"t": t, "l": link, "n": n, "p": p, "v": v, "f": f, "high": high},
+        Shape.ROWS,
+        distinct=f"SELECT parent FROM ({ranked}) AS ranked WHERE place = 1",
+    )

@@ -1,0 +1,113 @@
+"""Checks gold queries by running them once: those that fail, or whose result can be guessed, are unusable.
+
+Verdicts are cached in the cache folder, by database file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agentgym.caches import cache_folder
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.task_files.left_out import Why
+from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_file
+
+_LIMITS = QueryLimits(timeout_s=10.0, max_rows=2)
+"""Two rows show whether a result has no, one or several rows. A query that takes longer cannot be graded anyway."""
+_GUESSED = (None, 0, 1, "")
+"""Values that answer too many questions: `SELECT 0` and `SELECT 1` would pass."""
+_VERSION = 2
+
+
+class Gold(NamedTuple):
+    """A gold query and its database."""
+
+    database: Path
+    dialect: str
+    sql: str
+
+
+class Fault(NamedTuple):
+    """The reason why a gold query is unusable."""
+
+    why: Why
+    reason: str
+
+
+DEGENERATE = Fault(Why.DEGENERATE, "an empty or constant query answers it")
+
+
+def faults(golds: Sequence[Gold]) -> list[Fault | None]:
+    """Return, for each gold query, the reason why it is unusable, or `None`.
+
+    It is `DEGENERATE` where it returns no row, nothing but NULL, or one row in which every cell is NULL, 0, 1 or empty
+    text: an empty or constant query would return the same. It is broken if it fails or its database cannot be opened.
+    """
+    statements: dict[tuple[Path, str], list[str]] = defaultdict(list)
+    for gold in golds:
+        statements[gold.database, gold.dialect].append(gold.sql)
+    found = {place: _of_database(*place, asked) for place, asked in statements.items()}
+    return [found[gold.database, gold.dialect][gold.sql] for gold in golds]
+
+
+def is_degenerate(result: QueryResult) -> bool:
+    """Return whether a result, of which at most two rows were read, is empty or can be guessed completely."""
+    rows = result.rows
+    if all(cell is None for row in rows for cell in row):
+        return True
+    return len(rows) == 1 and not result.truncated and all(cell in _GUESSED for cell in rows[0])
+
+
+def _of_database(path: Path, dialect: str, queries: Sequence[str]) -> Mapping[str, Fault | None]:
+    """Return the verdicts on queries, running only those that are not in the cache."""
+    file = _cache_file(path, dialect)
+    known = _read(file)
+    unknown = [sql for sql in dict.fromkeys(queries) if sql not in known]
+    if not unknown:
+        return known
+    try:
+        database = open_file(path, dialect, _LIMITS)
+    except (UsageError, InfrastructureError) as error:
+        return dict.fromkeys(queries, Fault(Why.BROKEN, str(error)))
+    with closing(database):
+        if not database.tables():
+            return dict.fromkeys(queries, Fault(Why.BROKEN, f"the database {str(path)!r} has no table"))
+        known |= {sql: _fault(database, sql) for sql in unknown}
+    _write(file, known)
+    return known
+
+
+def _fault(database: Database, sql: str) -> Fault | None:
+    try:
+        return DEGENERATE if is_degenerate(database.query(sql)) else None
+    except QueryError as error:
+        return Fault(Why.BROKEN, f"its gold query fails: {' '.join(str(error).split())}")
+
+
+def _cache_file(path: Path, dialect: str) -> Path:
+    stat = path.stat()
+    identity = f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{dialect}|{_LIMITS}|{_GUESSED}"
+    return cache_folder() / "sql-golds" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
+
+
+def _read(file: Path) -> dict[str, Fault | None]:
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        known: Any = json.loads(file.read_text(encoding="utf-8"))
+        return {sql: None if fault is None else Fault(Why(fault[0]), str(fault[1])) for sql, fault in known.items()}
+    return {}
+
+
+def _write(file: Path, known: Mapping[str, Fault | None]) -> None:
+    """Cache verdicts, if the cache folder is writable."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(known), encoding="utf-8")
+        draft.replace(file)

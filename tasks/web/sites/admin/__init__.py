@@ -1,0 +1,1 @@
+"""An admin site: customers, invoices, staff."""

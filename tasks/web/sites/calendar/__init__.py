@@ -1,0 +1,1 @@
+"""A calendar with people, rooms and invitations."""

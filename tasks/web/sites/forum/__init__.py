@@ -1,0 +1,1 @@
+"""A forum with boards, threads and moderators."""

@@ -1,0 +1,1 @@
+"""A mail client with folders, filters and contacts."""

@@ -1,0 +1,1 @@
+"""A shop with a cart, orders and accounts."""

@@ -1,0 +1,323 @@
+"""Sampling with many conversations at once gives what each would have got alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from agentgym.errors import UsageError
+from agentgym.policy import Generation
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
+
+pytestmark = pytest.mark.train
+
+PROMPTS = [[7, 8, 9], [10, 11, 12, 13, 14], [9, 9], [20] * 9, [31, 30], [8, 7, 6, 40]]
+ANSWER = [33, 34, 35]
+
+
+def policy(model: Any, tokenizer: Any, *, slots: int = 64, context: int = 128, **sampling: Any) -> TransformersPolicy:
+    return TransformersPolicy(
+        model,
+        ChatCodec(tokenizer),
+        end_ids=[tokenizer.eos_token_id],
+        context=context,
+        slots=slots,
+        sampling=Sampling(**sampling),
+    )
+
+
+async def talk(policy: TransformersPolicy, session: str, prompt: Sequence[int], turns: int = 3) -> list[Generation]:
+    """A conversation of several turns, each answered with the same observation."""
+    ids, said = list(prompt), []
+    for turn in range(turns):
+        said.append(await policy.generate(ids, 5 + turn, session))
+        ids += said[-1].ids + ANSWER
+        await asyncio.sleep(0)
+    policy.release(session)
+    return said
+
+
+def talks(policy: TransformersPolicy, prompts: Sequence[Sequence[int]] = PROMPTS) -> list[list[Generation]]:
+    async def together() -> list[list[Generation]]:
+        return await asyncio.gather(*(talk(policy, f"s{i}", prompt) for i, prompt in enumerate(prompts)))
+
+    return asyncio.run(together())
+
+
+def ids(conversations: list[list[Generation]]) -> list[list[list[int]]]:
+    return [[turn.ids for turn in conversation] for conversation in conversations]
+
+
+def watch(policy: TransformersPolicy) -> list[int]:
+    """Note how many conversations take part in each forward pass."""
+    sizes: list[int] = []
+    advance = policy._advance
+
+    def counted(requests: Any) -> None:
+        sizes.append(len(requests))
+        advance(requests)
+
+    policy._advance = counted  # type: ignore[method-assign]
+    return sizes
+
+
+# What is drawn.
+
+
+def test_who_shares_the_batch_does_not_matter(model: Any, tokenizer: Any):
+    """Two slots for six conversations: they wait for each other, and lose what was computed for them in between."""
+    together = talks(policy(model, tokenizer, slots=64))
+    cramped = talks(policy(model, tokenizer, slots=2))
+    assert ids(cramped) == ids(together)
+    for i, prompt in enumerate(PROMPTS):
+        alone = asyncio.run(talk(policy(model, tokenizer), f"s{i}", prompt))
+        assert [turn.ids for turn in alone] == ids(together)[i]
+
+
+def test_logprobs_are_those_of_a_plain_forward_pass(model: Any, tokenizer: Any):
+    model.eval()
+    for prompt, conversation in zip(PROMPTS, talks(policy(model, tokenizer, slots=3)), strict=True):
+        known = list(prompt)
+        for turn in conversation:
+            with torch.inference_mode():
+                logits = model(input_ids=torch.tensor([known + turn.ids])).logits[0]
+            plain = torch.log_softmax(logits.float(), dim=-1)[len(known) - 1 : -1]
+            expected = plain.gather(1, torch.tensor(turn.ids)[:, None])[:, 0].tolist()
+            assert turn.logprobs == pytest.approx(expected, abs=1e-4)
+            known += turn.ids + ANSWER
+
+
+def test_logprobs_are_of_the_distribution_that_was_sampled_from(model: Any, tokenizer: Any):
+    [said] = asyncio.run(talk(policy(model, tokenizer, temperature=0.5), "s", PROMPTS[0], turns=1))
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([PROMPTS[0] + said.ids])).logits[0] / 0.5
+    expected = torch.log_softmax(logits, dim=-1)[len(PROMPTS[0]) - 1, said.ids[0]].item()
+    assert said.logprobs[0] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_seed_and_the_weights_version_change_what_is_drawn(model: Any, tokenizer: Any):
+    first, again, other = (ids(talks(policy(model, tokenizer, seed=seed))) for seed in (1, 1, 2))
+    assert first == again != other
+    later = policy(model, tokenizer, seed=1)
+    later.updated(3)
+    conversations = talks(later)
+    assert ids(conversations) != first
+    assert all(turn.version == 3 for conversation in conversations for turn in conversation)
+
+
+def test_temperature_zero_takes_the_likeliest_token(model: Any, tokenizer: Any):
+    conversation = asyncio.run(talk(policy(model, tokenizer, temperature=0.0), "s", PROMPTS[1], turns=1))
+    known = list(PROMPTS[1])
+    for token in conversation[0].ids:
+        with torch.inference_mode():
+            assert token == model(input_ids=torch.tensor([known])).logits[0, -1].argmax().item()
+        known.append(token)
+
+
+def test_sampling_follows_the_distribution(model: Any, tokenizer: Any):
+    """Over many sessions the first token has the frequencies that the model gives it."""
+    sampler = policy(model, tokenizer, slots=256)
+
+    async def first_tokens() -> list[int]:
+        asked = [sampler.generate(PROMPTS[0], 1, f"s{i}") for i in range(2000)]
+        return [said.ids[0] for said in await asyncio.gather(*asked)]
+
+    drawn = torch.bincount(torch.tensor(asyncio.run(first_tokens())), minlength=model.config.vocab_size) / 2000
+    with torch.inference_mode():
+        expected = torch.softmax(model(input_ids=torch.tensor([PROMPTS[0]])).logits[0, -1], dim=-1)
+    assert expected.max() > 0.02
+    assert (drawn - expected).abs().max() < 0.02
+
+
+def test_new_weights_are_used_at_once(model: Any, tokenizer: Any):
+    sampler = policy(model, tokenizer, temperature=0.0)
+    before = ids(talks(sampler))
+    with torch.no_grad():
+        model.model.embed_tokens.weight.copy_(model.model.embed_tokens.weight.roll(1, 0))
+    sampler.updated(1)
+    changed = ids(talks(sampler))
+    assert changed != before
+    assert changed == ids(talks(policy(model, tokenizer, temperature=0.0)))
+
+
+def test_sampling_leaves_a_model_in_training_mode_as_it_was(model: Any, tokenizer: Any):
+    model.train()
+    talks(policy(model, tokenizer))
+    assert model.training
+
+
+# How turns end.
+
+
+def test_a_turn_ends_with_its_token_or_at_its_budget(model: Any, tokenizer: Any):
+    sampler = policy(model, tokenizer)
+    for conversation in talks(sampler):
+        for turn, said in enumerate(conversation):
+            assert 1 <= len(said.ids) == len(said.logprobs) <= 5 + turn
+            assert said.finish == ("stop" if said.ids[-1] == tokenizer.eos_token_id else "length")
+            assert tokenizer.eos_token_id not in said.ids[:-1]
+
+
+def test_any_end_token_ends_a_turn(model: Any, tokenizer: Any):
+    sampler = TransformersPolicy(
+        model, ChatCodec(tokenizer), end_ids=range(model.config.vocab_size), context=64, slots=4
+    )
+    assert all(len(turn.ids) == 1 and turn.finish == "stop" for talk in talks(sampler) for turn in talk)
+
+
+def test_a_conversation_may_fill_its_context(model: Any, tokenizer: Any):
+    sampler = policy(model, tokenizer, context=16)
+    said = asyncio.run(sampler.generate([7] * 10, 6, "s"))
+    assert len(said.ids) <= 6
+
+
+# No barrier.
+
+
+def test_nobody_waits_for_a_slow_environment(model: Any, tokenizer: Any):
+    """One conversation's environment answers only once all the others are over."""
+    sampler = policy(model, tokenizer, slots=8)
+    order: list[str] = []
+
+    async def slow(others: asyncio.Event) -> None:
+        said = await sampler.generate(PROMPTS[0], 3, "slow")
+        await others.wait()
+        await sampler.generate([*PROMPTS[0], *said.ids, *ANSWER], 3, "slow")
+        order.append("slow")
+
+    async def fast(name: str, prompt: Sequence[int]) -> None:
+        await talk(sampler, name, prompt, turns=4)
+        order.append(name)
+
+    async def together() -> None:
+        over = asyncio.Event()
+        waiting = asyncio.create_task(slow(over))
+        await asyncio.gather(*(fast(f"f{i}", prompt) for i, prompt in enumerate(PROMPTS)))
+        over.set()
+        await waiting
+
+    asyncio.run(asyncio.wait_for(together(), 60))
+    assert order[-1] == "slow"
+    assert len(order) == len(PROMPTS) + 1
+
+
+def test_turns_are_sampled_side_by_side(model: Any, tokenizer: Any):
+    """As many passes as the longest conversation has tokens, not as all of them have together."""
+    sampler = policy(model, tokenizer, slots=8)
+    sizes = watch(sampler)
+    conversations = talks(sampler)
+    lengths = [sum(len(turn.ids) for turn in conversation) for conversation in conversations]
+    assert sum(sizes) == sum(lengths)
+    assert len(sizes) <= max(lengths) + 2 * len(PROMPTS)
+    assert max(sizes) == len(PROMPTS)
+
+
+def test_there_are_never_more_conversations_in_a_pass_than_slots(model: Any, tokenizer: Any):
+    sampler = policy(model, tokenizer, slots=2)
+    sizes = watch(sampler)
+    talks(sampler)
+    assert max(sizes) == 2
+
+
+# What goes wrong.
+
+
+def test_cancelled_turns_free_their_slots(model: Any, tokenizer: Any):
+    """Running and waiting turns are given up again and again; what comes later is as if they had never been."""
+    sampler = policy(model, tokenizer, slots=2)
+
+    async def give_up(name: str) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await sampler.generate([7] * 100, 10_000, name)
+        sampler.release(name)
+
+    async def together() -> list[list[Generation]]:
+        sampler._model.config.max_position_embeddings = 10_000
+        for _ in range(3):
+            await asyncio.gather(*(give_up(f"g{i}") for i in range(5)))
+        return await asyncio.gather(*(talk(sampler, f"s{i}", prompt) for i, prompt in enumerate(PROMPTS)))
+
+    after = asyncio.run(asyncio.wait_for(together(), 60))
+    assert ids(after) == ids(talks(policy(model, tokenizer, slots=2)))
+    assert sorted(sampler._free) == [0, 1]
+
+
+def test_giving_up_a_turn_during_a_pass_does_not_disturb_the_others(model: Any, tokenizer: Any):
+    sampler = policy(model, tokenizer, slots=8)
+    advance, loop_has_released = sampler._advance, []
+
+    def slowly(requests: Any) -> None:
+        if not loop_has_released:
+            given_up.get_loop().call_soon_threadsafe(given_up.cancel)
+            while not loop_has_released:
+                torch.zeros(1)
+        advance(requests)
+
+    async def leave() -> None:
+        try:
+            await sampler.generate(PROMPTS[0], 5, "leaving")
+        finally:
+            sampler.release("leaving")
+            loop_has_released.append(True)
+
+    async def together() -> list[Any]:
+        nonlocal given_up
+        given_up = asyncio.create_task(leave())
+        return list(await asyncio.gather(given_up, talk(sampler, "s1", PROMPTS[1]), return_exceptions=True))
+
+    given_up: asyncio.Task[None]
+    sampler._advance = slowly  # type: ignore[method-assign]
+    left, stayed = asyncio.run(asyncio.wait_for(together(), 60))
+    assert isinstance(left, asyncio.CancelledError)
+    assert [turn.ids for turn in stayed] == ids(talks(policy(model, tokenizer)))[1]
+
+
+class Breaking(torch.nn.Module):
+    """A model that breaks after some passes."""
+
+    def __init__(self, model: Any, passes: int, error: Exception):
+        super().__init__()
+        self.inner, self.passes, self.error = model, passes, error
+        self.config, self.device, self.dtype = model.config, model.device, model.dtype
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        self.passes -= 1
+        if self.passes < 0:
+            raise self.error
+        return self.inner(*args, **kwargs)
+
+
+def test_an_error_of_the_model_reaches_everyone_who_waits(model: Any, tokenizer: Any):
+    sampler = policy(Breaking(model, 2, RuntimeError("NaN in the weights")), tokenizer, slots=2)
+
+    async def together() -> list[Any]:
+        asked = (talk(sampler, f"s{i}", prompt) for i, prompt in enumerate(PROMPTS))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    found = asyncio.run(asyncio.wait_for(together(), 60))
+    assert [str(error) for error in found] == ["NaN in the weights"] * len(PROMPTS)
+
+
+def test_after_an_error_the_policy_can_be_used_again(model: Any, tokenizer: Any):
+    broken = Breaking(model, 1, RuntimeError("once"))
+    sampler = policy(broken, tokenizer, slots=2)
+    with pytest.raises(RuntimeError, match="once"):
+        talks(sampler)
+    broken.passes = 10**6
+    sampler.updated(0)
+    assert ids(talks(sampler)) == ids(talks(policy(model, tokenizer)))
+
+
+def test_too_little_memory_gives_advice(model: Any, tokenizer: Any):
+    sampler = policy(Breaking(model, 1, torch.OutOfMemoryError("CUDA out of memory. Tried a lot.")), tokenizer)
+    with pytest.raises(UsageError, match="Lower max_in_flight or context"):
+        talks(sampler)

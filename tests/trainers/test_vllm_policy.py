@@ -1,0 +1,271 @@
+"""Sampling with an engine of vLLM's interface; the engine here is a stand-in that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+from rich.console import Console
+
+from agentgym.errors import InfrastructureError, MissingExtra, UsageError
+from agentgym.policy import Generation, TokenPolicy
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.logbook.records import read_metrics
+from agentgym.trainers.train import train
+from agentgym.trainers.transformers_policy import Sampling
+from agentgym.trainers.vllm_policy import VLLMPolicy
+
+pytestmark = pytest.mark.train
+
+
+class Engine:
+    """Says `start, start + 1, ...` after a prompt that ends with `start`, one token a step, as long as it may."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, tuple[list[int], Any, list[Any]]] = {}
+        self.steps: list[int] = []
+        self.aborted: list[str] = []
+        self.seeds: list[int] = []
+        self.error: Exception | None = None
+
+    def add_request(self, request_id: str, prompt: Any, params: Any) -> None:
+        assert request_id not in self.running
+        self.seeds.append(params.seed)
+        self.running[request_id] = (prompt["prompt_token_ids"], params, [])
+
+    def abort_request(self, request_ids: list[str]) -> None:
+        self.aborted += request_ids
+        for request_id in request_ids:
+            self.running.pop(request_id, None)
+
+    def has_unfinished_requests(self) -> bool:
+        return bool(self.running)
+
+    def step(self) -> list[Any]:
+        if self.error is not None:
+            raise self.error
+        self.steps.append(len(self.running))
+        outputs = []
+        for request_id, (prompt, params, said) in list(self.running.items()):
+            said.append(prompt[-1] + len(said))
+            stopped = said[-1] in params.stop_token_ids
+            finished = stopped or len(said) >= params.max_tokens
+            reason = ("stop" if stopped else "length") if finished else None
+            chances = [{token: SimpleNamespace(logprob=-token / 10)} for token in said]
+            output = SimpleNamespace(token_ids=tuple(said), logprobs=chances, finish_reason=reason)
+            outputs.append(SimpleNamespace(request_id=request_id, finished=finished, outputs=[output]))
+            if finished:
+                del self.running[request_id]
+        return outputs
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def policy(engine: Engine, tokenizer: Any) -> VLLMPolicy:
+    made = VLLMPolicy(
+        ChatCodec(tokenizer),
+        end_ids=[30],
+        context=128,
+        sampling=Sampling(0.7, seed=5),
+        make_params=lambda **given: SimpleNamespace(**given),
+    )
+    made.use(engine)
+    return made
+
+
+async def ask(policy: VLLMPolicy, last: int, budget: int = 5, session: str = "s") -> Generation:
+    return await policy.generate([7, last], budget, session)
+
+
+def together(*work: Any) -> list[Any]:
+    async def gathered() -> list[Any]:
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    return asyncio.run(asyncio.wait_for(gathered(), 30))
+
+
+def test_tokens_come_back_as_they_were_sampled_with_their_logprobs(policy: VLLMPolicy):
+    policy.updated(4)
+    assert isinstance(policy, TokenPolicy)
+    [cut, ended] = together(ask(policy, 10), ask(policy, 28, session="t"))
+    assert cut == Generation([10, 11, 12, 13, 14], [-1.0, -1.1, -1.2, -1.3, -1.4], "length", 4)
+    assert (ended.ids, ended.finish) == ([28, 29, 30], "stop")
+
+
+def test_nobody_waits_for_the_longest_turn(policy: VLLMPolicy, engine: Engine):
+    order: list[str] = []
+
+    async def turns(name: str, count: int, budget: int) -> None:
+        for _ in range(count):
+            await ask(policy, 40, budget, name)
+        order.append(name)
+
+    together(turns("long", 1, 12), turns("short", 3, 3))
+    assert order == ["short", "long"]
+    assert sum(engine.steps) == 12 + 9
+    assert len(engine.steps) <= 12 + 3
+
+
+def test_what_is_drawn_depends_on_the_conversation_alone(policy: VLLMPolicy, engine: Engine):
+    together(ask(policy, 10), ask(policy, 11, session="t"))
+    together(ask(policy, 11, session="t"))
+    policy.updated(1)
+    together(ask(policy, 10))
+    first, other, again, later = engine.seeds
+    assert other == again
+    assert len({first, other, later}) == 3
+
+
+def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
+    async def give_up() -> None:
+        waiting = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
+        while not engine.running:
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        never_begun = asyncio.create_task(ask(policy, 40, 10_000, "never"))
+        await asyncio.sleep(0)
+        never_begun.cancel()
+
+    _, said = together(give_up(), ask(policy, 10))
+    assert said.ids == [10, 11, 12, 13, 14]
+    together(ask(policy, 12))
+    assert [name.rpartition("/")[0] for name in engine.aborted][:1] == ["gone"]
+    assert engine.running == {}
+
+
+def test_a_turn_that_is_given_up_as_its_loop_closes_is_aborted(policy: VLLMPolicy, engine: Engine):
+    thread, policy._thread = policy._thread, _NeverAborts(1)
+
+    async def leave() -> None:
+        waiting = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
+        while not engine.running:
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        while policy._given_up:
+            await asyncio.sleep(0.001)
+
+    together(leave())
+    policy._thread.shutdown()
+    policy._thread = thread
+    together(ask(policy, 12))
+    assert [name.rpartition("/")[0] for name in engine.aborted] == ["gone"]
+    assert engine.running == {}
+
+
+class _NeverAborts(ThreadPoolExecutor):
+    """A thread that is too busy to begin a step in which a turn is to be aborted."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        given_up = args[1]
+        return Future() if given_up else super().submit(fn, *args, **kwargs)
+
+
+def test_an_error_of_the_engine_reaches_everyone_who_waits(policy: VLLMPolicy, engine: Engine):
+    engine.error = RuntimeError("the engine is dead")
+    found = together(*(ask(policy, 10 + i, session=str(i)) for i in range(3)))
+    assert [str(error) for error in found] == ["the engine is dead"] * 3
+    engine.error = None
+    [said] = together(ask(policy, 10))
+    assert said.ids == [10, 11, 12, 13, 14]
+
+
+def test_too_little_memory_gives_advice(policy: VLLMPolicy, engine: Engine):
+    engine.error = torch.OutOfMemoryError("CUDA out of memory.")
+    [error] = together(ask(policy, 10))
+    assert isinstance(error, UsageError)
+    assert "vllm_memory" in str(error)
+
+
+def test_without_an_engine_it_says_so(policy: VLLMPolicy):
+    policy.use(None)
+    [error] = together(ask(policy, 10))
+    assert isinstance(error, InfrastructureError)
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_without_vllm_the_command_to_install_it_is_named(tokenizer: Any):
+    with pytest.raises(MissingExtra, match=r"agentgym-suite\[vllm\]"):
+        VLLMPolicy(ChatCodec(tokenizer), end_ids=[30], context=128)
+
+
+# A whole run, with a stand-in for the engine that TRL makes.
+
+
+class ModelEngine(Engine):
+    """Samples from a copy of the model, which is only as new as the last weights it was given."""
+
+    def __init__(self, model: Any):
+        super().__init__()
+        # Not a deep copy: TRL has wrapped the forward pass, and a copy of that would still be the trainer's model.
+        self.model = type(model)(model.config).eval()
+        self.model.load_state_dict(model.state_dict())
+
+    @torch.inference_mode()
+    def step(self) -> list[Any]:
+        outputs = []
+        for request_id, (prompt, params, said) in list(self.running.items()):
+            logits = self.model(input_ids=torch.tensor([prompt + [token for token, _ in said]])).logits[0, -1]
+            logprobs = torch.log_softmax(logits / params.temperature, dim=-1)
+            draw = torch.Generator().manual_seed(params.seed + len(said))
+            token = int(torch.multinomial(logprobs.exp(), 1, generator=draw))
+            said.append((token, logprobs[token].item()))
+            if (stopped := token in params.stop_token_ids) or len(said) >= params.max_tokens:
+                del self.running[request_id]
+                chances = [{token: SimpleNamespace(logprob=logprob)} for token, logprob in said]
+                ids, reason = tuple(token for token, _ in said), "stop" if stopped else "length"
+                output = SimpleNamespace(token_ids=ids, logprobs=chances, finish_reason=reason)
+                outputs.append(SimpleNamespace(request_id=request_id, finished=True, outputs=[output]))
+        return outputs
+
+
+class FakeGeneration:
+    """Stands in for `trl.generation.VLLMGeneration`."""
+
+    def __init__(self, model: Any, **settings: Any):
+        assert settings["mode"] == "colocate"
+        assert settings["max_model_length"] == 256
+        self.model, self.llm = model, SimpleNamespace(llm_engine=ModelEngine(model))
+
+    def sync_weights(self) -> None:
+        self.llm.llm_engine.model.load_state_dict(self.model.state_dict())
+
+
+def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
+    small: Any, checkpoint: Path, sampled_from: Any, monkeypatch: pytest.MonkeyPatch
+):
+    vllm: Any = ModuleType("vllm")
+    vllm.__spec__ = ModuleSpec("vllm", None)
+    vllm.SamplingParams = lambda **given: SimpleNamespace(**given)
+    monkeypatch.setitem(sys.modules, "vllm", vllm)
+    monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", FakeGeneration)
+    train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
+    state = json.loads((Path("run") / "checkpoint-8" / "trainer_state.json").read_text())
+    logged = [line for line in state["log_history"] if "loss" in line]
+    assert len(logged) == 4
+    for line in logged:
+        for what in ("min", "mean", "max"):
+            assert line[f"sampling/importance_sampling_ratio/{what}"] == pytest.approx(1, abs=1e-3)
+    assert sampled_from(checkpoint, Path("run") / "eval-before.jsonl") < 1e-4
+    assert sampled_from(Path("run") / "model", Path("run") / "eval-after.jsonl") < 1e-4
+    last = list(read_metrics(Path("run") / "metrics.jsonl"))[-1]
+    assert last["kl_to_start"] > 1e-3
+    assert last["grad_norm"] > 1e-3  # else the last weights would be those that were sampled from

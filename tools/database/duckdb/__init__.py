@@ -1,0 +1,1 @@
+"""DuckDB: a worker process for each pool, guarded statements, files."""

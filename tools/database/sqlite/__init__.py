@@ -1,0 +1,1 @@
+"""SQLite: in-process databases, guarded statements, files."""

@@ -1,0 +1,190 @@
+"""The SQLite engine: in process, with one read-only connection per running statement."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.tools.database.base import QueryError, QueryErrorKind, QueryLimits, QueryResult
+from agentgym.tools.database.results import collect, header
+from agentgym.tools.database.schema import DatabaseSpec, Table, Value
+from agentgym.tools.database.shared import TRUSTED_LIMITS, schema_of
+from agentgym.tools.database.sqlite.expansion import check_expansion
+from agentgym.tools.database.sqlite.files import TYPE_NAMES, build, introspect, open_file, open_memory
+from agentgym.tools.database.sqlite.guard import ALLOWED, guard
+from agentgym.tools.database.statements import forbidden, quote_name, shorten, too_much_memory, too_slow
+
+PROGRESS_OPS = 250
+"""Virtual machine steps between two checks of the deadline."""
+MAX_IDLE_CONNECTIONS = 8
+
+_BROKEN = {
+    sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERNAL,
+}  # fmt: skip
+_numbers = itertools.count()
+
+
+class _Connection:
+    """A guarded connection with a deadline for its running statement."""
+
+    def __init__(self, raw: sqlite3.Connection):
+        self.raw = raw
+        self.deadline = 0.0
+        self._helper = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        try:
+            guard(raw, self._helper)
+        except BaseException:
+            self.close()
+            raise
+        raw.set_progress_handler(lambda: time.monotonic() > self.deadline, PROGRESS_OPS)
+
+    def close(self) -> None:
+        self.raw.close()
+        self._helper.close()
+
+
+class SqliteDatabase:
+    """A database in memory (from a spec) or a file; each running statement borrows a connection."""
+
+    dialect = "sqlite"
+
+    def __init__(self, source: DatabaseSpec | Path):
+        self._source = source
+        self._lock = threading.Lock()
+        self._idle: list[_Connection] = []
+        self._closed = False
+        self._counts: dict[str, int] = {}
+        self._memory: sqlite3.Connection | None = None
+        self._memory_name = ""
+        try:
+            if isinstance(source, DatabaseSpec):
+                self.schema = schema_of(source, TYPE_NAMES)
+                self._counts = {table.name: len(table.rows) for table in source.tables}
+                self._fill(source)
+            else:
+                with contextlib.closing(open_file(source)) as connection:
+                    self.schema: tuple[Table, ...] = introspect(connection)
+        except sqlite3.Error as error:
+            raise UsageError(f"cannot open database {source.name!r}: {error}") from error
+
+    def run(self, sql: str, limits: QueryLimits) -> QueryResult:
+        """Run one statement on a separate connection."""
+        check_expansion(sql)
+        with self._connection() as connection:
+            started = time.perf_counter()
+            connection.deadline = time.monotonic() + limits.timeout_s
+            cursor = connection.raw.cursor()
+            try:
+                cursor.execute(sql)
+                columns = header((item[0] for item in cursor.description or ()), limits)
+                rows, truncated = collect(cursor.fetchmany, limits)
+            except MemoryError as error:
+                raise too_much_memory(limits) from error
+            except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+                raise self._explain(error, sql, limits) from error
+            finally:
+                cursor.close()
+            return QueryResult(columns, _types(rows, len(columns)), rows, truncated, time.perf_counter() - started)
+
+    def row_count(self, table: str) -> int:
+        """Return the number of rows; for a file, it is counted once."""
+        if table not in self._counts:
+            value = self.run(f"SELECT count(*) FROM {quote_name(table)}", TRUSTED_LIMITS).rows[0][0]
+            self._counts[table] = int(str(value))
+        return self._counts[table]
+
+    def close(self) -> None:
+        """Close the idle connections; a borrowed one is closed when it is returned."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            memory, self._memory = self._memory, None
+        for connection in idle:
+            connection.close()
+        if memory is not None:
+            memory.close()
+
+    def after_fork(self) -> None:
+        """In a forked child: drop what is shared with the parent (a file's read position, a lock) and reopen."""
+        self._lock = threading.Lock()
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        if isinstance(self._source, DatabaseSpec) and not self._closed:
+            self._fill(self._source)
+
+    def _fill(self, spec: DatabaseSpec) -> None:
+        self._memory_name = f"agentgym-{os.getpid()}-{next(_numbers)}"
+        self._memory = build(spec, self._memory_name)
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[_Connection]:
+        pid = os.getpid()
+        with self._lock:
+            if self._closed:
+                raise UsageError(f"database {self._source.name!r} is closed; open it again")
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._connect()
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                keep = not self._closed and len(self._idle) < MAX_IDLE_CONNECTIONS and pid == os.getpid()
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+
+    def _connect(self) -> _Connection:
+        try:
+            path = self._source
+            return _Connection(open_file(path) if isinstance(path, Path) else open_memory(self._memory_name))
+        except (sqlite3.Error, MemoryError) as error:
+            raise InfrastructureError(f"cannot open a SQLite connection: {error}") from error
+
+    def _explain(self, error: Exception, sql: str, limits: QueryLimits) -> Exception:
+        """Return the error to raise for the driver's `error`."""
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        message = shorten(str(error))
+        if code == sqlite3.SQLITE_INTERRUPT:
+            return too_slow(limits)
+        if code == sqlite3.SQLITE_NOMEM:
+            return too_much_memory(limits)
+        if code in (sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY) or "not authorized" in message:
+            what = message.partition("not authorized to use ")[2] or "This statement"
+            return forbidden(f"{what} is not allowed.", ALLOWED)
+        if "one statement at a time" in message:
+            return forbidden("The text contains several statements; send one at a time.", ALLOWED)
+        if code in _BROKEN:
+            return InfrastructureError(f"SQLite failed: {message}")
+        if code == sqlite3.SQLITE_TOOBIG or any(mark in message for mark in ("too large", "too many", "overflow")):
+            return QueryError(f"{message}; write a smaller statement.", QueryErrorKind.TOO_LARGE)
+        if "user-defined function" in message:
+            return QueryError("An argument of a text function is too large.", QueryErrorKind.TOO_LARGE)
+        syntax = any(mark in message for mark in ("syntax error", "no such", "incomplete", "ambiguous", "unrecognized"))
+        kind = QueryErrorKind.SYNTAX if syntax else QueryErrorKind.RUNTIME
+        return QueryError(shorten(message + self._hint(message, sql)), kind)
+
+    def _hint(self, message: str, sql: str) -> str:
+        """Return a hint that lists the existing tables or columns."""
+        if message.startswith("no such table"):
+            return "; tables: " + ", ".join(table.name for table in self.schema)
+        if message.startswith("no such column"):
+            used = [table for table in self.schema if table.name.lower() in sql.lower()]
+            return "".join(f"; {t.name} has {', '.join(c.name for c in t.columns)}" for t in used)
+        return ""
+
+
+def _types(rows: tuple[tuple[Value, ...], ...], width: int) -> tuple[str, ...]:
+    """Return the storage class of each column's first non-NULL value."""
+    names = {int: "INTEGER", float: "REAL", str: "TEXT"}
+    return tuple(next((names[type(row[i])] for row in rows if row[i] is not None), "NULL") for i in range(width))

@@ -1,0 +1,1 @@
+"""`agentgym doctor`: reports which resources of this machine agentgym can use."""

@@ -1,0 +1,1 @@
+"""Index backends, one file each."""

@@ -1,0 +1,1 @@
+"""The live web as an index: search, fetch, extract."""

@@ -1,0 +1,40 @@
+"""Metrics of a batch of trajectories, to follow the progress of training. Pure functions of trajectories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from agentgym.endings import Ending
+from agentgym.trainers.credit import Credit
+from agentgym.trajectory import Trajectory
+
+
+def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit, group_size: int) -> dict[str, float]:
+    """Return metrics of one step with at least one trajectory. Failed trajectories count only in `failed`."""
+    played = [t for t in trajectories if not t.failed]
+    metrics = {"failed": 1 - len(played) / len(trajectories)}
+    if not played:
+        return metrics
+    calls = sum(t.counts.get("calls", 0) for t in played)
+    turns = sum(len(t.model_turns) for t in played)
+    rewards = credit.logged_rewards(trajectories)
+    metrics |= {
+        "reward": fmean(reward for reward in rewards if reward is not None),
+        "success": fmean(t.success for t in played),
+        "turns": turns / len(played),
+        "truncated": fmean(t.ending is Ending.TRUNCATED for t in played),
+        "tool_errors": sum(t.counts.get("tool_errors", 0) for t in played) / max(1, calls),
+        "format_errors": sum(t.counts.get("format_errors", 0) for t in played) / max(1, turns),
+        "flat_groups": flat_groups(rewards, group_size),
+        "sampled_tokens": fmean(t.tokens.sampled for t in played if t.tokens),
+    }
+    for channel in played[0].turns[0].rewards if played[0].turns else ():
+        metrics[f"channel/{channel}"] = fmean(sum(turn.get(channel, 0.0) for turn in t.channels) for t in played)
+    return metrics
+
+
+def flat_groups(rewards: Sequence[float | None], group_size: int) -> float:
+    """Return the share of groups whose rewards are all equal, which teach nothing."""
+    groups = [rewards[start : start + group_size] for start in range(0, len(rewards), group_size)]
+    return fmean(len({reward for reward in group if reward is not None}) < 2 for group in groups)

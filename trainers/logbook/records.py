@@ -1,0 +1,80 @@
+"""Metrics as JSON lines, and marks on complete checkpoints: the files that a resumed run relies on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from accelerate import PartialState
+from transformers import TrainerCallback
+
+from agentgym.errors import UsageError
+from agentgym.records.json_lines import json_lines
+
+COMPLETE = "complete"
+"""Name of the file that marks a checkpoint folder as complete."""
+
+
+class MetricsFile:
+    """A file with one JSON object per line, flushed after each line.
+
+    Args:
+        path: The file.
+        resume_at: Keep the lines up to this step; a resumed run repeats the later steps. `None` keeps nothing.
+    """
+
+    def __init__(self, path: Path, *, resume_at: int | None = None):
+        kept = [line for line in read_metrics(path) if resume_at is not None and line["step"] <= resume_at]
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        unfinished.replace(path)
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append a line."""
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a metrics file, except a last line that a crash cut off.
+
+    Raises:
+        UsageError: Another line does not hold metrics; the message names the file and the line.
+    """
+    if not path.is_file():
+        return
+    for where, line in json_lines(path, "a line of metrics", allow_torn=True):
+        if type(line.get("step")) is not int:
+            raise UsageError(f"{where}: not a line of metrics: it has no step")
+        yield line
+
+
+class MarkComplete(TrainerCallback):
+    """Marks each checkpoint once it is complete."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Mark the newest checkpoint."""
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        PartialState().wait_for_everyone()  # each process writes its part
+        if state.is_world_process_zero and folder.is_dir():
+            (folder / COMPLETE).touch()
+            os.sync()
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """Return the newest complete checkpoint in a run's folder, or `None`."""
+    found = [
+        (int(match[1]), path)
+        for path in folder.glob("checkpoint-*")
+        if (match := re.fullmatch(r"checkpoint-(\d+)", path.name)) and (path / COMPLETE).is_file()
+    ]
+    return max(found)[1] if found else None

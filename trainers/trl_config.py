@@ -1,0 +1,165 @@
+"""Derives the configuration of TRL and of the rollouts from a `TrainConfig`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accelerate import DistributedType
+
+from agentgym.commands.options import make_env, with_strict
+from agentgym.errors import UsageError, require
+from agentgym.rewards import Scheme
+from agentgym.rollout import EnvFactory, Limits
+from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
+from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit import Credit
+from agentgym.trainers.grpo import GRPOConfig  # pyright: ignore[reportPrivateImportUsage]
+from agentgym.trainers.policies import default_dialect
+from agentgym.trainers.versions import checkpointing
+
+
+def env_factory(config: TrainConfig) -> EnvFactory:
+    """Return the factory of the run's environments, in the dialect of its model."""
+    dialect = config.dialect or config.env_kwargs.get("dialect") or default_dialect(config.model)
+    given = with_strict(config.env, config.env_kwargs, config.strict)
+    return EnvFactory(config.env, {**given, "dialect": dialect})
+
+
+def probe(factory: EnvFactory) -> tuple[TaskSource, Scheme]:
+    """Make one environment and return its tasks and its reward scheme. Raises `UsageError` if it cannot be made."""
+    env = make_env(factory.env_id, factory.kwargs)
+    try:
+        return env.tasks, env.scheme
+    finally:
+        env.close()
+
+
+def eval_split_of(config: TrainConfig, source: TaskSource) -> str:
+    """Return the split of held-out tasks. Raises `UsageError` if there is no other split to train on."""
+    if TRAIN not in source.splits:
+        raise UsageError(
+            f"there is no split {TRAIN!r} to train on, only {', '.join(source.splits)}; if the tasks come from files, "
+            "divide them with --set split_by=hash"
+        )
+    split = check_split(source, config.eval_split or default_split(source, TEST))
+    if split == TRAIN and config.eval_split is None:
+        raise UsageError(
+            f"there is no split besides {TRAIN!r} to evaluate on; divide the tasks (--set split_by=hash, if they come "
+            f"from files), or pass --eval-split {TRAIN}"
+        )
+    return split
+
+
+def credit_of(config: TrainConfig, scheme: Scheme) -> Credit:
+    """Return the run's credit assignment."""
+    return Credit(
+        mode=config.credit,
+        scheme=scheme,
+        scale_by_std=config.scale_by_std,
+        turn_weight=config.turn_weight,
+        negative_weight=config.negative_weight,
+        train_on_truncated=config.train_on_truncated,
+    )
+
+
+def limits_of(config: TrainConfig) -> Limits:
+    """Return the limits of the run's rollouts."""
+    return Limits(
+        max_new_tokens=config.max_new_tokens,
+        max_tokens=config.max_tokens,
+        turn_timeout_s=config.turn_timeout_s,
+        max_in_flight=config.max_in_flight,
+        strict=config.strict,
+    )
+
+
+def optimizer_steps(config: TrainConfig) -> int:
+    """Return the optimizer updates per step; TRL calls each of them a step."""
+    return config.updates_per_step * config.epochs_per_step
+
+
+def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConfig:
+    """Return TRL's configuration.
+
+    Raises:
+        UsageError: The batch cannot be divided among the devices.
+    """
+    share, rest = divmod(config.batch // config.updates_per_step, world_size)
+    if rest:
+        raise UsageError(f"the share of an update must be a multiple of the number of devices ({world_size})")
+    if config.refill_rounds and world_size > 1 and (config.batch // world_size) % config.group_size:
+        raise UsageError(
+            f"refill_rounds needs whole groups on each of the {world_size} devices: make groups ({config.groups}) a "
+            "multiple of that, or set refill_rounds: 0"
+        )
+    micro = config.micro_batch or share
+    if share % micro:
+        raise UsageError(f"the share of a device in an update ({share}) must be a multiple of micro_batch ({micro})")
+    updates = optimizer_steps(config)
+    return GRPOConfig(
+        output_dir=str(config.folder),
+        seed=config.seed,
+        use_cpu=use_cpu,
+        bf16=config.bf16,
+        **checkpointing(config.gradient_checkpointing),
+        # One generation batch, divided into `updates_per_step` updates, and those into micro batches.
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=share // micro,
+        steps_per_generation=config.updates_per_step * share // micro,
+        num_iterations=config.epochs_per_step,
+        num_generations=config.group_size,
+        max_steps=config.steps * updates,
+        max_completion_length=config.context,
+        # Optimisation.
+        learning_rate=config.learning_rate,
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr_rate": 0.1},
+        warmup_steps=config.warmup_steps * updates,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        loss_type=config.loss,
+        epsilon=config.clip_low,
+        epsilon_high=config.clip_high,
+        beta=config.kl_weight,
+        entropy_coef=config.entropy_weight,
+        temperature=config.temperature,
+        # Credit per turn needs ratios per token; a product over a whole trajectory explodes.
+        importance_sampling_level="token",
+        vllm_importance_sampling_mode="token_truncate",
+        scale_rewards="none",
+        mask_truncated_completions=False,
+        use_vllm=config.use_vllm,
+        vllm_mode="colocate",
+        vllm_gpu_memory_utilization=config.vllm_memory,
+        vllm_max_model_length=config.context if config.use_vllm else None,
+        # Records.
+        logging_steps=updates,
+        save_strategy="steps",
+        save_steps=config.save_every * updates,
+        save_total_limit=config.keep_checkpoints,
+        report_to=config.report_to,
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=not use_cpu,
+        shuffle_dataset=False,
+    )
+
+
+def refuse_sharded(config: TrainConfig, accelerator: Any) -> None:
+    """Raise `UsageError` if weights are sharded, so that no process could sample from the whole model."""
+    plugin = getattr(accelerator.state, "deepspeed_plugin", None)
+    is_sharded = accelerator.distributed_type == DistributedType.FSDP or (plugin is not None and plugin.zero_stage == 3)
+    if is_sharded and not config.use_vllm:
+        raise UsageError("with FSDP or ZeRO-3, no process has the whole model to sample from; set use_vllm: true")
+
+
+def peft_config(config: TrainConfig) -> Any:
+    """Return the LoRA configuration, or `None` if all weights are trained."""
+    if not config.lora_rank:
+        return None
+    require("peft", "train")
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+    )

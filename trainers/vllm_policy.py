@@ -1,0 +1,183 @@
+"""`VLLMPolicy`: samples with a vLLM engine in the training process (TRL's "colocate" mode); no turn waits for others.
+
+Tested token by token against a stand-in engine with vLLM's interface, but not on a GPU with vLLM itself. Each process
+has one engine (no tensor parallelism); TRL gives it the new weights before each batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
+
+import torch
+
+from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.foreign.errors import for_future
+from agentgym.policy import Codec, Generation
+from agentgym.trainers.transformers_policy import Sampling
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """One turn to sample."""
+
+    id: str
+    ids: list[int]
+    params: Any
+    done: asyncio.Future[Generation]
+
+
+class VLLMPolicy:
+    """A token policy over a vLLM engine: `add_request`, `step`, `has_unfinished_requests` and `abort_request`.
+
+    Args:
+        codec: Converts between messages and token ids.
+        end_ids: Tokens that end a turn.
+        context: Longest conversation, in tokens.
+        name: Its name in reports.
+        sampling: How to draw tokens.
+        make_params: Makes vLLM's sampling parameters; `vllm.SamplingParams` by default.
+
+    Raises:
+        MissingExtra: vLLM is not installed.
+    """
+
+    def __init__(
+        self,
+        codec: Codec,
+        *,
+        end_ids: Sequence[int],
+        context: int,
+        name: str = "vllm",
+        sampling: Sampling | None = None,
+        make_params: Callable[..., Any] | None = None,
+    ):
+        self.name, self.codec, self.context = name, codec, context
+        self.version = 0
+        self.sampling = sampling or Sampling()
+        self._end_ids = list(end_ids)
+        self._make_params = make_params or _sampling_params()
+        self._engine: Any = None
+        self._numbers = count()
+        self._new: list[_Request] = []
+        self._running: dict[str, _Request] = {}
+        self._given_up: list[str] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._thread = _own_thread()
+
+    def use(self, engine: Any) -> None:
+        """Sample with `engine` (`vllm.LLM.llm_engine`) from now on."""
+        self._engine = engine
+
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+        """Sample one turn after `ids`. vLLM's prefix cache finds what `session` has computed before."""
+        loop = asyncio.get_running_loop()
+        params = self._params(ids, max_new_tokens, session)
+        request = _Request(f"{session}/{next(self._numbers)}", list(ids), params, loop.create_future())
+        self._new.append(request)
+        if self._worker is None or self._worker.done():
+            self._worker = loop.create_task(self._work())
+        try:
+            return await request.done
+        except asyncio.CancelledError:
+            self._forget(request)
+            raise
+
+    def release(self, session: str) -> None:
+        """Do nothing: vLLM keeps what it has computed by content, and forgets it by itself."""
+
+    def updated(self, version: int) -> None:
+        """Note that the weights have changed. TRL empties the prefix cache when it loads them."""
+        self.version = version
+
+    def _params(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Any:
+        # Each turn has its own seed, so its tokens depend only on the conversation, not on the rest of the batch.
+        key = f"{self.sampling.seed}/{self.version}/{session}/{len(ids)}".encode()
+        return self._make_params(
+            max_tokens=max_new_tokens,
+            temperature=self.sampling.temperature,
+            stop_token_ids=self._end_ids,
+            logprobs=0,
+            detokenize=False,
+            seed=int.from_bytes(hashlib.sha256(key).digest()[:4], "big"),
+        )
+
+    def _forget(self, request: _Request) -> None:
+        if request in self._new:
+            self._new.remove(request)
+        elif self._running.pop(request.id, None) is not None:
+            self._given_up.append(request.id)
+
+    async def _work(self) -> None:
+        """Step the engine until no request is left."""
+        loop = asyncio.get_running_loop()
+        while self._new or self._running or self._given_up:
+            new, given_up = self._new, self._given_up
+            self._new, self._given_up = [], []
+            self._running.update({request.id: request for request in new})
+            try:
+                outputs = await loop.run_in_executor(self._thread, self._step, new, given_up)
+                for output in outputs:
+                    if output.finished and (request := self._running.pop(output.request_id, None)) is not None:
+                        _settle(request, output, self.version)
+            except asyncio.CancelledError:
+                # The loop is closing, and the engine may or may not have seen these requests: abort all of them.
+                self._given_up = [*given_up, *self._running, *self._given_up]
+                self._running.clear()
+                raise
+            except BaseException as error:
+                self._fail(error)
+                return
+            # Let conversations that have just finished a turn run before the next step.
+            await asyncio.sleep(0)
+
+    def _step(self, new: list[_Request], given_up: list[str]) -> list[Any]:
+        if self._engine is None:
+            raise InfrastructureError("the vLLM policy has no engine yet; call use(llm.llm_engine)")
+        if given_up:
+            self._engine.abort_request(given_up)
+        for request in new:
+            self._engine.add_request(request.id, {"prompt_token_ids": request.ids}, request.params)
+        return self._engine.step() if self._engine.has_unfinished_requests() else []
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, torch.OutOfMemoryError):
+            first = str(error).splitlines()[0]
+            error = UsageError(f"out of memory while sampling: {first} Lower max_in_flight, context or vllm_memory.")
+        requests = [*self._running.values(), *self._new]
+        self._given_up += self._running
+        self._running.clear()
+        self._new = []
+        for request in requests:
+            if not request.done.done():
+                request.done.set_exception(for_future(error))
+
+
+def _settle(request: _Request, output: Any, version: int) -> None:
+    """Pass a finished turn to the coroutine that waits for it."""
+    if request.done.done():
+        return
+    said = output.outputs[0]
+    ids = list(said.token_ids)
+    logprobs: list[float] = [chances[token].logprob for token, chances in zip(ids, said.logprobs, strict=True)]
+    finish: Literal["stop", "length"] = "stop" if said.finish_reason == "stop" else "length"
+    request.done.set_result(Generation(ids, logprobs, finish, version))
+
+
+def _sampling_params() -> Callable[..., Any]:
+    require("vllm", "vllm")
+    from vllm import SamplingParams  # type: ignore[import-not-found]
+
+    return SamplingParams
+
+
+def _own_thread() -> ThreadPoolExecutor:
+    """Return one thread for all steps, since CUDA's current device belongs to a thread."""
+    if not torch.cuda.is_available():
+        return ThreadPoolExecutor(1, "vllm")
+    return ThreadPoolExecutor(1, "vllm", torch.cuda.set_device, (torch.cuda.current_device(),))
