@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -26,10 +26,15 @@ class Seat:
     @classmethod
     def at(cls, env: Env, seed: int) -> Self:
         """Return a seat in the running episode of `env`."""
-        return cls(Toolset(map(_ToldTool, env.tools.schemas)), env.dialect, seed)
+        return cls.of(env.tools.schemas, env.dialect, seed)
+
+    @classmethod
+    def of(cls, schemas: Iterable[Mapping[str, Any]], dialect: Dialect, seed: int) -> Self:
+        """Return a seat in an episode whose tools have these schemas."""
+        return cls(Toolset(map(_DescribedTool, schemas)), dialect, seed)
 
 
-class _ToldTool(Tool):
+class _DescribedTool(Tool):
     """A tool rebuilt from its schema. The original may be bound to the environment, so it is not exposed.
 
     Args:
@@ -37,8 +42,10 @@ class _ToldTool(Tool):
     """
 
     def __init__(self, schema: Mapping[str, Any]):
-        told = schema["function"]
-        super().__init__(told["name"], told["description"], told["parameters"], ToolOptions(), is_async=False)
+        function = schema["function"]
+        super().__init__(
+            function["name"], function["description"], function["parameters"], ToolOptions(), is_async=False
+        )
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments if the schema allows them; the environment may be more lenient."""

@@ -77,7 +77,7 @@ class Guesser:
 
     def release(self, session: str) -> None: ...
 
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
         self.sessions.append(session)
         said = [*map(ord, "?" if self._unreadable(session) else self._call), 0]
         return Generation(said, [-1.0] * len(said), "stop")
@@ -148,7 +148,7 @@ def test_the_training_step_counts_batches_not_weight_updates():
 
 def test_a_step_in_which_everything_fails_is_an_error():
     class Mute(Guesser):
-        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
             raise ConnectionError("no answer")
 
     with pytest.raises(InfrastructureError, match=r"all 2 episodes of a step failed; .*no answer"):
