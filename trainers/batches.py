@@ -184,4 +184,5 @@ def check_some_real(groups: Sequence[PlayedGroup]) -> None:
     trajectories = [trajectory for played in groups for trajectory in played.trajectories]
     if trajectories and all(trajectory.failed for trajectory in trajectories):
         first = trajectories[0]
-        raise InfrastructureError(f"all {len(trajectories)} episodes of a step failed in {first.component}; {first.error}")
+        message = f"all {len(trajectories)} episodes of a step failed in {first.component}; {first.error}"
+        raise InfrastructureError(message)

@@ -11,6 +11,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -37,20 +38,19 @@ class _Work(Generic[_T]):
         self._loop = asyncio.get_running_loop()
         self.result: asyncio.Future[_T | _Raised] = self._loop.create_future()
 
-    def run(self) -> None:
-        """Run the function and deliver its result. Called in the thread."""
+    def run(self) -> _T | _Raised:
+        """Run the function. Called in the thread."""
         try:
-            result = self._context.run(self._function)
+            return self._context.run(self._function)
         except BaseException as error:
-            result = _Raised(error)
-        if self._loop.is_closed():
-            return  # nobody waits any more
-        try:
-            self._loop.call_soon_threadsafe(self._deliver, result)
-        except RuntimeError:  # closed in between
-            return
+            return _Raised(error)
 
-    def _deliver(self, result: _T | _Raised) -> None:
+    def deliver(self, result: _T | _Raised) -> None:
+        """Pass the result to the event loop. Called in the thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._settle, result)
+
+    def _settle(self, result: _T | _Raised) -> None:
         if not self.result.done():
             self.result.set_result(result)
 
@@ -95,10 +95,11 @@ class Threads:
 
     def _serve(self, work: _Work[Any]) -> None:
         while True:
-            work.run()
-            del work  # an idle thread must not keep an environment alive
+            result = work.run()
             with self._lock:
-                self._free += 1
+                self._free += 1  # before anyone can ask for more because of this result
+            work.deliver(result)
+            del work, result  # an idle thread must not keep an environment alive
             try:
                 work = self._work.get(timeout=IDLE_S)
             except Empty:

@@ -33,8 +33,9 @@ async def within(work: Awaitable[_T], limit_s: float | None, reason: Reason, wha
     Raises:
         OutOfTime: It took longer. It was cancelled; blocking work goes on in a thread that nobody waits for.
     """
+    limit = asyncio.timeout(limit_s)
     try:
-        async with asyncio.timeout(limit_s) as limit:
+        async with limit:
             result = await work
     except TimeoutError as error:
         if limit.expired() and limit_s is not None:
@@ -74,8 +75,9 @@ async def watched(
         else:
             timer = loop.call_later(left + _MARGIN_S, look)
 
+    limit = asyncio.timeout(None)
     try:
-        async with asyncio.timeout(None) as limit:
+        async with limit:
             look()
             return await work
     except TimeoutError as error:

@@ -51,7 +51,7 @@ class RolloutEngine:
     ):
         self.factory, self.policy, self.limits = factory, policy, limits or Limits()
         self.failures = failures or Failures()
-        self.tally = Tally(self.failures.breaker)
+        self.tally = Tally(self.failures.breaker, self.limits.max_in_flight)
         """Counts tries and failures since the engine was made."""
         self.waits = Waits()
         """What every running trajectory waits for."""

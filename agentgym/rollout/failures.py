@@ -61,7 +61,8 @@ class Breaker:
     share: float = 0.9
     """Share of failed tries in the window at which the rollout stops."""
     window: int = 64
-    """The latest tries that are looked at; there is no outage before there are as many."""
+    """The latest tries that are looked at, at least as many as may run at once: those that fail are often the first to
+    finish. There is no outage before there are as many."""
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1 or self.window < 1:
@@ -92,12 +93,13 @@ class Failures:
 class Tally:
     """Counts the tries of a rollout and notices an outage."""
 
-    def __init__(self, breaker: Breaker | None = None):
+    def __init__(self, breaker: Breaker | None = None, at_once: int = 1):
         self.tries = 0
         self.failed: Counter[str] = Counter()
         """Failed tries by component, including those that were tried again."""
         self._breaker = breaker
-        self._latest: deque[tuple[str, str] | None] = deque(maxlen=None if breaker is None else breaker.window)
+        self._window = 0 if breaker is None else max(breaker.window, at_once)
+        self._latest: deque[tuple[str, str] | None] = deque(maxlen=self._window)
 
     def succeeded(self) -> None:
         """Count a try that did not fail."""
@@ -115,14 +117,13 @@ class Tally:
         if component is Component.TASK:
             return  # a broken task says nothing about an outage
         self._note((component.value, error))
-        if self._breaker is not None and len(self._latest) == self._breaker.window:
+        if self._breaker is not None and len(self._latest) == self._window:
             failures = [entry for entry in self._latest if entry is not None]
             if len(failures) >= self._breaker.share * len(self._latest):
                 raise Outage(_report(failures, len(self._latest)))
 
     def _note(self, entry: tuple[str, str] | None) -> None:
-        if self._breaker is not None:
-            self._latest.append(entry)
+        self._latest.append(entry)
 
 
 def _report(failures: list[tuple[str, str]], of: int) -> str:

@@ -51,4 +51,4 @@ def report_on_signal() -> None:
     if not hasattr(signal, "SIGUSR1") or threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
-        signal.signal(signal.SIGUSR1, lambda *_: print(report_all(), file=sys.stderr, flush=True))
+        signal.signal(signal.SIGUSR1, lambda *_: sys.stderr.write(report_all() + "\n"))

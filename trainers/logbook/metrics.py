@@ -44,5 +44,5 @@ def flat_groups(rewards: Sequence[float | None], groups: Sequence[int]) -> float
     """Return the share of groups whose rewards are all equal, which teach nothing."""
     members: defaultdict[int, set[float]] = defaultdict(set)
     for reward, group in zip(rewards, groups, strict=True):
-        members[group] |= {reward} - {None}
+        members[group] |= set() if reward is None else {reward}
     return fmean(len(values) < 2 for values in members.values())
