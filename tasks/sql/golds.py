@@ -30,7 +30,7 @@ class Gold(NamedTuple):
     """A gold query and its database."""
 
     database: Path
-    dialect: str
+    engine: str
     sql: str
 
 
@@ -52,9 +52,9 @@ def faults(golds: Sequence[Gold]) -> list[Fault | None]:
     """
     statements: dict[tuple[Path, str], list[str]] = defaultdict(list)
     for gold in golds:
-        statements[gold.database, gold.dialect].append(gold.sql)
+        statements[gold.database, gold.engine].append(gold.sql)
     found = {place: _of_database(*place, asked) for place, asked in statements.items()}
-    return [found[gold.database, gold.dialect][gold.sql] for gold in golds]
+    return [found[gold.database, gold.engine][gold.sql] for gold in golds]
 
 
 def is_degenerate(result: QueryResult) -> bool:
@@ -65,15 +65,15 @@ def is_degenerate(result: QueryResult) -> bool:
     return len(rows) == 1 and not result.truncated and all(cell in _GUESSED for cell in rows[0])
 
 
-def _of_database(path: Path, dialect: str, queries: Sequence[str]) -> Mapping[str, Fault | None]:
+def _of_database(path: Path, engine: str, queries: Sequence[str]) -> Mapping[str, Fault | None]:
     """Return the verdicts on queries, running only those that are not in the cache."""
-    file = _cache_file(path, dialect)
+    file = _cache_file(path, engine)
     known = _read(file)
     unknown = [sql for sql in dict.fromkeys(queries) if sql not in known]
     if not unknown:
         return known
     try:
-        database = open_file(path, dialect, _LIMITS)
+        database = open_file(path, engine, _LIMITS)
     except (UsageError, InfrastructureError) as error:
         return dict.fromkeys(queries, Fault(Why.BROKEN, str(error)))
     with closing(database):
@@ -91,9 +91,9 @@ def _fault(database: Database, sql: str) -> Fault | None:
         return Fault(Why.BROKEN, f"its gold query fails: {' '.join(str(error).split())}")
 
 
-def _cache_file(path: Path, dialect: str) -> Path:
+def _cache_file(path: Path, engine: str) -> Path:
     stat = path.stat()
-    identity = f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{dialect}|{_LIMITS}|{_GUESSED}"
+    identity = f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{engine}|{_LIMITS}|{_GUESSED}"
     return cache_folder() / "sql-golds" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
