@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from agentgym.checks.catalog import Check
 from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped, CheckWarned
 from agentgym.checks.subject import Subject
+from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 
@@ -105,9 +105,7 @@ def select(checks: Sequence[Check], only: Sequence[str] | None) -> list[Check]:
     names = [one.name for one in checks]
     for name in only or ():
         if name not in names:
-            close = get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise UsageError(f"unknown check {name!r}; {hint}There are: {', '.join(names)}")
+            raise UsageError(f"unknown check {name!r}{nearest(name, names)} There are: {', '.join(names)}")
     return [one for one in checks if not only or one.name in only]
 
 
