@@ -171,7 +171,7 @@ class Trajectory:
         messages = list(self.opening)
         for turn in self.turns:
             if turn.action is not None:
-                messages.append(_said(turn.action))
+                messages.append(_as_message(turn.action))
             messages += turn.observation
         return messages
 
@@ -206,7 +206,7 @@ class Trajectory:
         return cls(**values)
 
 
-def _said(action: Action) -> Message:
+def _as_message(action: Action) -> Message:
     return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
 
 

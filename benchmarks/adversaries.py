@@ -37,9 +37,9 @@ BEYOND = 1000.0
 _ROUNDING = 1e-9
 
 
-def calls(*told: tuple[str, Mapping[str, Any]]) -> ScriptedPlayer:
+def calls(*named: tuple[str, Mapping[str, Any]]) -> ScriptedPlayer:
     """Return a player that makes these calls and then repeats the last one."""
-    actions = [assistant_call(ToolCall(name, dict(arguments))) for name, arguments in told]
+    actions = [assistant_call(ToolCall(name, dict(arguments))) for name, arguments in named]
 
     def player(env: Env, task: Task) -> Iterable[Action]:
         yield from (action for action in actions)
@@ -229,9 +229,9 @@ def main() -> None:
         rows += rows_of(name, world, contests, schemes)
         for scheme in schemes:
             top = worst(row for row in rows if (row["environment"], row["scheme"]) == (name, scheme))
-            told = f"{len(contests):3} tasks  honest failure {top['honest_failure_paid']:6.3f}"
-            told += f"  worst ratio {top['worst_ratio']:8.3f}  {top['adversary']} ({top['worst_task']})"
-            print(f"{name:18} {scheme:10} {told}", file=sys.stderr)
+            named = f"{len(contests):3} tasks  honest failure {top['honest_failure_paid']:6.3f}"
+            named += f"  worst ratio {top['worst_ratio']:8.3f}  {top['adversary']} ({top['worst_task']})"
+            print(f"{name:18} {scheme:10} {named}", file=sys.stderr)
     judged = [row for row in rows if not row["control"]]
     controls = [row for row in rows if row["control"]]
     write(

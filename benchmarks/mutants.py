@@ -67,7 +67,7 @@ def passing(copies: Copies, files: Sequence[str], pool: ThreadPoolExecutor) -> d
     runs = dict(zip(tests, pool.map(lambda test: copies.test((test,), _BASELINE_S), tests), strict=True))
     for test, run in runs.items():
         if run.outcome is not Outcome.SURVIVED:
-            print(f"{test} does not pass as it is:\n{run.said[-1500:]}", file=sys.stderr)
+            print(f"{test} does not pass as it is:\n{run.output[-1500:]}", file=sys.stderr)
     sound = [file for file in files if all(runs[test].outcome is Outcome.SURVIVED for test in TARGETS[file])]
     return {file: sum(runs[test].seconds for test in TARGETS[file]) for file in sound}
 

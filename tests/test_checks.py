@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agentgym.checks import CHECKS, Status, check_names, print_report, run_checks
+from agentgym.checks import CHECKS, CheckStatus, check_names, print_report, run_checks
 from agentgym.checks.play import Episode
 from agentgym.checks.probe import JOBS_BY_HASH_SEED, START_S, patience_s
 from agentgym.checks.probe_child import JOBS
@@ -123,14 +123,14 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 @pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundOpenEnv", "SoundFailingEnv"])
 def test_a_sound_environment_passes_all_checks(env: str):
     report = run_checks(f"tests.sound_envs:{env}")
-    assert {row.name for row in report.rows if row.status is not Status.PASS} == DOES_NOT_APPLY
+    assert {row.name for row in report.rows if row.status is not CheckStatus.PASS} == DOES_NOT_APPLY
     assert [row.name for row in report.rows] == list(check_names())
 
 
 def test_an_environment_without_tools_skips_what_is_about_tools():
     report = run_checks("tests.sound_envs:SoundTalkEnv")
     assert report.passed
-    skipped = {row.name for row in report.rows if row.status is Status.SKIP}
+    skipped = {row.name for row in report.rows if row.status is CheckStatus.SKIP}
     about_tools = {"tool-schemas", "tool-mistakes", "hostile-arguments"}
     about_longer_solutions = {"ending-alone-fails", "other-solution-fails", "omissions-fail"}
     about_secrets = {"gold-hidden-at-start", "gold-hidden-in-play"}
@@ -154,9 +154,9 @@ def test_what_only_a_fresh_process_shows_is_found(env: str, check: str, phrase: 
 
 def test_an_environment_that_hangs_is_an_error_and_the_next_check_runs():
     report = run_checks("tests.broken_envs:HangsOnText", only=["hostile-text", "hostile-messages"], timeout_s=3.0)
-    assert report.row("hostile-text").status is Status.ERROR
-    assert "did not come back within" in report.row("hostile-text").message
-    assert report.row("hostile-messages").status is Status.PASS
+    assert report.row("hostile-text").status is CheckStatus.ERROR
+    assert "did not return within" in report.row("hostile-text").message
+    assert report.row("hostile-messages").status is CheckStatus.PASS
 
 
 def test_a_check_that_needs_another_one_is_no_pass_when_run_alone():

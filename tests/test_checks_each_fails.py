@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from agentgym import checks
-from agentgym.checks import CHECKS, Check, Status, check_names, print_report, run_checks
+from agentgym.checks import CHECKS, Check, CheckStatus, check_names, print_report, run_checks
 from benchmarks._orders import FAULTS
 from tests.test_checks import BROKEN, BROKEN_ELSEWHERE
 
@@ -89,21 +89,21 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("env", "check", "phrase"), BROKEN_CONTRACTS)
 def test_a_broken_promise_is_found(env: str, check: str, phrase: str):
     row = run_checks(f"tests.broken_contracts:{env}", only=[check]).row(check)
-    assert row.status in (Status.FAIL, Status.ERROR)
+    assert row.status in (CheckStatus.FAIL, CheckStatus.ERROR)
     assert phrase in row.message
 
 
 @pytest.mark.parametrize(("wrong", "phrase"), BROKEN_SOURCES)
 def test_what_is_wrong_with_a_task_source_is_found(wrong: str, phrase: str):
     row = run_checks("tests.broken_contracts:HasTasks", {"wrong": wrong}, only=["task-ids"]).row("task-ids")
-    assert row.status is Status.FAIL
+    assert row.status is CheckStatus.FAIL
     assert phrase in row.message
 
 
 @pytest.mark.parametrize(("env", "check", "phrase", "also"), BROKEN, ids=[case[0] for case in BROKEN])
 def test_a_check_alone_finds_what_it_is_there_for(env: str, check: str, phrase: str, also: set[str]):
     row = run_checks(f"tests.broken_envs:{env}", only=[check]).row(check)
-    assert row.status in (Status.FAIL, Status.ERROR)
+    assert row.status in (CheckStatus.FAIL, CheckStatus.ERROR)
     assert phrase in row.message
 
 
@@ -124,7 +124,7 @@ def test_every_check_that_is_written_is_in_the_suite():
 
 def test_a_report_in_which_nothing_passed_is_no_success():
     report = run_checks("tests.sound_envs:SoundTalkEnv", only=["tool-schemas", "tool-mistakes"])
-    assert [row.status for row in report.rows] == [Status.SKIP, Status.SKIP]
+    assert [row.status for row in report.rows] == [CheckStatus.SKIP, CheckStatus.SKIP]
     assert not report.passed
     out = io.StringIO()
     print_report(report, Console(file=out, width=200))

@@ -60,26 +60,26 @@ def unpickled(request: Request) -> None:
 def vector_async(request: Request) -> None:
     """Compare the openings of copies in worker processes with single environments, then step the copies."""
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "told"
+        error_file = Path(folder) / "error"
         try:
-            _step_in_workers(request, partial(_made, request, told))
+            _step_in_workers(request, partial(_made, request, error_file))
         except (EOFError, ConnectionError):
             for worker in multiprocessing.active_children():  # the folder is about to be removed
                 worker.kill()
                 worker.join()
-            if not told.exists():
+            if not error_file.exists():
                 raise
-            raise CheckFailed(f"it cannot be made in a worker: {told.read_text(encoding='utf-8')}") from None
+            raise CheckFailed(f"it cannot be made in a worker: {error_file.read_text(encoding='utf-8')}") from None
 
 
-def _made(request: Request, told: Path) -> Env:
-    """Make an environment in a worker; write an error to `told`, because the vector may kill the worker mid-report."""
+def _made(request: Request, error_file: Path) -> Env:
+    """Make an environment in a worker; write errors to `error_file`: the vector may kill the worker as it reports."""
     try:
         return registry.make(request.target, **request.kwargs)
     except BaseException as error:
-        words = told.with_name(str(os.getpid()))
+        words = error_file.with_name(str(os.getpid()))
         words.write_text(describe(error), encoding="utf-8", errors="replace")
-        words.rename(told)
+        words.rename(error_file)
         raise
 
 
