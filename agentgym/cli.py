@@ -240,7 +240,7 @@ def show(
     if not found and (task or failed or successes):
         raise UsageError(f"{str(file)!r} has no such trajectory; without options, all are listed")
     if not found:
-        raise UsageError(f"{str(file)!r} holds no trajectory")
+        raise UsageError(f"{str(file)!r} contains no trajectory")
     console = terminal()
     if index is None and task is None and len(found) > 1:
         print_list(found, console)

@@ -110,9 +110,9 @@ def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         parameters = json.loads(json.dumps(found))
         Draft202012Validator.check_schema(parameters)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"the parameters of tool {name!r} are no JSON: {error}") from error
+        raise UsageError(f"the parameters of tool {name!r} are not JSON: {error}") from error
     except SchemaError as error:
-        raise UsageError(f"the parameters of tool {name!r} are no JSON Schema: {error.message}") from error
+        raise UsageError(f"the parameters of tool {name!r} are not a valid JSON Schema: {error.message}") from error
     if not isinstance(parameters, dict) or parameters.setdefault("type", "object") != "object":
         raise UsageError(f"the parameters of tool {name!r} must be of type 'object'")
     parameters.setdefault("properties", {})

@@ -476,7 +476,7 @@ class Fault:
 
 
 FAULTS = (
-    Fault(GoldInError, "gold-hidden-in-play", "something of the gold comes out: ‹"),
+    Fault(GoldInError, "gold-hidden-in-play", "part of the gold is shown: ‹"),
     Fault(PaysTwice, "reward-channels", "channel 'progress'"),
     Fault(SetsVariable, "process-untouched", "changed os.environ (LAST_REFUND)"),
     Fault(ChangesFolder, "process-untouched", "changed the working directory (for a while to ‹/›)"),

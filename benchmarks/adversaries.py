@@ -216,7 +216,7 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--tasks", type=int, default=12, help="test tasks of each environment; fewer where grading is slow"
+        "--tasks", type=int, default=12, help="number of test tasks per environment; fewer where grading is slow"
     )
     parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS), metavar="ENVIRONMENT")
     options = parser.parse_args()

@@ -72,7 +72,7 @@ def _seconds(report: Report) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", metavar="ENVIRONMENT", help="names of environments; all if not given")
+    parser.add_argument("--only", nargs="*", metavar="ENVIRONMENT", help="environments to check; default: all")
     only = parser.parse_args().only
     sound = {env.__name__: (f"benchmarks._orders:{env.__name__}", {}) for env in SOUND} | dict(REGISTERED)
     broken, passed = [], []

@@ -197,8 +197,8 @@ def drawn(sources: Mapping[str, Path | None]) -> list[Task]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--humaneval", type=Path, help="HumanEval's JSON lines")
-    parser.add_argument("--quixbugs", type=Path, help="the folder of QuixBugs, or JSON lines made of it")
+    parser.add_argument("--humaneval", type=Path, help="HumanEval's JSON lines file")
+    parser.add_argument("--quixbugs", type=Path, help="the folder of QuixBugs, or a JSON lines file made from it")
     options = parser.parse_args()
     tasks = drawn(vars(options))
     env, careless = RecordedCodeEnv(), Open()

@@ -83,7 +83,7 @@ def row(policy: str, task: Task, channels: Mapping[str, float]) -> dict[str, Any
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=1600, help="for every policy")
+    parser.add_argument("--tasks", type=int, default=1600, help="number of tasks per policy")
     options = parser.parse_args()
     rows = play_all(options.tasks)
     for name in dict.fromkeys(row["policy"] for row in rows):

@@ -69,7 +69,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("EchoesWithoutBound", "hostile-arguments", "characters; cut it to 65536", set()),
     ("ShowsTooMuch", "observations", "turn 1: a message of 100", set()),
     ("PaysOutOfRange", "reward-channels", "channel 'effort' is 6, declared 0 to 1", set()),
-    ("PaysAnEpisodeChannelTwice", "reward-channels", "say Channel(per_turn=True)", set()),
+    ("PaysAnEpisodeChannelTwice", "reward-channels", "use Channel(per_turn=True)", set()),
     ("UnsoundScheme", "scheme-sound", "a failed episode can earn 5.4", set()),
     ("UnsoundNamedScheme", "scheme-sound", "the scheme 'eager': 'effort' pays its mean", {"useful-work-pays"}),
     ("PaysForHaste", "useful-work-pays", "the adversary 'junk at once (empty)' is paid 0.2, an honest attempt", set()),
@@ -80,8 +80,8 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
         set(),
     ),
     ("AcceptsAnEmptyAnswer", "junk-scores-low", "junk at once (empty) solved 24 of 24 tasks", set()),
-    ("FailsToFail", "useful-work-pays", "failing() solved it; give its end something wrong", {"junk-scores-low"}),
-    ("PaysBesidesTheScheme", "rewards-add-up", "leave the paying to Env", {"async-twin", "scheme-sound"}),
+    ("FailsToFail", "useful-work-pays", "failing() solved it; make it end with a mistake", {"junk-scores-low"}),
+    ("PaysBesidesTheScheme", "rewards-add-up", "let Env compute the reward", {"async-twin", "scheme-sound"}),
     ("WrongSolution", "solution-solves", "outcome 0 after 1 turns, ending 'answered'", set()),
     ("PaysForNothing", "idle-scores-low", "the idle player solved 8 of 8 tasks", set()),
     ("PaysForAnything", "ending-alone-fails", "alone, without any of the work, solved", set()),
@@ -93,7 +93,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("OverlappingSplits", "splits-disjoint", "'boxes/train/0' and 'boxes/test/0' are the same problem", set()),
     ("TuplesInTasks", "task-json", "'size': (1, 2)", set()),
     ("ForgetsIds", "task-ids", "find('boxes/train/0') raised TaskError", {"group-identity", "replay"}),
-    ("NeverEnds", "max-turns", "goes on after 6 turns", {"reset-needed"}),
+    ("NeverEnds", "max-turns", "continues after 6 turns", {"reset-needed"}),
     ("EndsBothWays", "endings", "terminated and truncated at once", {"async-twin"}),
     ("PunishesMistakes", "tool-mistakes", "look(‹{'no_such_argument': 1}›) ended the episode", set()),
     ("LogsCarelessly", "hostile-messages", "raised KeyError: ‹'content'›", set()),
@@ -104,7 +104,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
 
 BROKEN_ELSEWHERE: list[tuple[str, str, str, set[str]]] = [
     ("UsesGlobalRng", "global-rng-untouched", "drew from or seeded the module 'random'", set()),
-    ("SeedsGlobalRng", "global-rng-untouched", "the module 'numpy.random', which belongs to everyone", set()),
+    ("SeedsGlobalRng", "global-rng-untouched", "the module 'numpy.random', which the whole process shares", set()),
     ("DependsOnHashSeed", "deterministic-across-processes", "Iterate over sorted(...)", {"spawns"}),
     ("OnlyInTheMainProcess", "vector-async", "the license is for one process", set()),
     ("LeavesProcess", "nothing-left", "child processes than before", set()),
@@ -189,7 +189,7 @@ def test_the_table_shows_every_guarantee_and_what_to_do():
     )
     text = out.getvalue()
     assert "solution-solves" in text
-    assert "mend solution() or the grader" in text
+    assert "fix solution() or the grader" in text
     assert "did not pass: 1 pass, 1 fail" in text
 
 

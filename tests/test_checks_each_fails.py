@@ -25,7 +25,7 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
     ("CountsResets", "seed-honoured", "seed 0, reset 2, two instances"),
     ("NumbersItself", "group-identity", "again"),
     ("OpensOtherwiseById", "group-identity", "again"),
-    ("SeedsRandomOnly", "global-rng-untouched", "the module 'random', which belongs to everyone"),
+    ("SeedsRandomOnly", "global-rng-untouched", "the module 'random', which the whole process shares"),
     ("CountsLooks", "deterministic", "again"),
     ("CountsLooks", "replay", "observation differs"),
     ("OtherOnALoop", "async-twin", "on an event loop"),
@@ -46,7 +46,7 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
     ("EndsWithTheOtherFlag", "endings", "the reason 'answered' means terminated, the flags say truncated"),
     ("TuplesInGold", "task-json", "after JSON, gold differs"),
     ("HidesATool", "tool-schemas", "does not list look, answer"),
-    ("DescribesNoSchema", "tool-schemas", "tool 'look': its parameters are no JSON Schema"),
+    ("DescribesNoSchema", "tool-schemas", "tool 'look': its parameters are not a valid JSON Schema"),
     ("DescribesAText", "tool-schemas", "tool 'look': its parameters must be of type 'object', not 'string'"),
     ("DescribesNothing", "tool-schemas", "tool 'look' has no description"),
     ("DescribesNoArgument", "tool-schemas", "tool 'look': argument 'box' is not explained"),
@@ -57,7 +57,7 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
     ("PaysNan", "reward-channels", "turn 1: channel 'effort' is nan, not a finite number"),
     ("PaysText", "reward-channels", "turn 1: channel 'effort' is '1', not a finite number"),
     ("PaysTooLittle", "reward-channels", "turn 1: channel 'effort' is -0.5, declared 0 to 1"),
-    ("PaysALittleBesidesTheScheme", "rewards-add-up", "leave the paying to Env"),
+    ("PaysALittleBesidesTheScheme", "rewards-add-up", "let Env compute the reward"),
     ("PaysFailuresMore", "scheme-sound", "a failed episode of 'boxes/train/0' earned 2.4, a solved one of"),
     ("StopsEarly", "solution-solves", "outcome 1 after 1 turns, ending 'none'"),
     ("HidesItsSuccess", "solution-solves", "outcome 1 after 2 turns, ending 'answered'"),
@@ -67,14 +67,14 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
 
 BROKEN_SOURCES = [
     # what the task source does wrong, what `task-ids` must say
-    ("says another split", "task 'boxes/test/0' came from split 'test' and says 'train'"),
+    ("says another split", "task 'boxes/test/0' came from split 'test', but its split is 'train'"),
     ("repeats an id", "the id 'boxes/train/0' names two tasks"),
-    ("numbers itself", "task 39 of 'train' is another in a second task source"),
-    ("finds the first", "find('boxes/train/1') gives another task than get('train', 1)"),
+    ("numbers itself", "task 39 of 'train' differs in a second task source"),
+    ("finds the first", "find('boxes/train/1') returns a different task from get('train', 1)"),
     ("finds anything", "find('no such task') gave a task"),
     ("takes any split", "get('no such split', 0) gave a task"),
-    ("takes any number", "get('train', -1) gave a task; raise TaskError for what there is not"),
-    ("has no end", "get('train', 60) gave a task; raise TaskError for what there is not"),
+    ("takes any number", "get('train', -1) returned a task; raise TaskError for a task that does not exist"),
+    ("has no end", "get('train', 60) returned a task; raise TaskError for a task that does not exist"),
     ("looks up", "get('no such split', 0) raised KeyError"),
 ]
 NOT_JUDGED = {"latency"}

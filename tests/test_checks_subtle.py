@@ -68,7 +68,7 @@ def test_a_report_as_json_has_every_check_and_its_message():
     content = json.loads(report_json(report))
     assert (content["target"], content["passed"]) == ("tests.broken_envs:WrongSolution", False)
     assert [one["status"] for one in content["checks"]] == ["pass", "fail"]
-    assert "mend solution()" in content["checks"][1]["message"]
+    assert "fix solution()" in content["checks"][1]["message"]
     [only] = json.loads(report_json(report, failures_only=True))["checks"]
     assert only["name"] == "solution-solves"
 

@@ -250,7 +250,7 @@ def test_files_that_are_no_trajectories_are_reported():
     assert "bad.jsonl:1:" in error("show", "bad.jsonl")
     Path("empty.jsonl").write_text("")
     for command in ("show", "replay"):
-        assert "'empty.jsonl' holds no trajectory" in error(command, "empty.jsonl")
+        assert "'empty.jsonl' contains no trajectory" in error(command, "empty.jsonl")
     assert run("show", "nothing.jsonl").exit_code == 2
 
 

@@ -397,7 +397,7 @@ def test_arguments_that_a_schema_refuses_are_explained_to_the_model(arguments: A
         ({"name": "a"}, "'description'"),
         ({"name": "a b", "description": "x"}, "tool name"),
         ({"name": "a", "description": "x", "parameters": {"type": "array"}}, "type 'object'"),
-        ({"name": "a", "description": "x", "parameters": {"type": "nonsense"}}, "no JSON Schema"),
+        ({"name": "a", "description": "x", "parameters": {"type": "nonsense"}}, "not a valid JSON Schema"),
         ({"name": "a", "description": "x", "parameters": {"x": {1}}}, "no JSON"),
     ],
 )

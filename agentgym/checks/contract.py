@@ -180,7 +180,7 @@ def max_turns(subject: Subject) -> Finding:
         limit = env.max_turns
     for episode in subject.all_episodes():
         if len(episode.results) > limit:
-            raise CheckFailed(f"task {episode.task.id!r} goes on after {limit} turns; leave the limits to Env")
+            raise CheckFailed(f"task {episode.task.id!r} continues after {limit} turns; leave the limits to Env")
     with subject.variant(max_turns=2) as env:
         episode = play(env, subject.tasks[0], subject.seed, helpless_player)
         if not episode.ended or len(episode.results) > 2:

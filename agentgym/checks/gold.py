@@ -39,7 +39,7 @@ _POINT = re.compile(r"(?<=\d)[.,_'](?=\d)")
 
 _NOTHING = "the gold has no text or number that the task's data does not have"
 
-_ADVICE = "keep gold for grade() and solution(); what the policy may see belongs into Task.data"
+_ADVICE = "keep gold for grade() and solution(); what the policy may see belongs in Task.data"
 
 
 @check("gold-hidden-at-start", "the opening and its info show nothing of the gold")
@@ -81,8 +81,7 @@ def _must_not_show(words: Sequence[str], text: str, where: str) -> None:
     if found := [word for word in words if word in text]:
         around = short(text[max(0, text.index(found[0]) - 60) :])
         raise CheckFailed(
-            f"{where}: something of the gold comes out: {around} (the canary {found[0]} stands where the gold was); "
-            f"{_ADVICE}"
+            f"{where}: part of the gold is shown: {around} (the canary {found[0]} replaced the gold); {_ADVICE}"
         )
 
 

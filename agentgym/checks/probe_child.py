@@ -23,7 +23,7 @@ import gymnasium
 from gymnasium.vector import AsyncVectorEnv
 
 from agentgym import registry
-from agentgym.checks.holdings import grown, held
+from agentgym.checks.holdings import grown, resources
 from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.play import canonical, must_equal, play, replayed
 from agentgym.checks.probe import ENDING_S, Request
@@ -103,12 +103,12 @@ def leftovers(request: Request) -> None:
     """Make and close environments; the resources the process holds must not grow with their number."""
     subject = subject_of(request)
     _use(subject, request)  # creates the state that all environments share
-    before = held()
+    before = resources()
     for _ in range(ROUNDS):
         _use(subject, request)
     patience = time.monotonic() + ENDING_S
     # Growth counts from one per environment: pools that all share may grow by less.
-    while (growth := grown(before, held(), least=ROUNDS)) and time.monotonic() < patience:
+    while (growth := grown(before, resources(), least=ROUNDS)) and time.monotonic() < patience:
         time.sleep(0.05)
     if growth:
         more = "; ".join(f"{count} more {name} than before; free them in release()" for name, count in growth.items())

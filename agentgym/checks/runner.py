@@ -138,7 +138,7 @@ def _run_one(one: Check, subject: Subject, timeout_s: float, earlier: Sequence[C
     thread.join(timeout_s)
     status, message = outcome[0]
     if status in _PROBLEMS and (cause := _cause(one, earlier)) is not None:
-        status, message = CheckStatus.SKIP, f"fails as long as {cause!r} does; mend that first"
+        status, message = CheckStatus.SKIP, f"fails as long as {cause!r} does; fix that first"
     return CheckResult(one.name, one.promise, status, message, time.perf_counter() - started)
 
 

@@ -37,7 +37,7 @@ class Families(Mapping[str, F], Generic[F]):
         def enter(draw: Draw) -> Draw:
             given = name or draw.__name__
             if given in self._by_name:
-                raise UsageError(f"there already is a family {given!r}")
+                raise UsageError(f"family {given!r} already exists")
             self._by_name[given] = self._kind(name=given, level=level, phrasings=phrasings, draw=draw, **own)
             return draw
 

@@ -246,7 +246,7 @@ def _json_cases(entry: Entry, text: str) -> list[tuple[Any, Any]]:
             try:
                 given, expected = json.loads(line)
             except (ValueError, TypeError, RecursionError) as error:
-                raise Unusable(f"test case {number} is no pair of input and output: {error}") from error
+                raise Unusable(f"test case {number} is not a pair of input and output: {error}") from error
             cases.append((given if isinstance(given, list) else [given], expected))
     return cases
 

@@ -108,7 +108,7 @@ def read_hotpot(entry: Record) -> Question:
     by_title = {passage.title: passage for passage in context}
     missing = [title for title in titles if title not in by_title]
     if missing:
-        raise Unusable(f"supporting fact {missing[0]!r} is no title of the context")
+        raise Unusable(f"supporting fact {missing[0]!r} is not a title in the context")
     return Question(
         _name(entry),
         _text_of(entry, "question"),
@@ -183,7 +183,7 @@ def _evidence_titles(entry: Record, by_title: Mapping[str, Passage]) -> list[str
     titles = [str(title).lower() for title in entry.get("gold_titles", list, [])]
     missing = [title for title in titles if title not in by_title]
     if missing:
-        raise Unusable(f"{missing[0]!r} is no title in {CORPUS}")
+        raise Unusable(f"{missing[0]!r} is not a title in {CORPUS}")
     if titles:
         return titles
     text = _text_of(entry, "question").lower()

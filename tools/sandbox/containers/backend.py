@@ -68,7 +68,7 @@ class DockerBackend:
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What the containers protect from."""
+        """What the containers protect against."""
         return protections_of(self._hardening)
 
     @property
