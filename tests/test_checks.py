@@ -61,7 +61,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("GoldInTaskPrompt", "gold-hidden-at-start", "keep gold for grade() and solution()", set()),
     ("GoldInToolResult", "gold-hidden-in-play", "[debug: canary", set()),
     ("GoldInToolError", "gold-hidden-in-play", "The grader says: canary", set()),
-    ("GoldInInfo", "gold-hidden-in-play", "something of the gold comes out", {"async-twin"}),
+    ("GoldInInfo", "gold-hidden-in-play", "part of the gold is shown", {"async-twin"}),
     ("PeeksAtGlobalRng", "global-rng-unused", "uses a global generator", NOT_DETERMINISTIC),
     ("CrashesOnLongNames", "hostile-arguments", "OSError: ‹file name too long›; raise ToolError", set()),
     ("CrashesOnBraces", "hostile-text", "raise ToolError for what a model can do wrong", set()),

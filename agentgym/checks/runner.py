@@ -114,7 +114,7 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
     needed = [0.0]
 
     def try_out() -> None:
-        with suppress(BaseException):
+        with suppress(BaseException):  # the checks that play report why it cannot be played
             reset_s, step_s = subject.pace()
             needed[0] = RESETS * reset_s + STEPS * step_s
 
