@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from agentgym.checks import CHECKS, CheckStatus, Report, run_checks
 from agentgym.checks.report import report_json, shown_rows
 from agentgym.cli import app
-from benchmarks._orders import FAULTS, SOUND, Fault, OrdersEnv
+from benchmarks._order_faults import FAULTS, Fault
+from benchmarks._orders import SOUND, OrdersEnv
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +21,7 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def target_of(env: type[OrdersEnv]) -> str:
-    return f"benchmarks._orders:{env.__name__}"
+    return f"{env.__module__}:{env.__name__}"
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.env.__name__)
@@ -53,7 +54,7 @@ def test_the_cause_is_the_only_failure_and_what_it_explains_is_skipped(name: str
 
 
 def test_a_failure_without_its_cause_among_the_checks_is_a_failure():
-    report = run_checks("benchmarks._orders:NumbersByChance", only=["replay"])
+    report = run_checks("benchmarks._order_faults:NumbersByChance", only=["replay"])
     assert [row.name for row in report.problems] == ["replay"]
 
 
@@ -79,7 +80,9 @@ def run_command(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_command_prints_one_json_object_whatever_the_environment_prints():
-    code, output = run_command("benchmarks._orders:Prints", "--json", "--only", "tool-mistakes", "--only", "plays")
+    code, output = run_command(
+        "benchmarks._order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays"
+    )
     assert code == 0
     assert [one["name"] for one in json.loads(output)["checks"]] == ["plays", "tool-mistakes"]
 

@@ -175,7 +175,7 @@ def test_a_long_solution_is_stumbled_over_from_its_beginning_to_its_end():
 
 
 def test_an_environment_gets_a_copy_of_the_task():
-    subject = Subject("benchmarks._orders:ChangesItsTask")
+    subject = Subject("benchmarks._order_faults:ChangesItsTask")
     [episode, *_] = subject.episodes("solution")
     assert episode.task_change is not None
     assert "turn 2 changed task.data['orders']" in episode.task_change
