@@ -118,7 +118,7 @@ class Trajectory:
     tools: list[dict[str, Any]] = field(default_factory=list)
     """Schemas of the tools that the policy could call."""
     reason: AnyReason | None = None
-    """Why the episode ended; `None` while it goes on."""
+    """Why the episode ended; `None` while it is running."""
     details: dict[str, Any] = field(default_factory=dict)
     """The environment's details at the end of the episode (`Env.details`), such as why an answer was wrong."""
     counts: dict[str, int] = field(default_factory=dict)

@@ -39,7 +39,7 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
     ("AcceptsStepsAfterTheEnd", "reset-needed", "after the end of an episode was accepted"),
     ("RefusesInItsOwnWords", "reset-needed", "raised RuntimeError('reset me')"),
     ("TakesOneTurnMore", "max-turns", "max_turns=2 was given, yet an episode took 3 turns"),
-    ("EndsTooEarly", "endings", "turn 1: info names the ending 'answered' of an episode that goes on"),
+    ("EndsTooEarly", "endings", "turn 1: info names the ending 'answered' of an episode that has not ended"),
     ("EndsForNoReason", "endings", "env.reason is 'bored'; end episodes with finish(Reason...)"),
     ("EndsForAnotherReason", "endings", "info['ending'] 'gave_up'"),
     ("EndsWithACount", "endings", "info['is_success'] is 1, not a bool"),

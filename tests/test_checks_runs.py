@@ -167,7 +167,7 @@ def test_wrappers_add_up_what_every_turn_pays():
 
 
 def test_an_end_after_a_mistake_is_found_in_the_shortest_episodes_that_could_go_on():
-    with pytest.raises(CheckFailed, match="ended the episode; tell the model its mistake, and go on"):
+    with pytest.raises(CheckFailed, match="ended the episode; report the mistake and let it continue"):
         check_named("tool-mistakes").run(Subject("tests.broken_envs:PunishesMistakes", {"max_turns": 2}))
 
 

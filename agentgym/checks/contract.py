@@ -159,7 +159,7 @@ def _ending_problem(episode: Episode, turn: int) -> str | None:
         return "terminated and truncated at once; finish(reason) sets one of them"
     named = result.info.get("ending")
     if not is_over(result):
-        return None if named is None else f"info names the ending {named!r} of an episode that goes on"
+        return None if named is None else f"info names the ending {named!r} of an episode that has not ended"
     reason = episode.reason
     if not isinstance(reason, Reason | OwnReason):
         return f"env.reason is {reason!r}; end episodes with finish(Reason...), or a name in the class's reasons"

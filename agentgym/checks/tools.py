@@ -61,7 +61,7 @@ def tool_mistakes(subject: Subject) -> Finding:
             if word not in answer:
                 raise CheckFailed(f"{_written(call)} was answered {short(answer)}; the answer must name {word!r}")
             if is_over(result) and env.max_turns > 1:
-                raise CheckFailed(f"{_written(call)} ended the episode; tell the model its mistake, and go on")
+                raise CheckFailed(f"{_written(call)} ended the episode; report the mistake and let it continue")
         return f"{len(cases)} wrong calls"
 
 
