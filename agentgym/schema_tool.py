@@ -67,7 +67,7 @@ class SchemaTool(Tool):
             given = json.loads(json.dumps(arguments))
             problems = sorted(self._validator.iter_errors(given), key=lambda one: list(map(str, one.absolute_path)))
         except (TypeError, ValueError, RecursionError):
-            raise ToolError(f"{self.name}: the arguments are no JSON object. Usage: {self.usage}") from None
+            raise ToolError(f"{self.name}: the arguments are not a JSON object. Usage: {self.usage}") from None
         except Unresolvable as error:
             raise UsageError(f"tool {self.name!r}: its schema refers to what is not in it: {error}") from error
         if problems:

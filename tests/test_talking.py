@@ -381,7 +381,7 @@ def test_tools_can_come_from_json_schemas():
         ({"day": 1, "x": 2}, "there is no argument 'x'"),
         ({"day": 1, "from": [1]}, "argument 'from'"),
         (5, "must be an object"),
-        ({"day": {1}}, "not JSON"),
+        ({"day": {1}}, "not a JSON object"),
     ],
 )
 def test_arguments_that_a_schema_refuses_are_explained_to_the_model(arguments: Any, problem: str):
