@@ -11,7 +11,7 @@ from agentgym.choices import nearest
 from agentgym.errors import UsageError, require
 from agentgym.loading import load_named
 from agentgym.policy import ChatPolicy, Policy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
-from agentgym.rooms import POLICIES, load
+from agentgym.rooms import POLICIES
 
 TINY = "tiny"
 
@@ -50,7 +50,7 @@ def load_policy(name: str, *, env_id: str, env_kwargs: Mapping[str, Any], **opti
         return _from_factory(name)
     if has_weights(name):
         require("torch", "train")
-        return load(POLICIES)(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
+        return load_named(POLICIES, "a function")(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
     raise UsageError(
         f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY))} Give {CHOICES}"
     )

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 def retry_after_s(answer: httpx.Response) -> float:
     """Return the seconds in `Retry-After`, given as a number or a date; 0 if it is missing or invalid."""
-    said = answer.headers.get("retry-after", "")
+    header = answer.headers.get("retry-after", "")
     try:
-        seconds = float(said)
+        seconds = float(header)
     except ValueError:
-        seconds = _until(said)
+        seconds = _until(header)
     return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
 
 
