@@ -179,6 +179,10 @@ def eval_(
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")] = 64,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum sampled tokens per turn.")] = 512,
+    timeouts: Annotated[
+        list[str] | None,
+        typer.Option("--timeout", metavar="NAME=SECONDS", help="A time limit: generation, reset, step, tool, episode."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
@@ -187,7 +191,7 @@ def eval_(
     finished; the success rate does not matter. Tasks whose own gold fails are left out and reported.
     """
     from agentgym.commands.evaluate import EvaluationRequest, run_evaluation
-    from agentgym.commands.options import with_strict
+    from agentgym.commands.options import timeouts_in, with_strict
     from agentgym.rollout import Limits
     from agentgym.settings import parse_settings
 
@@ -202,7 +206,9 @@ def eval_(
         seed=seed,
         temperature=temperature,
         out=out,
-        limits=Limits(max_new_tokens=max_new_tokens, max_in_flight=concurrency, strict=strict),
+        limits=Limits(
+            max_new_tokens=max_new_tokens, max_in_flight=concurrency, strict=strict, **timeouts_in(timeouts or [])
+        ),
     )
     summary = run_evaluation(request, as_json=as_json)
     if summary.failed or summary.success is None:

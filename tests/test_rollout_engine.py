@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from agentgym.commands.options import timeouts_in
 from agentgym.endings import Ending, Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Message
@@ -405,3 +406,15 @@ def test_jobs_and_groups_are_played_alike():
         found = sorted(t.id for t in engine.trajectories([group]))
         assert found == sorted(t.id for t in engine.trajectories(group.jobs))
     assert group.jobs[0] == Job(group.task, group.seed)
+
+
+def test_time_limits_are_typed_by_their_names():
+    assert timeouts_in(["tool=30", "episode=1.5", "generation=null"]) == {
+        "tool_timeout_s": 30,
+        "episode_timeout_s": 1.5,
+        "generation_timeout_s": None,
+    }
+    with pytest.raises(UsageError, match="there is no time limit 'epsode'; did you mean 'episode'"):
+        timeouts_in(["epsode=3"])
+    with pytest.raises(UsageError, match="--timeout tool takes a number of seconds"):
+        timeouts_in(["tool=long"])

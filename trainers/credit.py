@@ -47,7 +47,7 @@ class Credit:
     samples spreads it over everything else, which raises the entropy of a small model."""
     gamma: float = 1.0
     """Discount per turn of the reward still to come."""
-    at_least: int = 1
+    at_least: int = 2
     """Trajectories of a group that must be real (not failed) for the group to be trained on."""
     train_on_truncated: bool = True
     """Whether truncated episodes contribute gradients. Their rewards always count in the group."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -133,8 +132,3 @@ def _report(failures: list[tuple[str, str]], of: int) -> str:
     latest = next(error for component, error in reversed(failures) if component == worst)
     parts = ", ".join(f"{component}: {count}" for component, count in counts.most_common())
     return f"outage: {len(failures)} of the last {of} tries failed ({parts}); the latest failure in {worst}: {latest}"
-
-
-def counted(failed: Mapping[str, int]) -> str:
-    """Return failures by component as text, the most frequent first."""
-    return ", ".join(f"{name} {count}" for name, count in sorted(failed.items(), key=lambda item: -item[1]))
