@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 import time
 from collections import Counter as Counts
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from agentgym.policy import Codec, FunctionPolicy, Generation, ScriptedPolicy
 from agentgym.rollout import (
     Backoff,
     Breaker,
+    Component,
     EnvFactory,
     Failures,
     Group,
@@ -33,6 +36,7 @@ from agentgym.rollout import (
     RolloutEngine,
 )
 from agentgym.rollout.waits import report_all
+from agentgym.rollout.workers.choice import WORKERS
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 from tests.counter_env import AsyncCounter, Counter
@@ -418,3 +422,13 @@ def test_time_limits_are_typed_by_their_names():
         timeouts_in(["epsode=3"])
     with pytest.raises(UsageError, match="--timeout tool takes a number of seconds"):
         timeouts_in(["tool=long"])
+
+
+def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parent.parent / "docs" / "rollouts.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "docs/rollouts.md", "exec"), {})
+    *groups_, last = capsys.readouterr().out.splitlines()
+    assert sorted(groups_) == sorted(f"guess/train/{index} 4 of 4" for index in range(8))
+    assert last == "32 tries, 0 failed"
+    assert all(f"`{name}`" in page for name in (*WORKERS, *Component) if name not in WORKERS or f'"{name}"' not in page)
