@@ -100,8 +100,8 @@ def test_instances_that_cannot_be_graded_are_not_kept() -> None:
         assert apply_patch(files, instance.gold_patch)["sums.py"] == FILES["sums.py"]
         return "" if int(instance.id[-1], 16) % 2 else "odd"
 
-    report = build(package(), SubprocessRunner(), BuildOptions(count=4, seed=1, check=check))
-    assert len(report.instances) == report.verdicts[Verdict.VALID] == 4
+    report = build(package(), SubprocessRunner(), BuildOptions(count=2, seed=1, check=check))
+    assert len(report.instances) == report.verdicts[Verdict.VALID] == 2
     assert len(report.rejected) == report.verdicts[Verdict.NOT_GRADABLE] > 0
     assert not {instance.id for instance in report.instances} & set(report.rejected)
     assert set(report.to_dict()["rejected"].values()) == {"odd"}
@@ -118,11 +118,11 @@ def test_check_grades_the_solution_and_the_null_patch() -> None:
 
 
 def test_same_seed_makes_the_same_instances_whatever_the_number_of_workers() -> None:
-    one = build(package(), SubprocessRunner(), BuildOptions(count=4, seed=3, workers=1))
-    two = build(package(), SubprocessRunner(), BuildOptions(count=4, seed=3, workers=2))
-    other = build(package(), SubprocessRunner(), BuildOptions(count=4, seed=4))
+    one = build(package(), SubprocessRunner(), BuildOptions(count=2, seed=3, workers=1))
+    two = build(package(), SubprocessRunner(), BuildOptions(count=2, seed=3, workers=2))
+    other = build(package(), SubprocessRunner(), BuildOptions(count=1, seed=4))
     assert one.instances == two.instances
-    assert one.instances != other.instances
+    assert other.instances[0] not in one.instances
 
 
 def test_build_all_writes_instances_archives_and_report(tmp_path: Path) -> None:
