@@ -219,7 +219,7 @@ class _Parser(h11.Connection):
         self.announced_close = False
         """Whether an answer has told the client, before its body was complete, that the connection closes."""
 
-    def send(self, event: Any) -> bytes | None:
+    def send(self, event: Any) -> bytes | None:  # type: ignore[override]
         """Serialise an event; an answer that does not wait for the body says that the connection closes.
 
         Otherwise the client would send its next request on it. The header is added here because h11 would make uvicorn
