@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from agentgym.checks import Report, Status, check_names, run_checks
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.registry import list_environments
 from tests.browsers import why_no_browser
+from tests.conftest import FIRST
 
 MINIWOB = "agentgym/miniwob-"
 """One class under many ids: what differs, the pages, is tested page by page in `test_miniwob.py`."""
@@ -77,6 +79,12 @@ def test_no_environment_is_forgotten():
     left_out = set(ENVIRONMENTS) - chosen
     assert left_out == {env_id for env_id in ENVIRONMENTS if env_id.startswith(MINIWOB)} - chosen
     assert chosen <= set(list_environments())
+
+
+def test_the_groups_that_start_first_are_there():
+    groups = {" ".join([env_id, *kwargs]) for env_id, kwargs in CHOSEN}
+    root = Path(__file__).parent.parent
+    assert [group for group in FIRST if group not in groups and not (root / group).is_file()] == []
 
 
 @pytest.mark.xdist_group("agentgym/sql-v0")  # whose report is there then
