@@ -1,4 +1,4 @@
-"""What all tests share: how properties are tried, which skips are failures, and which files take longest."""
+"""What all tests share: how properties are tried, which skips are failures, who runs what, and what takes longest."""
 
 from __future__ import annotations
 
@@ -6,16 +6,43 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Generator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadGroupScheduling
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 PROVIDED = re.compile(
     r"needs (the \[|a Chromium)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set|no backend"
 )
 """Reasons to skip that `.ci/run` takes away: it installs every extra, a browser, bubblewrap and a Docker engine."""
+
+FIRST = (
+    "agentgym/web-v0 difficulty max_turns",
+    "agentgym/swe-v0",
+    "tests/test_sandbox_hostile.py",
+    "tests/test_sandbox_lifetime.py",
+    "agentgym/miniwob-click-button-v0",
+    "agentgym/code-v0",
+    "agentgym/code-v0 tools stateful difficulty",
+    "tests/test_browser_hostile.py",
+    "tests/test_checks.py",
+    "tests/trainers/test_train_run.py",
+    "tests/test_web_env.py",
+    "tests/test_rollout_foreign.py",
+    "tests/test_checks_subtle.py",
+    "tests/test_mutants.py",
+    "tests/test_swe_build.py",
+)
+"""Groups and files to start with, the slowest first, so that no worker is left with one at the end."""
+
+FEWEST_WORKERS, MOST_WORKERS = 3, 8
+"""Many tests wait for a browser, a sandbox or a process, so two processors have work for three; a worker that has
+loaded torch and a browser holds about a gigabyte."""
 
 SLOWEST = 10
 """Files that are named as the slowest after a run."""
@@ -25,6 +52,41 @@ settings.register_profile(
     "agentgym", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("agentgym")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the slowest groups first."""
+    places = {group: place for place, group in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(_group(item), len(FIRST)))
+
+
+def _group(item: pytest.Item) -> str:
+    """Return the group of a test: the one that it is marked with, or its file."""
+    mark = item.get_closest_marker("xdist_group")
+    return item.nodeid.partition("::")[0] if mark is None else mark.args[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Choose the number of workers that `-n auto` starts."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(MOST_WORKERS, max(FEWEST_WORKERS, processors))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling | None:
+    """Let one worker run all tests of a group or a file with `--dist loadgroup`: they share what is slow to make."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByGroupOrFile(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            group = super()._split_scope(nodeid)
+            return nodeid.partition("::")[0] if group == nodeid else group
+
+    config.option.loadscopereorder = False  # keep the order of `FIRST`
+    return ByGroupOrFile(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

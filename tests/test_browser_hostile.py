@@ -17,7 +17,7 @@ from tests.browsers import PATIENCE_S, World, browser_site, look_until_it_fails,
 
 pytestmark = pytest.mark.web
 
-DEADLINE_S = 4.0
+DEADLINE_S = 2.5
 """Short, as these tests wait for it to pass."""
 
 

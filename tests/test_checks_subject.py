@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,6 +55,29 @@ def levels() -> Subject:
 def test_two_tasks_of_every_level_and_split_are_tried(levels: Subject):
     assert [task.id for task in levels.tasks] == [*(f"boxes/train/{n}" for n in range(6)), "boxes/test/0"]
     assert Counter((task.split, task.difficulty) for task in levels.tasks).most_common(1)[0][1] == 2
+
+
+class LongEpisodes(Levels):
+    """Takes long to begin an episode."""
+
+    def start(self, task: Task) -> str:
+        time.sleep(0.5)
+        return super().start(task)
+
+
+def test_one_task_of_every_level_is_tried_and_four_at_least_where_episodes_take_long():
+    subject = subject_of(LongEpisodes)
+    assert not subject.is_slow
+    subject.pace()
+    assert subject.is_slow
+    assert [task.id for task in subject.tasks] == [*(f"boxes/train/{n}" for n in range(3)), "boxes/test/0"]
+    few = subject_of(LongEpisodes, tasks=GeneratedTasks("boxes", _of_one_level, {"train": None, "test": 1}))
+    few.pace()
+    assert [task.id for task in few.tasks] == ["boxes/train/0", "boxes/test/0", "boxes/train/1", "boxes/train/2"]
+
+
+def _of_one_level(split: str, index: int) -> Task:
+    return replace(boxes_task(split, index), difficulty=1)
 
 
 def test_the_first_tasks_of_every_split_are_scanned_and_of_an_endless_one_some(levels: Subject):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,28 +11,36 @@ from agentgym.checks import CheckStatus, Report, check_names, run_checks
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.registry import list_environments
 from tests.browsers import why_no_browser
+from tests.conftest import FIRST
 
 MINIWOB = "agentgym/miniwob-"
 """One class under many ids: what differs, the pages, is tested page by page in `test_miniwob.py`."""
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("agentgym/sql-v0", {"engine": "sqlite", "show_schema": "prompt"}),
-    ("agentgym/code-v0", {"tools": "files+bash+test", "stateful": False}),
+    ("agentgym/code-v0", {"tools": "files+bash+test", "stateful": False, "difficulty": 2}),
     ("agentgym/search-v0", {"mode": ["adasearch", "reseek"], "results": "passages"}),
-    ("agentgym/web-v0", {"difficulty": 2}),
+    ("agentgym/web-v0", {"difficulty": 2, "max_turns": 12}),
     ("agentgym/miniwob-click-button-v0", {}),
 ]
+"""Other settings of an environment are checked on tasks of one level where all of them take long."""
 ELSEWHERE = (MINIWOB, "agentgym/web-")
 """Ids that are in `VARIANTS` only: all levels of `web` would take several times as long."""
 IDS = [name for name in list_environments() if name.startswith("agentgym/") and not name.startswith(ELSEWHERE)]
 CHOSEN = [*((env_id, {}) for env_id in IDS), *VARIANTS]
+
+
+def _browser_marks(env_id: str) -> list[pytest.MarkDecorator]:
+    if not env_id.startswith(ELSEWHERE):
+        return []
+    return [pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
+
+
 CASES = [
     pytest.param(
         env_id,
         kwargs,
         id=" ".join([env_id, *map(str, kwargs.values())]),
-        marks=[pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
-        if env_id.startswith(ELSEWHERE)
-        else [],
+        marks=[pytest.mark.xdist_group(" ".join([env_id, *kwargs])), *_browser_marks(env_id)],
     )
     for env_id, kwargs in CHOSEN
 ]
@@ -72,8 +81,15 @@ def test_no_environment_is_forgotten():
     assert chosen <= set(list_environments())
 
 
+def test_the_groups_that_start_first_are_there():
+    groups = {" ".join([env_id, *kwargs]) for env_id, kwargs in CHOSEN}
+    root = Path(__file__).parent.parent
+    assert [group for group in FIRST if group not in groups and not (root / group).is_file()] == []
+
+
+@pytest.mark.xdist_group("agentgym/sql-v0")  # whose report is there then
 def test_every_check_is_kept_by_some_environment_that_needs_no_browser():
-    """One that none of them can be put to would hold of nothing."""
-    reports = [report(env_id, kwargs) for env_id, kwargs in CHOSEN if not env_id.startswith(ELSEWHERE)]
+    """One that none of them can be put to would hold of nothing. These two have something for every check."""
+    reports = [report(env_id, {}) for env_id in ("agentgym/sql-v0", "agentgym/errand-v0")]
     kept = {row.name for found in reports for row in found.rows if row.status is CheckStatus.PASS}
     assert kept == set(check_names())

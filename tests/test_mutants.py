@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -107,20 +108,26 @@ def test_equivalent_mutants_count_neither_way_and_timeouts_are_kills():
     assert claims_of([])[0].value == 0.0
 
 
+@pytest.fixture(scope="module")
+def copies() -> Iterator[Copies]:
+    """One copy, whose process has loaded what tests load."""
+    with Copies(1) as made:
+        yield made
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_faults_are_tried_in_a_copy_and_the_tree_stays_as_it_is():
+def test_faults_are_tried_in_a_copy_and_the_tree_stays_as_it_is(copies: Copies):
     file, tests = "agentgym/choices.py", ("tests/test_choices.py",)
     source = (ROOT / file).read_text(encoding="utf-8")
-    with Copies(1) as copies:
-        assert copies.test(tests, 200).outcome is Outcome.SURVIVED
-        assert copies.test(tests, 200, (file, UNUSABLE)).outcome is Outcome.KILLED
-        # Of the same length and within the same second: Python must not take the compiled one.
-        spoiled = source.replace("if value not in", "if value     in")
-        assert len(spoiled) == len(source)
-        assert copies.test(tests, 200, (file, spoiled)).outcome is Outcome.KILLED
-        assert copies.test(tests, 1, (file, "while True: pass\n")).outcome is Outcome.TIMEOUT
-        assert copies.test(tests, 200).outcome is Outcome.SURVIVED
+    assert copies.test(tests, 200).outcome is Outcome.SURVIVED
+    assert copies.test(tests, 200, (file, UNUSABLE)).outcome is Outcome.KILLED
+    # Of the same length and within the same second: Python must not take the compiled one.
+    spoiled = source.replace("if value not in", "if value     in")
+    assert len(spoiled) == len(source)
+    assert copies.test(tests, 200, (file, spoiled)).outcome is Outcome.KILLED
+    assert copies.test(tests, 1, (file, "while True: pass\n")).outcome is Outcome.TIMEOUT
+    assert copies.test(tests, 200).outcome is Outcome.SURVIVED
     assert (ROOT / file).read_text(encoding="utf-8") == source
 
 
@@ -135,8 +142,7 @@ def test_nothing_was_kept():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_no_run_finds_what_another_has_kept():
+def test_no_run_finds_what_another_has_kept(copies: Copies):
     file = "tests/test_choices.py"
-    with Copies(1) as copies:
-        runs = [copies.test((file,), 200, (file, KEEPS)) for _ in range(2)]
+    runs = [copies.test((file,), 200, (file, KEEPS)) for _ in range(2)]
     assert [run.outcome for run in runs] == [Outcome.SURVIVED] * 2, runs[-1].output

@@ -240,6 +240,23 @@ def test_a_body_that_is_refused_unread_is_not_taken_in_for_ever(app: App):
                 endlessly(connection)
 
 
+@pytest.mark.parametrize("rest", [b"0123", b""])
+def test_an_answer_that_does_not_wait_for_the_body_says_that_the_connection_closes(app: App, rest: bytes):
+    sent = b"POST /refuse HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n"
+    with running(app.asgi) as server, raw(server.port, sent + rest) as connection:
+        head, _, body = all_of(connection).partition(b"\r\n\r\n")
+        assert status_of(head) == 200
+        assert b"\r\nconnection: close" in head
+        assert body == b"fine"
+
+
+def test_a_client_goes_on_after_an_answer_that_did_not_wait_for_the_body(app: App):
+    with running(app.asgi) as server:
+        for _ in range(20):
+            assert server.client.post("/refuse", content=b"x" * 500_000).text == "fine"
+            assert server.client.get("/").text == "fine"
+
+
 def endlessly(connection: socket.socket) -> None:
     ends = time.monotonic() + HANG_S
     while time.monotonic() < ends:

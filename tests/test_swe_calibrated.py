@@ -37,8 +37,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def repository(**more: Any) -> Repository:
-    """The instance under a name of its own, so that nothing is known of it."""
-    return Repository(replace(INSTANCE, id=f"textkit-{next(_ids)}", **more), FILES)
+    """The instance under a name that no other test uses: calibrations are remembered by content."""
+    return Repository(replace(INSTANCE, id=f"scripted-{next(_ids)}", **more), FILES)
 
 
 def name_of(test: str) -> str:

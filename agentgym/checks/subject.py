@@ -47,8 +47,8 @@ _FEWEST_STUMBLES = 6
 
 _TRIED_STEPS = 3
 
-_SLOW_STEP_S = 0.4
-"""Average step time above which the full set of tasks would take many minutes to check."""
+_SLOW_STEP_S = _SLOW_EPISODE_S = 0.4
+"""Average step time, or time of a solved episode, above which the full set of tasks would take minutes to check."""
 
 PLAYERS: dict[str, ScriptedPlayer] = {
     "solution": solution_player,
@@ -174,10 +174,12 @@ class Subject:
         with self.env() as env:
             task = env.tasks.get(next(iter(env.tasks.splits)), 0)
             _, warm = (play(env, task, self.seed, _briefly) for _ in range(2))
-            steps = [fmean(warm.step_s)]
+            steps, episode_s = [fmean(warm.step_s)], 0.0
             with suppress(Broken, ValueError):
-                steps.append(fmean(play(env, task, self.seed, solution_player).step_s))
-        self.is_slow = max(steps) > _SLOW_STEP_S
+                solved = play(env, task, self.seed, solution_player)
+                episode_s = solved.seconds
+                steps.append(fmean(solved.step_s))
+        self.is_slow = max(steps) > _SLOW_STEP_S or episode_s > _SLOW_EPISODE_S
         return Pace(warm.reset_s, max(steps))
 
     def close(self) -> None:
@@ -199,7 +201,7 @@ class Subject:
     @cached_property
     def tasks(self) -> list[Task]:
         """A few tasks of every split and difficulty, topped up if too few; fewer if the environment is slow."""
-        return sample(self.scanned, 1, 2) if self.is_slow else sample(self.scanned)
+        return sample(self.scanned, per_level=1) if self.is_slow else sample(self.scanned)
 
     @property
     def few_tasks(self) -> list[Task]:

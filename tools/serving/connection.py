@@ -18,6 +18,7 @@ from agentgym.tools.serving.stopping import until_stopped
 _PARTING_S = 2.0
 """Seconds for a client to read an error, while its further data is discarded."""
 _RETRY_S = 1
+_CLOSES = b"\r\nconnection: close\r\n"
 
 
 class GuardedConnection(H11Protocol):
@@ -97,7 +98,7 @@ class GuardedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or close the connection if the client is still sending this one's body."""
-        unread = self.conn.their_state is h11.SEND_BODY
+        unread = self.conn.their_state is h11.SEND_BODY or self.conn.announced_close
         super().on_response_complete()
         if self.transport.is_closing():
             return
@@ -217,6 +218,21 @@ class _Parser(h11.Connection):
     def __init__(self, limits: ConnectionLimits) -> None:
         super().__init__(h11.SERVER, limits.header_bytes)
         self._limits = limits
+        self.announced_close = False
+        """Whether an answer has told the client, before its body was complete, that the connection closes."""
+
+    def send(self, event: Any) -> bytes | None:  # type: ignore[override]
+        """Serialise an event; an answer that does not wait for the body says that the connection closes.
+
+        Otherwise the client would send its next request on it. The header is added here because h11 would make uvicorn
+        close a connection that it knows to close at once, and the kernel would discard the answer.
+        """
+        early = isinstance(event, h11.Response) and self.their_state is h11.SEND_BODY
+        data = super().send(event)
+        if not early or data is None or _CLOSES in data.lower():
+            return data
+        self.announced_close = True
+        return data.removesuffix(b"\r\n") + _CLOSES[2:] + b"\r\n"
 
     def next_event(self) -> Any:
         event = super().next_event()
