@@ -22,11 +22,13 @@ class Seat:
     """How calls are written."""
     seed: int
     """The player's random seed."""
+    max_calls: int = 1
+    """Tool calls allowed in one turn."""
 
     @classmethod
     def at(cls, env: Env, seed: int) -> Self:
         """Return a seat in the running episode of `env`."""
-        return cls(Toolset(map(_ToldTool, env.tools.schemas)), env.dialect, seed)
+        return cls(Toolset(map(_ToldTool, env.tools.schemas)), env.dialect, seed, env.max_calls_per_turn)
 
 
 class _ToldTool(Tool):
