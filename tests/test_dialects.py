@@ -79,7 +79,8 @@ SHARDS = [
     "<tool_call>", "</tool_call>", "<think>", "</think>", "<sql>", "</sql>", "<sql/>", "<tables>", "</find>", "&lt;",
     "&amp;", "&#32;", "&", "```", "````", "```sql", "\n", "\n\n", " ", "\t", "\r\n", "\u2028", "\x1c", "@sql ",
     "@tables", "\n@sql", "\\", "\n\\@tables", "@", "{", "}", '"', '{"name": "sql", "arguments": {"query": "x"}}', "NaN",
-    '{"tool_calls":', '{"tool_calls": []}', '\n{"tool_calls": [{"function": {"name": "sql"}}]}', "Zoë", "日本", "🙂", "\ud800", "\x00", "\ufffd", "select 1", "-1e999", "[" * 50, "'", "output",
+    '{"tool_calls":', '{"tool_calls": []}', '\n{"tool_calls": [{"function": {"name": "sql"}}]}', "Zoë",
+    "日本", "🙂", "\ud800", "\x00", "\ufffd", "select 1", "-1e999", "[" * 50, "'", "output",
 ]  # fmt: skip
 WILD = st.lists(st.sampled_from(SHARDS) | st.text(max_size=6), max_size=12).map("".join)
 TEXT = WILD.map(lambda text: text.replace("\ud800", "").replace("\x00", ""))
