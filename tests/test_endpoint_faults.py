@@ -227,6 +227,12 @@ def test_a_conversation_that_outgrows_the_context_ends_its_episode_only(problem:
     assert "3 episodes given up" in policy.account()
 
 
+def test_a_prompt_that_does_not_fit_stops_the_run_if_none_has_fitted_yet():
+    fake = Fake(lambda request, number: Said({"error": {"message": "maximum context length is 9 tokens"}}, 400))
+    with fake.serving() as url, pytest.raises(UsageError, match=r"first prompt does not fit: .*lower --max"):
+        play(policy_at(url))
+
+
 def test_a_budget_stops_the_run_and_keeps_finished_episodes(tmp_path: Path):
     out = tmp_path / "out.jsonl"
     fake = Fake(lambda request, number: guessing(request))
@@ -354,5 +360,8 @@ def test_sampling_settings_reach_the_endpoint_and_the_name():
         play(policy)
     sent = fake.requests[0]
     assert [sent[name] for name in ("temperature", "top_p", "max_completion_tokens", "top_k")] == [0.5, 0.9, 64, 20]
-    assert (sent["stop"], sent["seed"]) == (["\n\n"], 0)
+    assert sent["stop"] == ["\n\n"]
+    seeds = [request["seed"] for request in fake.requests]
+    assert len(set(seeds)) == len(seeds) > 1
+    assert all(0 <= seed < 2**31 for seed in seeds)
     assert policy.name == 'openai:fake temperature=0.5 top_p=0.9 max_completion_tokens=64 stop=["\\n\\n"] top_k=20'

@@ -63,4 +63,7 @@ def told(response: Response) -> str:
 
 
 def _parts(error: object) -> list[object]:
-    return [error.get("message"), error.get("code")] if isinstance(error, Mapping) else [error]
+    if not isinstance(error, Mapping):
+        return [error]
+    code = error.get("code")
+    return [error.get("message"), code if isinstance(code, str) else None]

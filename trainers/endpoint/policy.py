@@ -21,6 +21,7 @@ from agentgym.trainers.endpoint.settings import EndpointSettings
 NATIVE = "native"
 """The dialect in which the endpoint is given the tools' schemas and calls are parts of messages."""
 
+_STRIDE = 1_000_003
 _log = logging.getLogger(__name__)
 
 History = Callable[[list[Message]], list[Message]]
@@ -78,18 +79,31 @@ class _EndpointPlayer:
         self._fields = _fields(policy, seat, self._native)
         self._conversation: list[Message] = []
         self._ids: set[str] = set()
+        self._turns = 0
 
     async def act(self, observation: list[Message]) -> Action | None:
         self._conversation += observation
         try:
-            answer = await self._policy.client.complete({**self._fields, "messages": self._sent()}, self._seat.seed)
+            answer = await self._policy.client.complete(self._request(), self._seat.seed)
         except TooLong as error:
-            self._policy.usage.overflows += 1
-            _log.warning("%s: the conversation no longer fits: %s", self._policy.name, error)
-            return None
+            return self._give_up(error)
         action: Any = with_call_ids(answer.message, self._ids)
         self._conversation.append(action)
         return action
+
+    def _request(self) -> dict[str, Any]:
+        self._turns += 1
+        # The same seed in each turn would make similar turns equal.
+        seed = {"seed": (self._seat.seed + self._turns * _STRIDE) % 2**31} if self._policy.settings.send_seed else {}
+        return {**self._fields, **seed, **self._policy.settings.extra_body, "messages": self._sent()}
+
+    def _give_up(self, error: TooLong) -> None:
+        """End the episode, or the run if no conversation has fitted yet."""
+        usage = self._policy.usage
+        if not (usage.requests or usage.cached):
+            raise UsageError(f"the first prompt does not fit: {error}; lower --max-new-tokens, or serve more context")
+        usage.overflows += 1
+        _log.warning("%s: the conversation no longer fits: %s", self._policy.name, error)
 
     def _sent(self) -> list[Wire]:
         policy, messages = self._policy, self._conversation
@@ -104,13 +118,11 @@ def _fields(policy: EndpointPolicy, seat: Seat, native: bool) -> dict[str, Any]:
     """Return what all requests of an episode have in common."""
     settings = policy.settings
     fields: dict[str, Any] = {"model": policy.model, **_sampling(settings)}
-    if settings.send_seed:
-        fields["seed"] = seat.seed
     if native and len(seat.tools):
         fields["tools"] = seat.tools.schemas
         if settings.forbid_parallel_calls and seat.max_calls == 1:
             fields["parallel_tool_calls"] = False
-    return {**fields, **settings.extra_body}
+    return fields
 
 
 def _sampling(settings: EndpointSettings) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class EndpointSettings:
     stop: str | list[str] | None = None
     """Texts that end a turn."""
     send_seed: bool = False
-    """Send a `seed` that follows from the episode's, so that attempts differ."""
+    """Send a `seed` that follows from the episode's and the turn, so that attempts and turns differ."""
     extra_body: dict[str, Any] = field(default_factory=dict)
     """More fields of each request, e.g. {top_k: 20}."""
 
