@@ -1,4 +1,7 @@
-"""Sends requests over connections that are kept open, with aiohttp: it costs about a third of httpx's CPU time."""
+"""Sends requests over connections that are kept open.
+
+With aiohttp: in the same policy, httpx takes twice the CPU time for one conversation and five times for sixteen.
+"""
 
 from __future__ import annotations
 
