@@ -14,7 +14,8 @@ from agentgym.commands.rooms import command_of
 from agentgym.commands.set_option import Settings
 from agentgym.commands.tasks import tasks_app
 from agentgym.errors import AgentGymError, UsageError, require
-from agentgym.rooms import COMMANDS, TRAIN, load
+from agentgym.loading import load_named
+from agentgym.rooms import COMMANDS, TRAIN
 
 
 class _Commands(TyperGroup):
@@ -223,7 +224,7 @@ def eval_(
 def train(ctx: typer.Context) -> None:
     """Train a model. See: agentgym train --help"""
     require("torch", "train")
-    load(TRAIN)(ctx.args)
+    load_named(TRAIN, "a command")(ctx.args)
 
 
 @app.command()
@@ -250,7 +251,7 @@ def show(
     if not found and (task or failed or successes):
         raise UsageError(f"{str(file)!r} has no such trajectory; without options, all are listed")
     if not found:
-        raise UsageError(f"{str(file)!r} holds no trajectory")
+        raise UsageError(f"{str(file)!r} contains no trajectory")
     console = terminal()
     if index is None and task is None and len(found) > 1:
         print_list(found, console)

@@ -103,7 +103,7 @@ def own_reasons(endings: Mapping[str, Ending]) -> dict[str, OwnReason]:
         if not _NAME.fullmatch(name):
             raise UsageError(f"the reason {name!r} must be up to 64 of a-z 0-9 _ and begin with a letter")
         if name in frozenset(Reason):
-            raise UsageError(f"the reason {name!r} is there already: Reason.{name.upper()}")
+            raise UsageError(f"the reason {name!r} already exists: Reason.{name.upper()}")
         if ending not in (Ending.TERMINATED, Ending.TRUNCATED):
             raise UsageError(f"the reason {name!r} must be Ending.TERMINATED or Ending.TRUNCATED, not {ending!r}")
     return {name: OwnReason(name, Ending(ending)) for name, ending in endings.items()}
@@ -113,7 +113,7 @@ def reason_from(data: Any) -> AnyReason:
     """Return a reason from the output of `reason_data`. Raises `ValueError` for any other data."""
     if isinstance(data, Mapping):
         if set(data) != {"name", "ending"} or not isinstance(data["name"], str):
-            raise ValueError(f"no reason: {data!r}")
+            raise ValueError(f"not a reason: {data!r}")
         return OwnReason(data["name"], Ending(data["ending"]))
     return Reason(data)
 

@@ -1,7 +1,7 @@
 """The errors agentgym raises. A *model's* mistake is a `ToolError`; all other errors are ours or the user's.
 
 AgentGymError
-├── ToolError (ValueError)             the model's mistake: shown to the model, the episode goes on
+├── ToolError (ValueError)             the model's mistake: shown to the model, the episode continues
 ├── InfrastructureError (RuntimeError) something around the model broke: the rollout is retried, never rewarded
 ├── UsageError (ValueError)            the caller asked for something impossible: one clear line
 │   └── MissingExtra (ImportError)     an optional dependency is not installed: the message names the command

@@ -189,12 +189,12 @@ class FunctionPolicy:
     def player(self, seat: Seat) -> Player:
         """Return a player that keeps the conversation and asks the function."""
         conversation: list[Message] = []
-        told = {"tools": seat.tools.schemas} if self._wants_tools else {}
+        schemas = {"tools": seat.tools.schemas} if self._wants_tools else {}
         ids: set[str] = set()
 
         async def ask(observation: list[Message]) -> Action | None:
             conversation.extend(observation)
-            action = self._ask(self._history(conversation) if self._history else conversation, **told)
+            action = self._ask(self._history(conversation) if self._history else conversation, **schemas)
             action = await action if asyncio.iscoroutine(action) else action
             action = with_call_ids(action, ids) if isinstance(action, Mapping) else action
             if action is not None:

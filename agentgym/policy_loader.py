@@ -11,7 +11,7 @@ from agentgym.choices import nearest
 from agentgym.errors import UsageError, require
 from agentgym.loading import load_named
 from agentgym.policy import ChatPolicy, Policy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
-from agentgym.rooms import ENDPOINT, POLICIES, load
+from agentgym.rooms import ENDPOINT, POLICIES
 
 TINY = "tiny"
 _ENDPOINT = "openai:"
@@ -57,7 +57,7 @@ def load_policy(
     """
     if is_endpoint(name):
         defaults = {"max_tokens": max_new_tokens, "temperature": options.get("temperature")}
-        return load(ENDPOINT)(name, endpoint, defaults)
+        return load_named(ENDPOINT, "a function")(name, endpoint, defaults)
     if endpoint:
         raise UsageError(f"--endpoint is for policies openai:MODEL@URL, not for {name!r}")
     if name in BUILTIN:
@@ -66,7 +66,7 @@ def load_policy(
         return _from_factory(name)
     if has_weights(name):
         require("torch", "train")
-        return load(POLICIES)(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
+        return load_named(POLICIES, "a function")(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
     raise UsageError(
         f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY))} Give {CHOICES}"
     )

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from agentgym.rooms import CATALOG, load
+from agentgym.rooms import CATALOG
 
 PLUGIN_GROUP = "agentgym.envs"
 """Entry-point group under which other packages declare environments."""
@@ -22,13 +22,15 @@ PLUGIN_GROUP = "agentgym.envs"
 
 def register_declared() -> frozenset[str]:
     """Register the bundled and installed environments that are not registered yet; return all their ids."""
-    # Imported here because most users of agentgym need neither module.
+    # Imported here because most users of agentgym need none of them.
     from importlib.metadata import entry_points
 
     import gymnasium
 
+    from agentgym.loading import load_named
+
     plugins = {plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)}
-    declared = plugins | dict(load(CATALOG))
+    declared = plugins | load_named(CATALOG, "a catalog", lambda found: isinstance(found, dict))
     for env_id, (path, kwargs) in declared.items():
         if env_id in gymnasium.registry:
             continue

@@ -14,11 +14,11 @@ def retry_after_s(headers: Mapping[str, str]) -> float:
     Args:
         headers: The answer's headers, as an HTTP client returns them: their names are compared without case.
     """
-    said = headers.get("retry-after", "")
+    header = headers.get("retry-after", "")
     try:
-        seconds = float(said)
+        seconds = float(header)
     except ValueError:
-        seconds = _until(said)
+        seconds = _until(header)
     return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
 
 

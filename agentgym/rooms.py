@@ -1,9 +1,6 @@
-"""The names through which the core reaches the other rooms. It imports them on demand and no room otherwise."""
+"""The names through which the core reaches the other rooms, which `agentgym.loading` imports on demand."""
 
 from __future__ import annotations
-
-from importlib import import_module
-from typing import Any
 
 CATALOG = "agentgym.envs.catalog:ENVIRONMENTS"
 """The bundled environments: maps an id to the path of its class and the arguments that the id implies."""
@@ -27,9 +24,3 @@ ENDPOINT = "agentgym.trainers.endpoint.loading:load"
 """Makes policies behind chat endpoints."""
 TRAINING_ARGUMENTS = "agentgym.trainers.policies:training_arguments"
 """Reads from a trained model the arguments of the environment it was trained in."""
-
-
-def load(path: str) -> Any:
-    """Return the object that `"module:name"` names. Import errors are passed on unchanged."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)

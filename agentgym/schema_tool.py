@@ -67,7 +67,7 @@ class SchemaTool(Tool):
             given = json.loads(json.dumps(arguments))
             problems = sorted(self._validator.iter_errors(given), key=lambda one: list(map(str, one.absolute_path)))
         except (TypeError, ValueError, RecursionError):
-            raise ToolError(f"{self.name}: the arguments are no JSON object. Usage: {self.usage}") from None
+            raise ToolError(f"{self.name}: the arguments are not a JSON object. Usage: {self.usage}") from None
         except Unresolvable as error:
             raise UsageError(f"tool {self.name!r}: its schema refers to what is not in it: {error}") from error
         if problems:
@@ -110,9 +110,9 @@ def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         parameters = json.loads(json.dumps(found))
         Draft202012Validator.check_schema(parameters)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"the parameters of tool {name!r} are no JSON: {error}") from error
+        raise UsageError(f"the parameters of tool {name!r} are not JSON: {error}") from error
     except SchemaError as error:
-        raise UsageError(f"the parameters of tool {name!r} are no JSON Schema: {error.message}") from error
+        raise UsageError(f"the parameters of tool {name!r} are not a valid JSON Schema: {error.message}") from error
     if not isinstance(parameters, dict) or parameters.setdefault("type", "object") != "object":
         raise UsageError(f"the parameters of tool {name!r} must be of type 'object'")
     parameters.setdefault("properties", {})
@@ -121,7 +121,7 @@ def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 def _explain(problems: list[ValidationError]) -> str:
     """Describe each problem with the arguments in one sentence."""
-    told: list[str] = []
+    mistakes: list[str] = []
     for problem in problems[:_MAX_PROBLEMS]:
         inner = best_match(problem.context) if problem.context else None
         where = ".".join(map(str, problem.absolute_path))
@@ -129,16 +129,16 @@ def _explain(problems: list[ValidationError]) -> str:
         rule: Any = problem.validator_value
         if problem.validator == "required":
             missing = next(name for name in rule if name not in instance)
-            told.append(f"argument {f'{where}.{missing}' if where else missing!r} is missing.")
+            mistakes.append(f"argument {f'{where}.{missing}' if where else missing!r} is missing.")
         elif problem.validator == "additionalProperties" and rule is False and not where:
             known: Any = problem.schema
-            told.append(f"there is no argument {min(set(instance) - set(known.get('properties', {})))[:100]!r}.")
+            mistakes.append(f"there is no argument {min(set(instance) - set(known.get('properties', {})))[:100]!r}.")
         elif not where and problem.validator == "type":
-            told.append("the arguments must be an object.")
+            mistakes.append("the arguments must be an object.")
         else:
             message = (inner or problem).message
             message = (
                 message if len(message) < 200 else f"{_SHORT.repr(problem.instance)} is not what the schema asks for"
             )
-            told.append(f"argument {where!r}: {message}." if where else f"{message}.")
-    return " ".join(told)
+            mistakes.append(f"argument {where!r}: {message}." if where else f"{message}.")
+    return " ".join(mistakes)

@@ -37,14 +37,14 @@ class Script(Generic[M]):
 
     def __init__(self, moves: Iterable[M]):
         self._moves = iter(moves)
-        self._begun = False
+        self._started = False
 
     def next_move(self, observation: list[Message]) -> M | None:
         """Return the next move, given the messages since the last one; `None` if there is none."""
         try:
-            if self._begun and isinstance(self._moves, Generator):
+            if self._started and isinstance(self._moves, Generator):
                 return self._moves.send(observation)
-            self._begun = True
+            self._started = True
             return next(self._moves)
         except StopIteration:
             return None

@@ -28,10 +28,11 @@ class Seat:
     @classmethod
     def at(cls, env: Env, seed: int) -> Self:
         """Return a seat in the running episode of `env`."""
-        return cls(Toolset(map(_ToldTool, env.tools.schemas)), env.dialect, seed, env.max_calls_per_turn)
+        tools = Toolset(map(_DescribedTool, env.tools.schemas))
+        return cls(tools, env.dialect, seed, env.max_calls_per_turn)
 
 
-class _ToldTool(Tool):
+class _DescribedTool(Tool):
     """A tool rebuilt from its schema. The original may be bound to the environment, so it is not exposed.
 
     Args:
@@ -39,8 +40,8 @@ class _ToldTool(Tool):
     """
 
     def __init__(self, schema: Mapping[str, Any]):
-        told = schema["function"]
-        super().__init__(told["name"], told["description"], told["parameters"], ToolOptions(), is_async=False)
+        its = schema["function"]
+        super().__init__(its["name"], its["description"], its["parameters"], ToolOptions(), is_async=False)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments if the schema allows them; the environment may be more lenient."""

@@ -78,15 +78,15 @@ class SecondModel:
         Raises:
             InfrastructureError: The model could not be asked, or too many calls were made.
         """
-        said = await self._say([*self.conversation, user(text)])
-        self.conversation += [user(text), assistant(said)]
-        return said
+        reply = await self._say([*self.conversation, user(text)])
+        self.conversation += [user(text), assistant(reply)]
+        return reply
 
     async def ask(self, question: str, system_prompt: str = "") -> str:
         """Return the model's answer to an independent question, as for a judge. Raises as `reply` does."""
-        said = await self._say([*([system(system_prompt)] if system_prompt else []), user(question)])
-        self.questions += [user(question), assistant(said)]
-        return said
+        reply = await self._say([*([system(system_prompt)] if system_prompt else []), user(question)])
+        self.questions += [user(question), assistant(reply)]
+        return reply
 
     def record(self) -> dict[str, Any]:
         """Return the costs and all messages as JSON data: for `Env.details`, so that trajectories record them.
@@ -103,11 +103,11 @@ class SecondModel:
         self.cost.characters_in += sum(len(str(message.get("content"))) for message in messages)
         began = time.perf_counter()
         try:
-            said = (await self._tried(messages))[: self.max_chars]
+            reply = (await self._tried(messages))[: self.max_chars]
         finally:
             self.cost.seconds += time.perf_counter() - began
-        self.cost.characters_out += len(said)
-        return said
+        self.cost.characters_out += len(reply)
+        return reply
 
     async def _tried(self, messages: list[Message]) -> str:
         """Ask until there is an answer or no retry is left."""
@@ -118,23 +118,23 @@ class SecondModel:
                 await asyncio.sleep(min(0.1 * 2 ** (attempt - 1), 2.0))
             task = running_task()
             try:
-                said = await self._once(messages)
+                reply = await self._once(messages)
             except BaseException as error:
                 if ends_work(error, task) or isinstance(error, UsageError):
                     raise
                 problem = f"no answer in {self.timeout_s:g} s" if isinstance(error, TimeoutError) else describe(error)
                 continue
-            if isinstance(said, str) and said.strip():
-                return said
-            problem = f"it returned {said!r}, not text"
+            if isinstance(reply, str) and reply.strip():
+                return reply
+            problem = f"it returned {reply!r}, not text"
         raise InfrastructureError(f"the second model could not be asked: {problem}")
 
     async def _once(self, messages: list[Message]) -> Any:
         async with asyncio.timeout(self.timeout_s):
             if inspect.iscoroutinefunction(self.ask_model):
                 return await self.ask_model(list(messages))
-            said = await asyncio.to_thread(self._asked, list(messages))
-            return await said if inspect.isawaitable(said) else said
+            reply = await asyncio.to_thread(self._asked, list(messages))
+            return await reply if inspect.isawaitable(reply) else reply
 
     def _asked(self, messages: list[Message]) -> Any:
         try:

@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
     """Return Wilson's score interval of a proportion of independent trials. It contains the proportion itself."""
     if trials < 1 or not 0 <= successes <= trials:
-        raise UsageError(f"{successes} successes of {trials} trials is no proportion")
+        raise UsageError(f"{successes} successes of {trials} trials is not a proportion")
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     share = successes / trials
     centre = share + z * z / (2 * trials)

@@ -267,7 +267,7 @@ def read_manifest(path: Path) -> TaskList:
         except TaskError as error:
             raise TaskError(f"{where}: {error}") from error
         except UnicodeEncodeError as error:
-            raise UsageError(f"{where}: not a task: its text holds a lone surrogate ({error.reason})") from error
+            raise UsageError(f"{where}: not a task: its text contains a lone surrogate ({error.reason})") from error
     try:
         return TaskList(tasks)
     except TaskError as error:

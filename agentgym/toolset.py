@@ -62,7 +62,7 @@ def tool(
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         if not inspect.isfunction(function):
-            raise UsageError(f"@tool goes on plain methods, not on {function!r}")
+            raise UsageError(f"@tool decorates plain methods, not {function!r}")
         setattr(function, _MARK, ToolOptions(name, max_chars, concurrent))
         return function
 

@@ -118,7 +118,7 @@ class Trajectory:
     tools: list[dict[str, Any]] = field(default_factory=list)
     """Schemas of the tools that the policy could call."""
     reason: AnyReason | None = None
-    """Why the episode ended; `None` while it goes on."""
+    """Why the episode ended; `None` while it is running."""
     details: dict[str, Any] = field(default_factory=dict)
     """The environment's details at the end of the episode (`Env.details`), such as why an answer was wrong."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class Trajectory:
         messages = list(self.opening)
         for turn in self.turns:
             if turn.action is not None:
-                messages.append(_said(turn.action))
+                messages.append(_as_message(turn.action))
             messages += turn.observation
         return messages
 
@@ -206,7 +206,7 @@ class Trajectory:
         return cls(**values)
 
 
-def _said(action: Action) -> Message:
+def _as_message(action: Action) -> Message:
     return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)
 
 

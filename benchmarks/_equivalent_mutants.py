@@ -21,7 +21,6 @@ _FAR_NOTES = "a bound far beyond what any test compares, used by those who write
 _PATIENCE = "how long something that does not end is waited for; no promise depends on it"
 _ANY_SEED = "any seed will do that is the same every time"
 _ANY_OTHER = "which other episode or action is taken makes no difference"
-_FIRST = "the first one alone is used"
 _TRIED = "how much is tried; one more or less finds the same mistakes"
 _BOUND_ON_WORK = "a bound on how long is searched, far beyond any real result; one more or less changes no grade"
 
@@ -206,12 +205,6 @@ EQUIVALENT = (
             ("seeding", "sibling.step(other.actions[0])", None, _ANY_OTHER),
             ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 59]", _TRIED),
             ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 61]", _TRIED),
-            (
-                "runner",
-                "close = get_close_matches(name, names, n=1)",
-                "close = get_close_matches(name, names, n= 2)",
-                _FIRST,
-            ),
         )
     ),
     *(

@@ -1,6 +1,6 @@
 """Run as a script in a copy of the tree: forks a process for each run of some tests, so that libraries load only once.
 
-Reads one JSON object a line, `{"arguments": [...], "timeout_s": ..., "said": PATH}`, and answers with one: the exit
+Reads one JSON object a line, `{"arguments": [...], "timeout_s": ..., "output": PATH}`, and answers with one: the exit
 status of pytest, or `null` if it did not finish. Imports none of our code, since that changes between runs.
 """
 
@@ -24,18 +24,18 @@ MEMORY = 8 * 2**30
 """Bytes of data that a run may allocate: an endless loop may also fill lists."""
 
 
-def run(arguments: list[str], timeout_s: float, said: str) -> int | None:
-    """Return pytest's exit status, `None` if it ran out of time. Its output goes into the file `said`."""
+def run(arguments: list[str], timeout_s: float, output: str) -> int | None:
+    """Return pytest's exit status, `None` if it ran out of time. Its output goes into the file `output`."""
     # A mutant must neither survive thanks to earlier runs' caches, nor leave its own results to later runs.
     with tempfile.TemporaryDirectory(prefix="mutant-cache-", ignore_cleanup_errors=True) as cache:
-        return _run_with(cache, arguments, timeout_s, said)
+        return _run_with(cache, arguments, timeout_s, output)
 
 
-def _run_with(cache: str, arguments: list[str], timeout_s: float, said: str) -> int | None:
+def _run_with(cache: str, arguments: list[str], timeout_s: float, output: str) -> int | None:
     child = os.fork()
     if child == 0:
         os.environ["AGENTGYM_CACHE"] = cache
-        _be_pytest(arguments, said)
+        _be_pytest(arguments, output)
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -48,11 +48,11 @@ def _run_with(cache: str, arguments: list[str], timeout_s: float, said: str) -> 
     return None
 
 
-def _be_pytest(arguments: list[str], said: str) -> None:
+def _be_pytest(arguments: list[str], output: str) -> None:
     status = 1
     try:
         os.setsid()
-        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        out = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for descriptor, target in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (out, 2)):
             os.dup2(descriptor, target)
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))

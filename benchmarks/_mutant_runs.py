@@ -38,7 +38,7 @@ class Run:
 
     outcome: Outcome
     seconds: float
-    said: str
+    output: str
 
 
 class Copies:
@@ -82,7 +82,7 @@ class _Copy:
 
     def __init__(self, folder: Path):
         shutil.copytree(ROOT, folder, symlinks=True, ignore=_LEFT_OUT)
-        self._folder, self._said = folder, folder.with_suffix(".txt")
+        self._folder, self._output = folder, folder.with_suffix(".txt")
         self._clock = int(time.time())
         path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
         # Tests are compiled once, not in every run.
@@ -104,12 +104,12 @@ class _Copy:
         assert self._nursery.stdin is not None
         assert self._nursery.stdout is not None
         arguments = ["-x", "-q", "-p", "no:cacheprovider", "-W", _LOADED_BEFORE, *tests]
-        job = {"arguments": arguments, "timeout_s": timeout_s, "said": str(self._said)}
+        job = {"arguments": arguments, "timeout_s": timeout_s, "output": str(self._output)}
         began = time.perf_counter()
         print(json.dumps(job), file=self._nursery.stdin, flush=True)
         status = json.loads(self._nursery.stdout.readline())
         outcome = Outcome.TIMEOUT if status is None else Outcome.KILLED if status else Outcome.SURVIVED
-        return Run(outcome, time.perf_counter() - began, self._said.read_text(encoding="utf-8", errors="replace"))
+        return Run(outcome, time.perf_counter() - began, self._output.read_text(encoding="utf-8", errors="replace"))
 
     @contextmanager
     def changed(self, file: str, content: str) -> Iterator[None]:

@@ -25,7 +25,7 @@ def main(name: str, env: str, gain_goal: float, doc: str | None) -> None:
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("runs") / name)
-    parser.add_argument("--plots", type=Path, default=Path("docs"), help="where the curves are drawn")
+    parser.add_argument("--plots", type=Path, default=Path("docs"), help="folder for the plots")
     options = parser.parse_args()
     rows = [run("gated", seed, options.folder, env) for seed in range(options.seeds)]
     chosen = {f"seed {row['seed']}": row for row in rows}

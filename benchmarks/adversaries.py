@@ -37,9 +37,9 @@ BEYOND = 1000.0
 _ROUNDING = 1e-9
 
 
-def calls(*told: tuple[str, Mapping[str, Any]]) -> ScriptedPlayer:
+def calls(*named: tuple[str, Mapping[str, Any]]) -> ScriptedPlayer:
     """Return a player that makes these calls and then repeats the last one."""
-    actions = [assistant_call(ToolCall(name, dict(arguments))) for name, arguments in told]
+    actions = [assistant_call(ToolCall(name, dict(arguments))) for name, arguments in named]
 
     def player(env: Env, task: Task) -> Iterable[Action]:
         yield from (action for action in actions)
@@ -216,7 +216,7 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--tasks", type=int, default=12, help="test tasks of each environment; fewer where grading is slow"
+        "--tasks", type=int, default=12, help="number of test tasks per environment; fewer where grading is slow"
     )
     parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS), metavar="ENVIRONMENT")
     options = parser.parse_args()
@@ -229,9 +229,9 @@ def main() -> None:
         rows += rows_of(name, world, contests, schemes)
         for scheme in schemes:
             top = worst(row for row in rows if (row["environment"], row["scheme"]) == (name, scheme))
-            told = f"{len(contests):3} tasks  honest failure {top['honest_failure_paid']:6.3f}"
-            told += f"  worst ratio {top['worst_ratio']:8.3f}  {top['adversary']} ({top['worst_task']})"
-            print(f"{name:18} {scheme:10} {told}", file=sys.stderr)
+            named = f"{len(contests):3} tasks  honest failure {top['honest_failure_paid']:6.3f}"
+            named += f"  worst ratio {top['worst_ratio']:8.3f}  {top['adversary']} ({top['worst_task']})"
+            print(f"{name:18} {scheme:10} {named}", file=sys.stderr)
     judged = [row for row in rows if not row["control"]]
     controls = [row for row in rows if row["control"]]
     write(

@@ -97,8 +97,8 @@ def grade(name: str, path: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--humaneval", type=Path, help="HumanEval's JSON lines")
-    parser.add_argument("--quixbugs", type=Path, help="the folder of QuixBugs, or JSON lines made of it")
+    parser.add_argument("--humaneval", type=Path, help="HumanEval's JSON lines file")
+    parser.add_argument("--quixbugs", type=Path, help="the folder of QuixBugs, or a JSON lines file made from it")
     options = parser.parse_args()
     given = {name: path for name, path in vars(options).items() if path is not None}
     if not given:

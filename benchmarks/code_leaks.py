@@ -51,7 +51,7 @@ class Sent:
     requests: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-class Watched(CodeEnv):
+class RecordedCodeEnv(CodeEnv):
     """Records every request of the grader; the runs are real."""
 
     def __init__(self, **kwargs: Any):
@@ -82,7 +82,7 @@ class Careless(Grader):
         return Verdict(False, 0.0, 0.0, 0.0, How.CASES, found.problem)
 
 
-class Open(Watched):
+class Open(RecordedCodeEnv):
     """The environment with the careless grader."""
 
     def __init__(self, **kwargs: Any):
@@ -143,7 +143,7 @@ def _literals(check: str) -> Iterator[str]:
             yield ", ".join(map(ast.unparse, node.args))
 
 
-def play(env: Watched, task: Task) -> dict[str, Any]:
+def play(env: RecordedCodeEnv, task: Task) -> dict[str, Any]:
     """Play all of the thief's episodes; return what it read, and what was within its reach."""
     secret = needles(task)
     row: dict[str, Any] = {
@@ -197,11 +197,11 @@ def drawn(sources: Mapping[str, Path | None]) -> list[Task]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--humaneval", type=Path, help="HumanEval's JSON lines")
-    parser.add_argument("--quixbugs", type=Path, help="the folder of QuixBugs, or JSON lines made of it")
+    parser.add_argument("--humaneval", type=Path, help="HumanEval's JSON lines file")
+    parser.add_argument("--quixbugs", type=Path, help="the folder of QuixBugs, or a JSON lines file made from it")
     options = parser.parse_args()
     tasks = drawn(vars(options))
-    env, careless = Watched(), Open()
+    env, careless = RecordedCodeEnv(), Open()
     rows = []
     for task in tasks:
         rows.append({"grader": "this", **play(env, task)})

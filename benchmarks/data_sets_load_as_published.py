@@ -81,8 +81,14 @@ def is_usable(row: dict[str, Any]) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--real", action="append", default=[], metavar="NAME=PATH", help="may be repeated")
-    parser.add_argument("--limit", type=int, default=1000, help="tasks of a real data set that are played")
+    parser.add_argument(
+        "--real",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a real data set; may be repeated",
+    )
+    parser.add_argument("--limit", type=int, default=1000, help="maximum number of tasks to play per real data set")
     options = parser.parse_args()
     real = [(name, Path(path).absolute()) for name, _, path in (each.partition("=") for each in options.real)]
     rows: list[dict[str, Any]] = []

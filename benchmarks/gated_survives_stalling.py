@@ -34,9 +34,9 @@ PANELS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=1, help="seeds that are trained at the same time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of seeds to train concurrently")
     parser.add_argument("--folder", type=Path, default=Path("runs/gated_survives_stalling"))
-    parser.add_argument("--plots", type=Path, default=Path("docs"), help="where the plot is drawn")
+    parser.add_argument("--plots", type=Path, default=Path("docs"), help="folder for the plot")
     options = parser.parse_args()
     with ThreadPoolExecutor(options.jobs) as jobs:
         rows = list(chain.from_iterable(jobs.map(partial(train, options.folder), range(options.seeds))))

@@ -181,12 +181,10 @@ def _mb(size: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="100000,1000000", help="Numbers of passages, with commas.")
+    parser.add_argument("--sizes", default="100000,1000000", help="numbers of passages, separated by commas")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--queries", type=int, default=2_000)
-    parser.add_argument(
-        "--limit-s", type=float, default=30.0, help="No engine is asked for longer than this at a time."
-    )
+    parser.add_argument("--limit-s", type=float, default=30.0, help="maximum duration of one measurement")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

@@ -67,7 +67,7 @@ def passing(copies: Copies, files: Sequence[str], pool: ThreadPoolExecutor) -> d
     runs = dict(zip(tests, pool.map(lambda test: copies.test((test,), _BASELINE_S), tests), strict=True))
     for test, run in runs.items():
         if run.outcome is not Outcome.SURVIVED:
-            print(f"{test} does not pass as it is:\n{run.said[-1500:]}", file=sys.stderr)
+            print(f"{test} does not pass as it is:\n{run.output[-1500:]}", file=sys.stderr)
     sound = [file for file in files if all(runs[test].outcome is Outcome.SURVIVED for test in TARGETS[file])]
     return {file: sum(runs[test].seconds for test in TARGETS[file]) for file in sound}
 
@@ -138,13 +138,13 @@ def say(rows: Sequence[dict[str, Any]], drawn: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sample", type=int, default=120, help="how many faults")
-    parser.add_argument("--seed", type=int, default=0, help="which faults")
+    parser.add_argument("--sample", type=int, default=120, help="number of faults to try")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--files", nargs="+", default=sorted(TARGETS), choices=sorted(TARGETS), metavar="FILE")
-    parser.add_argument("--jobs", type=int, default=2, help="how many are tried at the same time")
-    parser.add_argument("--minutes", type=float, default=1e6, help="begin no further one after this time")
-    parser.add_argument("--log", type=Path, help="JSON lines of what has been tried, to go on from")
-    parser.add_argument("--as-logged", action="store_true", help="do not try survivors in the log again")
+    parser.add_argument("--jobs", type=int, default=2, help="number of faults to try concurrently")
+    parser.add_argument("--minutes", type=float, default=1e6, help="start no new fault after this many minutes")
+    parser.add_argument("--log", type=Path, help="JSON lines of earlier results, to resume from")
+    parser.add_argument("--as-logged", action="store_true", help="do not retry the survivors in the log")
     options = parser.parse_args()
     until = time.time() + 60 * options.minutes
     sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in options.files}

@@ -35,8 +35,8 @@ def gullible(env: Env, task: Task) -> Solution:
     seen: list[Message] = []
     script = Script(env.solution(task))
     while (call := script.next_move(seen)) is not None:
-        told = wrong is not None and any(wrong in text_of(message) for message in seen)
-        seen = yield ToolCall("answer", {"text": wrong}) if told else call
+        seen_wrong = wrong is not None and any(wrong in text_of(message) for message in seen)
+        seen = yield ToolCall("answer", {"text": wrong}) if seen_wrong else call
 
 
 def prior(answers: Mapping[str, Counter[str]]) -> ScriptedPlayer:
@@ -46,7 +46,7 @@ def prior(answers: Mapping[str, Counter[str]]) -> ScriptedPlayer:
     return play
 
 
-def known_beforehand(env: Env, tasks: int) -> Mapping[str, Counter[str]]:
+def prior_answers(env: Env, tasks: int) -> Mapping[str, Counter[str]]:
     """Count how often each answer was right, by family, in the training split."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for index in range(tasks):
@@ -69,7 +69,7 @@ def play_all(tasks: int) -> list[dict[str, Any]]:
     with closing(make(ENV)) as env:
         policies: Mapping[str, ScriptedPlayer] = {
             "solution": solution_player,
-            "prior": prior(known_beforehand(env, 4 * tasks)),
+            "prior": prior(prior_answers(env, 4 * tasks)),
             "gullible": gullible,
         }
         played = [env.tasks.get("test", index) for index in range(tasks)]
@@ -77,13 +77,13 @@ def play_all(tasks: int) -> list[dict[str, Any]]:
 
 
 def row(policy: str, task: Task, channels: Mapping[str, float]) -> dict[str, Any]:
-    told = {name: channels[name] for name in ("outcome", "misled")}
-    return {"policy": policy, "family": task.tags[0], "kind": task.tags[2], "level": task.difficulty, **told}
+    seen_wrong = {name: channels[name] for name in ("outcome", "misled")}
+    return {"policy": policy, "family": task.tags[0], "kind": task.tags[2], "level": task.difficulty, **seen_wrong}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=1600, help="for every policy")
+    parser.add_argument("--tasks", type=int, default=1600, help="number of tasks per policy")
     options = parser.parse_args()
     rows = play_all(options.tasks)
     for name in dict.fromkeys(row["policy"] for row in rows):

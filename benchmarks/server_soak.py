@@ -247,7 +247,7 @@ def soaks_of(folder: Path, token: str) -> list[Soaked]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10.0, help="of load, for both servers together")
+    parser.add_argument("--minutes", type=float, default=10.0, help="total duration of the load on both servers")
     options = parser.parse_args()
     token = secrets.token_hex(16)
     with tempfile.TemporaryDirectory() as place:

@@ -40,8 +40,10 @@ def attacked(some: Sequence[Task], names: Sequence[str]) -> Iterator[dict[str, A
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--every", type=int, default=1, help="take each so many tasks only")
-    parser.add_argument("--payload", action="append", choices=tuple(PAYLOADS), help="take these, not the strongest")
+    parser.add_argument("--every", type=int, default=1, help="use only every N-th task")
+    parser.add_argument(
+        "--payload", action="append", choices=tuple(PAYLOADS), help="payload to run; default: the strongest"
+    )
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     names = options.payload or list(STRONGEST)

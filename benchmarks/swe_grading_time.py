@@ -89,7 +89,7 @@ def timed(before: Path, every: int) -> Iterator[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path, help="a checkout of other code, to compare with")
-    parser.add_argument("--every", type=int, default=1, help="take each so many tasks only")
+    parser.add_argument("--every", type=int, default=1, help="use only every N-th task")
     options = parser.parse_args()
     rows = []
     for row in timed(options.before, options.every):

@@ -15,10 +15,10 @@ CREDITS = ("gated", "outcome", "turn")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="seeds of the default credit mode")
-    parser.add_argument("--credits", nargs="*", default=list(CREDITS), help="modes compared, on seed 0")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds for the default credit mode")
+    parser.add_argument("--credits", nargs="*", default=list(CREDITS), help="credit modes to compare, on seed 0")
     parser.add_argument("--folder", type=Path, default=Path("runs/benchmark"))
-    parser.add_argument("--plots", type=Path, default=Path("docs"), help="where the curves are drawn")
+    parser.add_argument("--plots", type=Path, default=Path("docs"), help="folder for the plots")
     options = parser.parse_args()
     wanted = [("gated", seed) for seed in range(options.seeds)]
     wanted += [(credit, 0) for credit in options.credits if credit != "gated"]

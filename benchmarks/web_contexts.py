@@ -85,7 +85,7 @@ def median(rows: list[dict[str, Any]], name: str, contexts: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--site", default="shop")
-    parser.add_argument("--episodes", type=int, default=40, help="for every row")
+    parser.add_argument("--episodes", type=int, default=40, help="number of episodes per row")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--contexts", type=int, nargs="+", default=[1, 4, 8])
     options = parser.parse_args()

@@ -178,11 +178,11 @@ def ratio(rows: Sequence[Mapping[str, Any]], name: str, rate: str = "steps_per_s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", default=sys.executable, help="a Python that has browsergym-miniwob")
-    parser.add_argument("--executable", default=find_executable(), help="the Chromium that all of them use")
+    parser.add_argument("--executable", default=find_executable(), help="the Chromium that all contestants use")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--episodes", type=int, default=20, help="of ours and of Playwright alone, for every row")
-    parser.add_argument("--peer-episodes", type=int, default=4, help="of BrowserGym, for every row")
-    parser.add_argument("--hovers", type=int, default=2, help="steps before each action that only look")
+    parser.add_argument("--episodes", type=int, default=20, help="episodes per row, ours and plain Playwright's")
+    parser.add_argument("--peer-episodes", type=int, default=4, help="episodes per row for BrowserGym")
+    parser.add_argument("--hovers", type=int, default=2, help="number of steps that only look, before each action")
     options = parser.parse_args()
     if options.executable is None:
         parser.error("no Chromium was found; name one with --executable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -76,8 +76,9 @@ class Site:
                 for name, value in {"Content-Type": "text/html; charset=utf-8", **headers}.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                with suppress(ConnectionError):  # a browser may leave before the whole page is there
+                    self.end_headers()
+                    self.wfile.write(content)
 
             def do_POST(self) -> None:
                 site.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))

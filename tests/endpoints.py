@@ -1,4 +1,4 @@
-"""Fake chat endpoints on loopback: one that fails as told, one that refuses what OpenAI's or vLLM's servers refuse."""
+"""Fake chat endpoints on loopback: one that fails on request, and one that refuses what real servers refuse."""
 
 from __future__ import annotations
 

@@ -74,14 +74,14 @@ def test_uncheck_and_check_do_nothing_twice(world):
         ("textbox", "Name", "fill", ("x" * 100_000,), "at most"),
     ],
 )
-def test_mistakes_are_told(world, role, name, action, arguments, told):
+def test_mistakes_are_reported(world, role, name, action, arguments, told):
     with open_page(world, FORM, all_refs=True) as session:
         with pytest.raises(PageError, match=told):
             getattr(session, action)(ref(session, role, name), *arguments)
         assert session.view().title == "Form"
 
 
-def test_unknown_and_old_refs_are_told(world):
+def test_unknown_and_old_refs_are_reported(world):
     with open_page(world, FORM) as session:
         with pytest.raises(PageError, match="no view of this page yet"):
             session.click("e1")
@@ -94,7 +94,7 @@ def test_unknown_and_old_refs_are_told(world):
         assert session.view().title == "Next"
 
 
-def test_a_removed_element_is_told(world):
+def test_a_removed_element_is_reported(world):
     html = "<button>Old</button><button onclick='document.querySelector(\"button\").remove()'>Remove</button>"
     with open_page(world, html) as session:
         old, remove = (session.view().find("button", name).ref for name in ("Old", "Remove"))
@@ -103,7 +103,7 @@ def test_a_removed_element_is_told(world):
             session.click(old)
 
 
-def test_a_covered_element_is_told(world):
+def test_a_covered_element_is_reported(world):
     cover = "<div style='position:fixed;inset:0;background:white' id=cover>Wait</div>"
     with open_page(world, f"<button>Under</button>{cover}") as session, pytest.raises(PageError, match="div#cover"):
         session.click(ref(session, "button", "Under"))

@@ -242,7 +242,7 @@ def test_a_closed_port_is_not_the_models_fault(world):
             session.goto("http://a.test/")
 
 
-def test_downloads_are_refused_and_told(world):
+def test_downloads_are_refused_and_reported(world):
     world[1].pages["/file"] = (
         200,
         {"Content-Type": "application/zip", "Content-Disposition": "attachment; filename=a.zip"},

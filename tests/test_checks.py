@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agentgym.checks import CHECKS, Status, check_names, print_report, run_checks
+from agentgym.checks import CHECKS, CheckStatus, check_names, print_report, run_checks
 from agentgym.checks.play import Episode
 from agentgym.checks.probe import JOBS_BY_HASH_SEED, START_S, patience_s
 from agentgym.checks.probe_child import JOBS
@@ -61,7 +61,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("GoldInTaskPrompt", "gold-hidden-at-start", "keep gold for grade() and solution()", set()),
     ("GoldInToolResult", "gold-hidden-in-play", "[debug: canary", set()),
     ("GoldInToolError", "gold-hidden-in-play", "The grader says: canary", set()),
-    ("GoldInInfo", "gold-hidden-in-play", "something of the gold comes out", {"async-twin"}),
+    ("GoldInInfo", "gold-hidden-in-play", "part of the gold is shown", {"async-twin"}),
     ("PeeksAtGlobalRng", "global-rng-unused", "uses a global generator", NOT_DETERMINISTIC),
     ("CrashesOnLongNames", "hostile-arguments", "OSError: ‹file name too long›; raise ToolError", set()),
     ("CrashesOnBraces", "hostile-text", "raise ToolError for what a model can do wrong", set()),
@@ -69,7 +69,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("EchoesWithoutBound", "hostile-arguments", "characters; cut it to 65536", set()),
     ("ShowsTooMuch", "observations", "turn 1: a message of 100", set()),
     ("PaysOutOfRange", "reward-channels", "channel 'effort' is 6, declared 0 to 1", set()),
-    ("PaysAnEpisodeChannelTwice", "reward-channels", "say Channel(per_turn=True)", set()),
+    ("PaysAnEpisodeChannelTwice", "reward-channels", "use Channel(per_turn=True)", set()),
     ("UnsoundScheme", "scheme-sound", "a failed episode can earn 5.4", set()),
     ("UnsoundNamedScheme", "scheme-sound", "the scheme 'eager': 'effort' pays its mean", {"useful-work-pays"}),
     ("PaysForHaste", "useful-work-pays", "the adversary 'junk at once (empty)' is paid 0.2, an honest attempt", set()),
@@ -80,8 +80,8 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
         set(),
     ),
     ("AcceptsAnEmptyAnswer", "junk-scores-low", "junk at once (empty) solved 24 of 24 tasks", set()),
-    ("FailsToFail", "useful-work-pays", "failing() solved it; give its end something wrong", {"junk-scores-low"}),
-    ("PaysBesidesTheScheme", "rewards-add-up", "leave the paying to Env", {"async-twin", "scheme-sound"}),
+    ("FailsToFail", "useful-work-pays", "failing() solved it; make it end with a mistake", {"junk-scores-low"}),
+    ("PaysBesidesTheScheme", "rewards-add-up", "let Env compute the reward", {"async-twin", "scheme-sound"}),
     ("WrongSolution", "solution-solves", "outcome 0 after 1 turns, ending 'answered'", set()),
     ("PaysForNothing", "idle-scores-low", "the idle player solved 8 of 8 tasks", set()),
     ("PaysForAnything", "ending-alone-fails", "alone, without any of the work, solved", set()),
@@ -93,7 +93,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("OverlappingSplits", "splits-disjoint", "'boxes/train/0' and 'boxes/test/0' are the same problem", set()),
     ("TuplesInTasks", "task-json", "'size': (1, 2)", set()),
     ("ForgetsIds", "task-ids", "find('boxes/train/0') raised TaskError", {"group-identity", "replay"}),
-    ("NeverEnds", "max-turns", "goes on after 6 turns", {"reset-needed"}),
+    ("NeverEnds", "max-turns", "continues after 6 turns", {"reset-needed"}),
     ("EndsBothWays", "endings", "terminated and truncated at once", {"async-twin"}),
     ("PunishesMistakes", "tool-mistakes", "look(‹{'no_such_argument': 1}›) ended the episode", set()),
     ("LogsCarelessly", "hostile-messages", "raised KeyError: ‹'content'›", set()),
@@ -104,7 +104,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
 
 BROKEN_ELSEWHERE: list[tuple[str, str, str, set[str]]] = [
     ("UsesGlobalRng", "global-rng-untouched", "drew from or seeded the module 'random'", set()),
-    ("SeedsGlobalRng", "global-rng-untouched", "the module 'numpy.random', which belongs to everyone", set()),
+    ("SeedsGlobalRng", "global-rng-untouched", "the module 'numpy.random', which the whole process shares", set()),
     ("DependsOnHashSeed", "deterministic-across-processes", "Iterate over sorted(...)", {"spawns"}),
     ("OnlyInTheMainProcess", "vector-async", "the license is for one process", set()),
     ("LeavesProcess", "nothing-left", "child processes than before", set()),
@@ -123,14 +123,14 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 @pytest.mark.parametrize("env", ["SoundEnv", "SoundAsyncEnv", "SoundOpenEnv", "SoundFailingEnv"])
 def test_a_sound_environment_passes_all_checks(env: str):
     report = run_checks(f"tests.sound_envs:{env}")
-    assert {row.name for row in report.rows if row.status is not Status.PASS} == DOES_NOT_APPLY
+    assert {row.name for row in report.rows if row.status is not CheckStatus.PASS} == DOES_NOT_APPLY
     assert [row.name for row in report.rows] == list(check_names())
 
 
 def test_an_environment_without_tools_skips_what_is_about_tools():
     report = run_checks("tests.sound_envs:SoundTalkEnv")
     assert report.passed
-    skipped = {row.name for row in report.rows if row.status is Status.SKIP}
+    skipped = {row.name for row in report.rows if row.status is CheckStatus.SKIP}
     about_tools = {"tool-schemas", "tool-mistakes", "hostile-arguments"}
     about_longer_solutions = {"ending-alone-fails", "other-solution-fails", "omissions-fail"}
     about_secrets = {"gold-hidden-at-start", "gold-hidden-in-play"}
@@ -154,9 +154,9 @@ def test_what_only_a_fresh_process_shows_is_found(env: str, check: str, phrase: 
 
 def test_an_environment_that_hangs_is_an_error_and_the_next_check_runs():
     report = run_checks("tests.broken_envs:HangsOnText", only=["hostile-text", "hostile-messages"], timeout_s=3.0)
-    assert report.row("hostile-text").status is Status.ERROR
-    assert "did not come back within" in report.row("hostile-text").message
-    assert report.row("hostile-messages").status is Status.PASS
+    assert report.row("hostile-text").status is CheckStatus.ERROR
+    assert "did not return within" in report.row("hostile-text").message
+    assert report.row("hostile-messages").status is CheckStatus.PASS
 
 
 def test_a_check_that_needs_another_one_is_no_pass_when_run_alone():
@@ -189,7 +189,7 @@ def test_the_table_shows_every_guarantee_and_what_to_do():
     )
     text = out.getvalue()
     assert "solution-solves" in text
-    assert "mend solution() or the grader" in text
+    assert "fix solution() or the grader" in text
     assert "did not pass: 1 pass, 1 fail" in text
 
 

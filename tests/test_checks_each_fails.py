@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from agentgym import checks
-from agentgym.checks import CHECKS, Check, Status, check_names, print_report, run_checks
-from benchmarks._orders import FAULTS
+from agentgym.checks import CHECKS, Check, CheckStatus, check_names, print_report, run_checks
+from benchmarks._order_faults import FAULTS
 from tests.test_checks import BROKEN, BROKEN_ELSEWHERE
 
 BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
@@ -25,7 +25,7 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
     ("CountsResets", "seed-honoured", "seed 0, reset 2, two instances"),
     ("NumbersItself", "group-identity", "again"),
     ("OpensOtherwiseById", "group-identity", "again"),
-    ("SeedsRandomOnly", "global-rng-untouched", "the module 'random', which belongs to everyone"),
+    ("SeedsRandomOnly", "global-rng-untouched", "the module 'random', which the whole process shares"),
     ("CountsLooks", "deterministic", "again"),
     ("CountsLooks", "replay", "observation differs"),
     ("OtherOnALoop", "async-twin", "on an event loop"),
@@ -39,14 +39,14 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
     ("AcceptsStepsAfterTheEnd", "reset-needed", "after the end of an episode was accepted"),
     ("RefusesInItsOwnWords", "reset-needed", "raised RuntimeError('reset me')"),
     ("TakesOneTurnMore", "max-turns", "max_turns=2 was given, yet an episode took 3 turns"),
-    ("EndsTooEarly", "endings", "turn 1: info names the ending 'answered' of an episode that goes on"),
+    ("EndsTooEarly", "endings", "turn 1: info names the ending 'answered' of an episode that has not ended"),
     ("EndsForNoReason", "endings", "env.reason is 'bored'; end episodes with finish(Reason...)"),
     ("EndsForAnotherReason", "endings", "info['ending'] 'gave_up'"),
     ("EndsWithACount", "endings", "info['is_success'] is 1, not a bool"),
     ("EndsWithTheOtherFlag", "endings", "the reason 'answered' means terminated, the flags say truncated"),
     ("TuplesInGold", "task-json", "after JSON, gold differs"),
     ("HidesATool", "tool-schemas", "does not list look, answer"),
-    ("DescribesNoSchema", "tool-schemas", "tool 'look': its parameters are no JSON Schema"),
+    ("DescribesNoSchema", "tool-schemas", "tool 'look': its parameters are not a valid JSON Schema"),
     ("DescribesAText", "tool-schemas", "tool 'look': its parameters must be of type 'object', not 'string'"),
     ("DescribesNothing", "tool-schemas", "tool 'look' has no description"),
     ("DescribesNoArgument", "tool-schemas", "tool 'look': argument 'box' is not explained"),
@@ -57,7 +57,7 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
     ("PaysNan", "reward-channels", "turn 1: channel 'effort' is nan, not a finite number"),
     ("PaysText", "reward-channels", "turn 1: channel 'effort' is '1', not a finite number"),
     ("PaysTooLittle", "reward-channels", "turn 1: channel 'effort' is -0.5, declared 0 to 1"),
-    ("PaysALittleBesidesTheScheme", "rewards-add-up", "leave the paying to Env"),
+    ("PaysALittleBesidesTheScheme", "rewards-add-up", "let Env compute the reward"),
     ("PaysFailuresMore", "scheme-sound", "a failed episode of 'boxes/train/0' earned 2.4, a solved one of"),
     ("StopsEarly", "solution-solves", "outcome 1 after 1 turns, ending 'none'"),
     ("HidesItsSuccess", "solution-solves", "outcome 1 after 2 turns, ending 'answered'"),
@@ -67,14 +67,14 @@ BROKEN_CONTRACTS: list[tuple[str, str, str]] = [
 
 BROKEN_SOURCES = [
     # what the task source does wrong, what `task-ids` must say
-    ("says another split", "task 'boxes/test/0' came from split 'test' and says 'train'"),
+    ("says another split", "task 'boxes/test/0' came from split 'test', but its split is 'train'"),
     ("repeats an id", "the id 'boxes/train/0' names two tasks"),
-    ("numbers itself", "task 39 of 'train' is another in a second task source"),
-    ("finds the first", "find('boxes/train/1') gives another task than get('train', 1)"),
-    ("finds anything", "find('no such task') gave a task"),
-    ("takes any split", "get('no such split', 0) gave a task"),
-    ("takes any number", "get('train', -1) gave a task; raise TaskError for what there is not"),
-    ("has no end", "get('train', 60) gave a task; raise TaskError for what there is not"),
+    ("numbers itself", "task 39 of 'train' differs in a second task source"),
+    ("finds the first", "find('boxes/train/1') returns a different task from get('train', 1)"),
+    ("finds anything", "find('no such task') returned a task"),
+    ("takes any split", "get('no such split', 0) returned a task"),
+    ("takes any number", "get('train', -1) returned a task; raise TaskError for a task that does not exist"),
+    ("has no end", "get('train', 60) returned a task; raise TaskError for a task that does not exist"),
     ("looks up", "get('no such split', 0) raised KeyError"),
 ]
 NOT_JUDGED = {"latency"}
@@ -89,21 +89,21 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("env", "check", "phrase"), BROKEN_CONTRACTS)
 def test_a_broken_promise_is_found(env: str, check: str, phrase: str):
     row = run_checks(f"tests.broken_contracts:{env}", only=[check]).row(check)
-    assert row.status in (Status.FAIL, Status.ERROR)
+    assert row.status in (CheckStatus.FAIL, CheckStatus.ERROR)
     assert phrase in row.message
 
 
 @pytest.mark.parametrize(("wrong", "phrase"), BROKEN_SOURCES)
 def test_what_is_wrong_with_a_task_source_is_found(wrong: str, phrase: str):
     row = run_checks("tests.broken_contracts:HasTasks", {"wrong": wrong}, only=["task-ids"]).row("task-ids")
-    assert row.status is Status.FAIL
+    assert row.status is CheckStatus.FAIL
     assert phrase in row.message
 
 
 @pytest.mark.parametrize(("env", "check", "phrase", "also"), BROKEN, ids=[case[0] for case in BROKEN])
 def test_a_check_alone_finds_what_it_is_there_for(env: str, check: str, phrase: str, also: set[str]):
     row = run_checks(f"tests.broken_envs:{env}", only=[check]).row(check)
-    assert row.status in (Status.FAIL, Status.ERROR)
+    assert row.status in (CheckStatus.FAIL, CheckStatus.ERROR)
     assert phrase in row.message
 
 
@@ -124,7 +124,7 @@ def test_every_check_that_is_written_is_in_the_suite():
 
 def test_a_report_in_which_nothing_passed_is_no_success():
     report = run_checks("tests.sound_envs:SoundTalkEnv", only=["tool-schemas", "tool-mistakes"])
-    assert [row.status for row in report.rows] == [Status.SKIP, Status.SKIP]
+    assert [row.status for row in report.rows] == [CheckStatus.SKIP, CheckStatus.SKIP]
     assert not report.passed
     out = io.StringIO()
     print_report(report, Console(file=out, width=200))

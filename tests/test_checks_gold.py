@@ -280,5 +280,5 @@ class ToldFarIntoAPage(SoundEnv):
 
 
 def test_a_leak_is_shown_with_what_stands_before_it():
-    with pytest.raises(CheckFailed, match=r"something of the gold comes out: ‹\.+HEREcanary"):
+    with pytest.raises(CheckFailed, match=r"part of the gold is shown: ‹\.+HEREcanary"):
         checked(ToldFarIntoAPage, gold_hidden_in_play)

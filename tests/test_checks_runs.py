@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from agentgym.checks import CHECKS, Status, check_names, run_checks
+from agentgym.checks import CHECKS, CheckStatus, check_names, run_checks
 from agentgym.checks.catalog import Check
 from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
 from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
@@ -167,7 +167,7 @@ def test_wrappers_add_up_what_every_turn_pays():
 
 
 def test_an_end_after_a_mistake_is_found_in_the_shortest_episodes_that_could_go_on():
-    with pytest.raises(CheckFailed, match="ended the episode; tell the model its mistake, and go on"):
+    with pytest.raises(CheckFailed, match="ended the episode; report the mistake and let it continue"):
         check_named("tool-mistakes").run(Subject("tests.broken_envs:PunishesMistakes", {"max_turns": 2}))
 
 
@@ -213,13 +213,13 @@ def test_a_check_has_its_time_and_that_of_its_resets_and_steps(monkeypatch: pyte
     report = run_checks("tests.broken_envs:HangsOnText", only=["hostile-text"], timeout_s=1.0)
     [row] = report.problems
     # 500 resets and 5000 steps more than a second.
-    assert row.message == "did not come back within 2 s; find out what it waits for, and bound it"
+    assert row.message == "did not return within 2 s; find out what it waits for, and bound the wait"
     assert 0.0 < row.seconds < time.perf_counter() - began
 
 
 def test_what_hangs_does_not_keep_the_program_from_ending():
     report = run_checks("tests.broken_contracts:HangsAtReset", only=["deterministic"], timeout_s=0.2)
-    assert report.row("deterministic").status is Status.ERROR
+    assert report.row("deterministic").status is CheckStatus.ERROR
     left = {thread.name: thread.daemon for thread in threading.enumerate() if thread.name.startswith("check-")}
     assert left.keys() >= {"check-pace", "check-deterministic"}
     assert all(left.values())
@@ -232,7 +232,7 @@ def test_an_error_is_told_with_the_line_that_raised_it():
     row = run_checks("tests.broken_envs:CannotBeMade", only=["makes"]).row("makes")
     source = Path(__file__).with_name("broken_envs.py").read_text(encoding="utf-8").splitlines()
     number = 1 + next(i for i, line in enumerate(source) if "boxes.db is missing" in line)
-    assert row.status is Status.ERROR
+    assert row.status is CheckStatus.ERROR
     assert (
         row.message == f"FileNotFoundError: boxes.db is missing; run make-boxes (broken_envs.py:{number} in __init__)"
     )
@@ -240,10 +240,10 @@ def test_an_error_is_told_with_the_line_that_raised_it():
 
 def test_a_check_that_cannot_run_is_skipped_where_the_reason_has_been_told_and_an_error_elsewhere():
     after = run_checks("tests.broken_envs:CannotBeMade", only=["makes", "pickles"])
-    assert after.row("pickles").status is Status.SKIP
+    assert after.row("pickles").status is CheckStatus.SKIP
     assert after.row("pickles").message == "it cannot be made; see 'makes'"
     alone = run_checks("tests.broken_envs:CannotBeMade", only=["pickles"])
-    assert alone.row("pickles").status is Status.ERROR
+    assert alone.row("pickles").status is CheckStatus.ERROR
     assert "boxes.db is missing" in alone.row("pickles").message
     with pytest.raises(Blocked, match="see 'makes'"):
         check_named("plays").run(Subject("tests.broken_envs:CannotBeMade"))
@@ -261,7 +261,7 @@ def test_a_check_that_is_ended_is_an_error_of_that_check(error: type[BaseExcepti
 
     monkeypatch.setattr(SoundEnv, "__init__", ended)
     report = run_checks("tests.sound_envs:SoundEnv", only=["makes", "pickles"])
-    assert [row.status for row in report.rows] == [Status.ERROR, Status.SKIP]
+    assert [row.status for row in report.rows] == [CheckStatus.ERROR, CheckStatus.SKIP]
     assert f"{error.__name__}: over" in report.row("makes").message
 
 

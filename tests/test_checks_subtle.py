@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentgym.checks import CHECKS, Report, Status, run_checks
+from agentgym.checks import CHECKS, CheckStatus, Report, run_checks
 from agentgym.checks.report import report_json, shown_rows
 from agentgym.cli import app
-from benchmarks._orders import FAULTS, SOUND, Fault, OrdersEnv
+from benchmarks._order_faults import FAULTS, Fault
+from benchmarks._orders import SOUND, OrdersEnv
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +21,7 @@ def _environments_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def target_of(env: type[OrdersEnv]) -> str:
-    return f"benchmarks._orders:{env.__name__}"
+    return f"{env.__module__}:{env.__name__}"
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.env.__name__)
@@ -28,14 +29,14 @@ def test_a_subtle_fault_is_found_and_its_cause_is_named(fault: Fault):
     report = run_checks(target_of(fault.env), only=["makes", fault.check])
     [row] = shown_rows(report, failures_only=True)
     assert fault.says in row.message
-    assert report.passed == (row.status is Status.WARN)
+    assert report.passed == (row.status is CheckStatus.WARN)
 
 
 @pytest.mark.parametrize("env", SOUND, ids=lambda env: env.__name__)
 def test_what_comes_near_a_fault_and_is_sound_passes(env: type[OrdersEnv]):
     report = run_checks(target_of(env))
     assert shown_rows(report, failures_only=True) == ()
-    assert not {row.name for row in report.rows if row.status is Status.SKIP}
+    assert not {row.name for row in report.rows if row.status is CheckStatus.SKIP}
 
 
 def test_at_least_sixteen_kinds_of_faults_are_tried():
@@ -49,17 +50,17 @@ def test_the_cause_is_the_only_failure_and_what_it_explains_is_skipped(name: str
     assert [row.name for row in report.problems] == [fault.check]
     explained = {row.name for row in report.rows if f"fails as long as {fault.check!r} does" in row.message}
     assert explained
-    assert all(report.row(one).status is Status.SKIP for one in explained)
+    assert all(report.row(one).status is CheckStatus.SKIP for one in explained)
 
 
 def test_a_failure_without_its_cause_among_the_checks_is_a_failure():
-    report = run_checks("benchmarks._orders:NumbersByChance", only=["replay"])
+    report = run_checks("benchmarks._order_faults:NumbersByChance", only=["replay"])
     assert [row.name for row in report.problems] == ["replay"]
 
 
 def test_gold_that_cannot_be_told_from_the_data_is_not_said_to_be_hidden():
     report = run_checks("tests.sound_envs:SoundTalkEnv", only=["gold-hidden-at-start", "gold-hidden-in-play"])
-    assert {row.status for row in report.rows} == {Status.SKIP}
+    assert {row.status for row in report.rows} == {CheckStatus.SKIP}
     assert "no text or number that the task's data does not have" in report.rows[0].message
 
 
@@ -68,7 +69,7 @@ def test_a_report_as_json_has_every_check_and_its_message():
     content = json.loads(report_json(report))
     assert (content["target"], content["passed"]) == ("tests.broken_envs:WrongSolution", False)
     assert [one["status"] for one in content["checks"]] == ["pass", "fail"]
-    assert "mend solution()" in content["checks"][1]["message"]
+    assert "fix solution()" in content["checks"][1]["message"]
     [only] = json.loads(report_json(report, failures_only=True))["checks"]
     assert only["name"] == "solution-solves"
 
@@ -79,7 +80,9 @@ def run_command(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_command_prints_one_json_object_whatever_the_environment_prints():
-    code, output = run_command("benchmarks._orders:Prints", "--json", "--only", "tool-mistakes", "--only", "plays")
+    code, output = run_command(
+        "benchmarks._order_faults:Prints", "--json", "--only", "tool-mistakes", "--only", "plays"
+    )
     assert code == 0
     assert [one["name"] for one in json.loads(output)["checks"]] == ["plays", "tool-mistakes"]
 

@@ -35,7 +35,7 @@ def test_what_a_copy_does_to_its_process_stays_there(monkeypatch: pytest.MonkeyP
     assert os.environ["COLOUR"] == "red"
 
 
-def test_an_error_in_a_copy_is_told():
+def test_an_error_in_a_copy_is_reported():
     def work() -> None:
         raise ValueError("no such box")
 
@@ -43,7 +43,7 @@ def test_an_error_in_a_copy_is_told():
         in_fork(work, 30)
 
 
-def test_a_copy_that_ends_without_an_answer_is_told():
+def test_a_copy_that_ends_without_an_answer_is_reported():
     with pytest.raises(ForkFailed, match="ended without an answer"):
         in_fork(lambda: os._exit(0), 30)
 
@@ -175,7 +175,7 @@ def test_a_long_solution_is_stumbled_over_from_its_beginning_to_its_end():
 
 
 def test_an_environment_gets_a_copy_of_the_task():
-    subject = Subject("benchmarks._orders:ChangesItsTask")
+    subject = Subject("benchmarks._order_faults:ChangesItsTask")
     [episode, *_] = subject.episodes("solution")
     assert episode.task_change is not None
     assert "turn 2 changed task.data['orders']" in episode.task_change

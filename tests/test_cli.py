@@ -245,16 +245,16 @@ def test_wrong_usage_is_told_in_one_line(arguments: list[str], told: str):
     assert told in error(*arguments)
 
 
-def test_files_that_are_no_trajectories_are_told():
+def test_files_that_are_no_trajectories_are_reported():
     Path("bad.jsonl").write_text("{}\n\n")
     assert "bad.jsonl:1:" in error("show", "bad.jsonl")
     Path("empty.jsonl").write_text("")
     for command in ("show", "replay"):
-        assert "'empty.jsonl' holds no trajectory" in error(command, "empty.jsonl")
+        assert "'empty.jsonl' contains no trajectory" in error(command, "empty.jsonl")
     assert run("show", "nothing.jsonl").exit_code == 2
 
 
-def test_an_index_out_of_range_is_told():
+def test_an_index_out_of_range_is_reported():
     ok("eval", "--env", "guess", "--limit", "2", "--out", "t.jsonl")
     assert "--index must be from 0 to 1" in error("show", "t.jsonl", "--index", "2")
 

@@ -127,7 +127,7 @@ def test_which_tools_there_are_is_chosen():
         ({"file": "x", "kinds": ["fix"]}, "kinds"),
     ],
 )
-def test_arguments_that_cannot_be_are_told(arguments: dict[str, Any], told: str):
+def test_arguments_that_cannot_be_are_reported(arguments: dict[str, Any], told: str):
     with pytest.raises(UsageError, match=told):
         CodeEnv(**arguments)
 
@@ -243,7 +243,7 @@ def test_a_file_is_shown_in_parts(files: CodeEnv):
         ("submit", {"answer": "other.py"}, "other.py"),
     ],
 )
-def test_mistakes_with_files_are_told(files: CodeEnv, name: str, arguments: dict[str, Any], told: str):
+def test_mistakes_with_files_are_reported(files: CodeEnv, name: str, arguments: dict[str, Any], told: str):
     files.reset(options={"task": "fix"})
     step = call(files, name, **arguments)
     assert told in text_of(step.observation[-1])

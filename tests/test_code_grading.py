@@ -289,12 +289,12 @@ def test_the_source_of_the_task_is_there_for_the_function_and_the_check(grade: C
     assert grade(of, "def later(x):\n    return helper(x + 1)\n")["is_success"]
 
 
-def test_a_gold_that_fails_its_own_check_is_told(grade: Callable[..., dict[str, Any]]):
+def test_a_gold_that_fails_its_own_check_is_reported(grade: Callable[..., dict[str, Any]]):
     with pytest.raises(TaskError, match="own check"):
         grade(task({"check": CHECK}, "def double(x):\n    return x\n"), DOUBLE)
 
 
-def test_gold_that_is_no_literal_is_told(grade: Callable[..., dict[str, Any]]):
+def test_gold_that_is_no_literal_is_reported(grade: Callable[..., dict[str, Any]]):
     with pytest.raises(TaskError, match="case 1"):
         grade(task({"cases": [{"args": "(x,)", "expect": "1"}]}), DOUBLE)
 

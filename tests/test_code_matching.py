@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.envs.code.matching import answer_matches, matches
-from agentgym.envs.code.plain import Unfit, dumps, loads
+from agentgym.envs.code.plain import NotPlain, dumps, loads
 from agentgym.errors import ToolError
 
 EXACT = st.one_of(
@@ -270,13 +270,13 @@ def test_subclasses_lose_what_they_override(base: type):
 def test_what_holds_itself_is_refused():
     ring: list[Any] = []
     ring.append(ring)
-    with pytest.raises(Unfit, match="deep"):
+    with pytest.raises(NotPlain, match="deep"):
         dumps(ring)
 
 
 @pytest.mark.parametrize("value", [object(), lambda: None, int, math, ..., Decimal("sNaN")])
 def test_what_is_no_plain_data_is_refused(value: Any):
-    with pytest.raises(Unfit):
+    with pytest.raises(NotPlain):
         loads(dumps(value))
 
 
@@ -299,5 +299,5 @@ def test_what_is_no_plain_data_is_refused(value: Any):
     ],
 )
 def test_text_that_is_no_tree_is_refused(text: str):
-    with pytest.raises(Unfit):
+    with pytest.raises(NotPlain):
         loads(text)

@@ -136,7 +136,7 @@ def test_in_a_written_answer_lists_and_tuples_are_the_same_at_every_depth(answer
 
 @pytest.mark.parametrize("text", ["1 +", "open('x')", "(" * 10_000, "{[]: 1}"])
 def test_a_task_whose_values_are_no_literals_is_refused_by_name(text: str):
-    with pytest.raises(TaskError, match=r"^gold of task 't' is .*no Python literal"):
+    with pytest.raises(TaskError, match=r"^gold of task 't' is .*not a Python literal"):
         read_literal(text, "gold of task 't'")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.checks import Report, Status, check_names, run_checks
+from agentgym.checks import CheckStatus, Report, check_names, run_checks
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.registry import list_environments
 from tests.browsers import why_no_browser
@@ -52,13 +52,13 @@ def report(env_id: str, kwargs: dict[str, Any]) -> Report:
 @pytest.mark.parametrize(("env_id", "kwargs"), CASES)
 def test_every_environment_keeps_every_promise(env_id: str, kwargs: dict[str, Any], name: str):
     row = report(env_id, kwargs).row(name)
-    assert row.status in (Status.PASS, Status.WARN, Status.SKIP), f"{row.promise}: {row.message}"
+    assert row.status in (CheckStatus.PASS, CheckStatus.WARN, CheckStatus.SKIP), f"{row.promise}: {row.message}"
 
 
 @pytest.mark.parametrize(("env_id", "kwargs"), CASES)
 def test_hardly_any_check_is_skipped(env_id: str, kwargs: dict[str, Any]):
     """Solutions of one action leave three checks nothing to do, a gold that the data has as well two."""
-    skipped = [f"{row.name}: {row.message}" for row in report(env_id, kwargs).rows if row.status is Status.SKIP]
+    skipped = [f"{row.name}: {row.message}" for row in report(env_id, kwargs).rows if row.status is CheckStatus.SKIP]
     assert len(skipped) <= 5, skipped
 
 
@@ -75,5 +75,5 @@ def test_no_environment_is_forgotten():
 def test_every_check_is_kept_by_some_environment_that_needs_no_browser():
     """One that none of them can be put to would hold of nothing."""
     reports = [report(env_id, kwargs) for env_id, kwargs in CHOSEN if not env_id.startswith(ELSEWHERE)]
-    kept = {row.name for found in reports for row in found.rows if row.status is Status.PASS}
+    kept = {row.name for found in reports for row in found.rows if row.status is CheckStatus.PASS}
     assert kept == set(check_names())

@@ -199,9 +199,9 @@ def test_no_statement_writes(database, sql):
     assert provoke(database, sql) in {K.FORBIDDEN, K.SYNTAX}
 
 
-@pytest.mark.parametrize(("dialect", "sql"), [(dialect, sql) for dialect in FORBIDDEN for sql in FORBIDDEN[dialect]])
-def test_what_is_forbidden_is_refused_with_what_is_allowed(pool, dialect, sql):
-    with pool.open(SPEC, dialect, LIMITS) as database:
+@pytest.mark.parametrize(("engine", "sql"), [(engine, sql) for engine in FORBIDDEN for sql in FORBIDDEN[engine]])
+def test_what_is_forbidden_is_refused_with_what_is_allowed(pool, engine, sql):
+    with pool.open(SPEC, engine, LIMITS) as database:
         assert provoke(database, sql) is K.FORBIDDEN
         with pytest.raises(QueryError, match="SELECT"):
             database.query(sql)
@@ -215,10 +215,10 @@ def test_a_bomb_ends_and_harms_nobody(database, sql, kinds):
 
 
 @pytest.mark.parametrize(
-    ("dialect", "sql", "kinds"), [(dialect, *bomb) for dialect in ENGINE_BOMBS for bomb in ENGINE_BOMBS[dialect]]
+    ("engine", "sql", "kinds"), [(engine, *bomb) for engine in ENGINE_BOMBS for bomb in ENGINE_BOMBS[engine]]
 )
-def test_a_bomb_of_one_engine_ends_and_harms_nobody(pool, dialect, sql, kinds):
-    with pool.open(SPEC, dialect, LIMITS) as database:
+def test_a_bomb_of_one_engine_ends_and_harms_nobody(pool, engine, sql, kinds):
+    with pool.open(SPEC, engine, LIMITS) as database:
         kind = provoke(database, sql)
     assert kinds is None or kind in kinds
 

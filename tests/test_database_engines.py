@@ -10,7 +10,7 @@ import pytest
 
 from agentgym.errors import UsageError
 from agentgym.tools.database import (
-    DIALECTS,
+    ENGINES,
     Column,
     DatabasePool,
     DatabaseSpec,
@@ -48,7 +48,7 @@ def pool():
     pool.close()
 
 
-@pytest.fixture(params=DIALECTS)
+@pytest.fixture(params=ENGINES)
 def database(request, pool):
     with pool.open(SPEC, request.param) as database:
         yield database
@@ -80,7 +80,7 @@ def test_describe_of_an_unknown_table_names_the_tables(database):
 
 def test_values_survive_the_way_through_the_engine(database):
     rows = database.query('SELECT * FROM "all orders" ORDER BY id').rows
-    day = DAY.isoformat() if database.dialect == "sqlite" else DAY
+    day = DAY.isoformat() if database.engine == "sqlite" else DAY
     assert rows == ((10, 1, 1.5, day, True), (11, 2, None, None, False), (2**40, 1, -0.25, day, None))
     assert database.query("SELECT name FROM customers ORDER BY id").rows == (("Zoë",), (None,))
 
@@ -127,8 +127,8 @@ def test_a_wrong_name_is_answered_with_the_right_ones(database):
 
 def test_equal_specs_share_one_database_and_handles_close_alone(pool):
     again = DatabaseSpec("shop", (CUSTOMERS, ORDERS, Table("empty", (Column("x", "VARCHAR"),), ())))
-    for dialect in DIALECTS:
-        first, second = pool.open(SPEC, dialect), pool.open(again, dialect)
+    for engine in ENGINES:
+        first, second = pool.open(SPEC, engine), pool.open(again, engine)
         assert first._shared is second._shared
         first.close()
         first.close()
@@ -141,9 +141,9 @@ def test_equal_specs_share_one_database_and_handles_close_alone(pool):
 def test_idle_databases_are_bounded_and_return_when_asked_for():
     pool = DatabasePool(idle=2)
     specs = [DatabaseSpec(f"d{i}", (Table("t", (Column("a", "INTEGER"),), ((i,),)),)) for i in range(5)]
-    for dialect in DIALECTS:
+    for engine in ENGINES:
         for i in [0, 1, 2, 3, 4, 0, 1, 4, 4, 2, 3]:
-            with pool.open(specs[i], dialect) as database:
+            with pool.open(specs[i], engine) as database:
                 assert database.query("SELECT a FROM t").rows == ((i,),)
             assert len(pool._entries) <= 2
     pool.close()
@@ -165,16 +165,16 @@ def test_many_threads_read_one_database(database):
     assert not wrong
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_spec_that_cannot_be_built_is_the_callers_error(pool, dialect):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_spec_that_cannot_be_built_is_the_callers_error(pool, engine):
     twice = DatabaseSpec("twice", (Table("t", (Column("a", "INTEGER"),), ((1,), (1,)), "a"),))
     with pytest.raises(UsageError, match="twice"):
-        pool.open(twice, dialect)
+        pool.open(twice, engine)
     with pytest.raises(UsageError, match="BLOB"):
-        pool.open(DatabaseSpec("odd", (Table("t", (Column("a", "BLOB"),), ()),)), dialect)
+        pool.open(DatabaseSpec("odd", (Table("t", (Column("a", "BLOB"),), ()),)), engine)
 
 
-def test_an_unknown_dialect_is_refused_with_the_known_ones(pool):
+def test_an_unknown_engine_is_refused_with_the_known_ones(pool):
     with pytest.raises(UsageError, match="duckdb, sqlite"):
         pool.open(SPEC, "postgres")
 

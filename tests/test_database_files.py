@@ -64,9 +64,9 @@ def test_a_duckdb_file_is_described_and_queried(duckdb_path):
         assert database.describe("v").row_count == 2
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
-def test_a_file_is_never_changed_and_its_path_never_shown(dialect, sqlite_path, duckdb_path):
-    path = sqlite_path if dialect == "sqlite" else duckdb_path
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+def test_a_file_is_never_changed_and_its_path_never_shown(engine, sqlite_path, duckdb_path):
+    path = sqlite_path if engine == "sqlite" else duckdb_path
     before = hashlib.sha256(path.read_bytes()).hexdigest()
     attempts = [
         "CREATE TABLE x (a INTEGER)",
@@ -77,7 +77,7 @@ def test_a_file_is_never_changed_and_its_path_never_shown(dialect, sqlite_path, 
         "SELECT * FROM nowhere",
         "SELECT path FROM duckdb_databases()",
     ]
-    with open_file(path, dialect) as database:
+    with open_file(path, engine) as database:
         for sql in attempts:
             with pytest.raises(QueryError) as caught:
                 database.query(sql)
@@ -96,13 +96,13 @@ def test_a_file_is_shared_until_it_changes(sqlite_path):
         assert "more" in third.tables()
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
-def test_what_is_no_database_is_refused(dialect, tmp_path):
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb"])
+def test_what_is_no_database_is_refused(engine, tmp_path):
     (tmp_path / "text").write_text("no database at all, " * 100)
     with pytest.raises(UsageError, match="cannot open database"):
-        open_file(tmp_path / "text", dialect)
+        open_file(tmp_path / "text", engine)
     with pytest.raises(UsageError, match="no database file"):
-        open_file(tmp_path / "missing", dialect)
+        open_file(tmp_path / "missing", engine)
 
 
 BUILT_IN = (

@@ -143,7 +143,7 @@ def test_closing_leaves_no_process_and_no_directory(pool):
 
 
 def test_a_handle_of_a_closed_pool_starts_no_other_worker(pool):
-    handles = [pool.open(SPEC, dialect) for dialect in ("duckdb", "sqlite")]
+    handles = [pool.open(SPEC, engine) for engine in ("duckdb", "sqlite")]
     pool.close()
     for database in handles:
         with pytest.raises(UsageError, match="closed"):

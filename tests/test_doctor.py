@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from agentgym.tools.doctor import command as doctor_command
-from agentgym.tools.doctor.command import Report, doctor, examine, print_report
+from agentgym.tools.doctor.command import Findings, doctor, examine, print_report
 from agentgym.tools.doctor.machine import Fact, MissingPackages, facts, missing_extras
 from agentgym.tools.sandbox import ProbeResult, SandboxTier, Threat
 from agentgym.tools.sandbox.protection import held, not_held, partly
@@ -31,13 +31,13 @@ ROWS = {
 
 def report(
     *probes: ProbeResult, chosen: SandboxTier | None = None, missing: tuple[MissingPackages, ...] = ()
-) -> Report:
-    return Report(
+) -> Findings:
+    return Findings(
         [Fact("python", "3.11.0"), Fact("vllm", "")], missing, probes, chosen, frozenset({SandboxTier.RLIMITS})
     )
 
 
-def shown(what: Report, width: int = 80) -> str:
+def shown(what: Findings, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
     print_report(what, console)
     assert isinstance(console.file, io.StringIO)

@@ -55,6 +55,6 @@ def test_nothing_found_is_said(folder):
 def test_a_document_is_shown_whole_or_in_part(folder):
     assert run("show", folder, "danube") == "Danube\nA [bold]river[/bold].\n"
     part = run("show", folder, "tisza", "--start", "8", "--length", "5")
-    assert part == "Tisza\nriver\n(characters 8 to 13 of 39; go on with --start 13)\n"
+    assert part == "Tisza\nriver\n(characters 8 to 13 of 39; continue with --start 13)\n"
     with pytest.raises(NoSuchDocument):
         run("show", folder, "nothing")

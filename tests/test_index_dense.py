@@ -83,7 +83,7 @@ def test_an_index_built_with_a_function_wants_it_back(tmp_path):
         lambda texts: numpy.full((len(texts), 5), numpy.nan),
     ],
 )
-def test_an_encoder_that_gives_no_vectors_is_told(tmp_path, wrong):
+def test_an_encoder_that_gives_no_vectors_is_reported(tmp_path, wrong):
     with pytest.raises(UsageError, match="rows of finite numbers"):
         build_index(DOCUMENTS, tmp_path / "x", "dense", wrong)
 

@@ -95,7 +95,7 @@ def test_an_id_may_come_once_in_all_sources(tmp_path):
         list(read_documents(first, second))
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path):
+def test_bytes_that_are_no_text_are_reported(tmp_path):
     (tmp_path / "d.jsonl").write_bytes(b'{"id": "a", "text": "\xff"}\n')
     with pytest.raises(UsageError, match=r"d\.jsonl:1: this line is not JSON"):
         list(read_documents(tmp_path / "d.jsonl"))

@@ -194,7 +194,7 @@ def test_an_empty_folder_and_one_that_is_not_there_yet_will_do(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"backend": 1, "what": 2}', "\x00"])
-def test_a_broken_description_is_told(tmp_path, content):
+def test_a_broken_description_is_reported(tmp_path, content):
     (tmp_path / "index.json").write_text(content)
     with pytest.raises(UsageError, match="is not a valid index manifest"):
         open_index(tmp_path)
@@ -223,7 +223,7 @@ def test_an_unknown_backend_names_those_that_there_are(tmp_path):
         (Document("a", "", "x", {"number": 3}), "fields of document 'a' must be strings"),  # pyright: ignore[reportArgumentType]
     ],
 )
-def test_a_document_that_cannot_be_indexed_is_told(tmp_path, document, message):
+def test_a_document_that_cannot_be_indexed_is_reported(tmp_path, document, message):
     with pytest.raises(UsageError, match=message):
         build_index([document], tmp_path / "x")
 

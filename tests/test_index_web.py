@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.tools.index.addresses import AddressRefused, is_public, public_address
-from agentgym.tools.index.cassette import Cassette, Mode, Recorded
+from agentgym.tools.index.cassette import Cassette, CassetteMode, Recorded
 from agentgym.tools.index.rate import TokenBucket
 from agentgym.tools.index.web.index import WebSearch
 from agentgym.tools.index.web.pages import PageLimits, WebPages
@@ -92,8 +92,9 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        with suppress(ConnectionError):  # the client may have left
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         return
@@ -170,7 +171,7 @@ def test_a_recording_plays_back_the_same_with_the_server_gone(web: Web, tmp_path
         live = everything(index)
     web.results, web.pages = {"results": []}, {}
     asked = len(web.asked)
-    with searching(web, Cassette(tmp_path / "c", Mode.REPLAY)) as index:
+    with searching(web, Cassette(tmp_path / "c", CassetteMode.REPLAY)) as index:
         assert everything(pickle.loads(pickle.dumps(index))) == everything(index) == live
     assert len(web.asked) == asked
 
@@ -206,7 +207,7 @@ def test_threads_that_want_the_same_ask_once(tmp_path: Path):
     assert set(map(str, found)) == {str(Recorded({"n": 1}))}
 
 
-def test_a_cassette_that_cannot_be_used_is_told(tmp_path: Path):
+def test_a_cassette_that_cannot_be_used_is_reported(tmp_path: Path):
     with pytest.raises(UsageError, match="record one first"):
         Cassette(tmp_path / "none", "replay")
     with pytest.raises(UsageError, match="auto, record, replay"):

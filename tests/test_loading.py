@@ -87,14 +87,14 @@ def test_the_environment_that_was_meant_is_named():
         load_class("agentgym.envs.guess:GuessEn")
 
 
-def test_an_id_that_stands_for_nothing_is_told():
+def test_an_id_that_stands_for_nothing_is_reported():
     register("testing/gone-v0", "mine_to_load:Gone")
     with pytest.raises(UsageError, match="'mine_to_load:Gone' does not name an environment"):
         class_of("testing/gone-v0")
 
 
 @pytest.mark.parametrize("path", ["", "json", "json:", "json:a.b", ":x", "json.:x", ".json:x", "a b:x"])
-def test_what_is_no_path_is_told(path: str):
+def test_what_is_no_path_is_reported(path: str):
     with pytest.raises(UsageError, match="is not of the form module:name"):
         load_named(path, "a function")
 

@@ -139,4 +139,4 @@ def test_no_run_finds_what_another_has_kept():
     file = "tests/test_choices.py"
     with Copies(1) as copies:
         runs = [copies.test((file,), 200, (file, KEEPS)) for _ in range(2)]
-    assert [run.outcome for run in runs] == [Outcome.SURVIVED] * 2, runs[-1].said
+    assert [run.outcome for run in runs] == [Outcome.SURVIVED] * 2, runs[-1].output

@@ -23,7 +23,7 @@ def web_tasks() -> TaskSource:
 
 
 SOURCES: dict[str, Callable[[], TaskSource]] = {
-    "sql": lambda: SQLTasks(families=["count_equal", "list_sorted", "count_flag"], dialect="mixed", seed=1),
+    "sql": lambda: SQLTasks(families=["count_equal", "list_sorted", "count_flag"], engine="mixed", seed=1),
     "code": lambda: CodeTasks(families=["tiny_sum", "shopping", "route", "fix_lists", "trace_unseen"], seed=1),
     "search": lambda: SearchTasks(families=["given_sum", "creator_fact", "count_listed"], passages=1000, seed=1),
     "masked": lambda: MaskedSpanTasks({"world": 0, "split": "train", "seed": 0, "passages": 1000}, masks=[1, 3]),

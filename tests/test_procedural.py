@@ -285,7 +285,7 @@ def test_a_family_without_a_level_or_words_is_refused(level: int, phrasings: Seq
 def test_two_families_of_one_name_are_refused():
     families: Families[Family] = Families(Family)
     families.register(1, "?", name="one", colour="grey")(draws_nothing)
-    with pytest.raises(UsageError, match="there already is a family 'one'"):
+    with pytest.raises(UsageError, match="family 'one' already exists"):
         families.register(2, "?", name="one", colour="grey")(draws_nothing)
 
 

@@ -120,7 +120,7 @@ def test_gymnasium_makes_it_with_nothing_imported_before():
         ("json:JSONDecoder", "does not name an agentgym.Env class"),
     ],
 )
-def test_a_class_path_that_leads_nowhere_is_told(path: str, message: str):
+def test_a_class_path_that_leads_nowhere_is_reported(path: str, message: str):
     with pytest.raises(UsageError, match=message):
         make(path)
 

@@ -188,7 +188,7 @@ def test_nothing_of_the_drivers_environment_is_visible(monkeypatch: pytest.Monke
     assert "HOME=" in names
 
 
-def test_usage_is_told(sandbox: Sandbox) -> None:
+def test_usage_is_reported(sandbox: Sandbox) -> None:
     usage = sandbox.exec(code="x = bytearray(50_000_000)\nsum(range(3_000_000))").usage
     assert usage.cpu_s > 0
     assert usage.peak_memory_mb > 45

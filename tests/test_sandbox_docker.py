@@ -436,6 +436,6 @@ def test_a_root_file_system_becomes_an_image(daemon: Daemon, tmp_path: Path):
     daemon.api.remove_image(image, force=True)
 
 
-def test_a_root_file_system_that_is_not_there_is_told(tmp_path: Path):
+def test_a_root_file_system_that_is_not_there_is_reported(tmp_path: Path):
     with pytest.raises(UsageError, match="does not exist"):
         image_from_rootfs(tmp_path / "nowhere")

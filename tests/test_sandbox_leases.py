@@ -264,7 +264,7 @@ def test_a_spec_that_is_none_is_refused(server: Callable[..., Server], wanted: b
     assert not running.made
 
 
-def test_what_cannot_be_made_is_told(server: Callable[..., Server]):
+def test_what_cannot_be_made_is_reported(server: Callable[..., Server]):
     answer = server().client.post("/sandboxes", json={"image": "nowhere"})
     assert answer.status_code == 503
     assert "there is no image 'nowhere'" in answer.json()["detail"]
@@ -300,7 +300,7 @@ def test_a_stopping_server_closes_all_sandboxes(server: Callable[..., Server]):
     assert [echo.open for _, echo in running.made] == [False, False]
 
 
-def test_an_address_that_cannot_be_listened_on_is_told():
+def test_an_address_that_cannot_be_listened_on_is_reported():
     with listen("127.0.0.1", 0) as taken, pytest.raises(UsageError, match="choose another"):
         listen("127.0.0.1", taken.getsockname()[1])
 

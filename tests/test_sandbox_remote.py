@@ -162,7 +162,7 @@ def test_modules_to_preload_cannot_be_asked_for(backend: RemoteBackend):
         backend.start(SandboxSpec(preload=("json",)))
 
 
-def test_a_wrong_token_and_a_server_that_is_not_there_are_told(server: Server):
+def test_a_wrong_token_and_a_server_that_is_not_there_are_reported(server: Server):
     with contextlib.closing(RemoteBackend(server.url, "wrong" * 5)) as stranger:
         with pytest.raises(UsageError, match="token"):
             stranger.start(SandboxSpec())
@@ -181,7 +181,7 @@ def test_folders_of_this_machine_cannot_be_asked_for(backend: RemoteBackend, tmp
         backend.start(SandboxSpec(readable=(tmp_path,)))
 
 
-def test_when_the_server_stops_its_sandboxes_are_gone_and_the_client_is_told(tmp_path: Path):
+def test_when_the_server_stops_its_sandboxes_are_gone_and_the_client_learns_it(tmp_path: Path):
     server = Server(tmp_path)
     backend = RemoteBackend(server.url, server.token)
     sandbox = opened(backend)

@@ -223,7 +223,7 @@ def test_a_snapshot_and_a_replay_take_place_at_the_step_that_was_recorded(index:
     assert replay(replace(again, training_step=0), env) is not None
 
 
-def test_what_a_model_does_wrong_is_told(index: MemoryIndex):
+def test_what_a_model_does_wrong_is_reported(index: MemoryIndex):
     env = SearchEnv(index=index, tasks=TASKS)
     wrong = [
         ("search", "  "),

@@ -154,7 +154,7 @@ def test_squad_articles_are_not_divided(tmp_path: Path):
         (
             "a.json",
             '[{"question": "q", "answer": "a", "_id": "1", "context": [], "supporting_facts": [["T", 0]]}]',
-            r"item 0: supporting fact 'T' is no title",
+            r"item 0: supporting fact 'T' is not a title",
         ),
         ("a.json", '{"data": [{"title": "T"}]}', r"data 0: there is no 'paragraphs'; it has \['title'\]"),
         ("a.json", "{", r"a\.json:1: not JSON"),
@@ -191,7 +191,7 @@ MUSIQUE = {
         (ASKED, {"question": None, "answer": ["x"]}, "no text under 'question'"),
         (ASKED, {"question": "who", "answer": []}, "'answer' must be text or a list of texts, not []"),
         (ASKED, {"question": "\ud800", "answer": ["x"]}, "its text holds half of a character"),
-        (HOTPOT, HOTPOT | {"_id": "g", "supporting_facts": [["U", 0]]}, "supporting fact 'U' is no title"),
+        (HOTPOT, HOTPOT | {"_id": "g", "supporting_facts": [["U", 0]]}, "supporting fact 'U' is not a title"),
         (HOTPOT, HOTPOT | {"_id": "g", "context": None}, "'context' must be a list of [title, [sentences]], not None"),
         (HOTPOT, {"_id": "g", "question": "q", "context": []}, "no text under 'answer'"),
         (MUSIQUE, MUSIQUE | {"id": "n", "paragraphs": None}, "there is no 'paragraphs'"),

@@ -9,7 +9,7 @@ import pytest
 from agentgym.errors import TaskError, UsageError
 from agentgym.tasks.search import documents_of
 from agentgym.tasks.search.building.world import last_year
-from agentgym.tasks.search.entities import Entity, Kind, say, year_of
+from agentgym.tasks.search.entities import Entity, EntityKind, say, year_of
 from agentgym.tasks.search.names import SPLITS, letters
 from agentgym.tasks.search.pages.page import placeholders
 from agentgym.tasks.search.relations.catalog import RELATIONS, stated
@@ -53,7 +53,7 @@ def test_ids_titles_and_mentions_are_unique(world: World):
 
 def test_every_kind_of_page_occurs_in_numbers(world: World):
     kinds = Counter(document.fields["kind"] for document in world.documents)
-    assert set(kinds) == {*Kind, "note"}
+    assert set(kinds) == {*EntityKind, "note"}
     assert all(count >= 400 for count in kinds.values())
     notes = Counter(note.type for note in world.notes)
     assert set(notes) == {"surname", "alias", "edition", "remark"}

@@ -166,7 +166,7 @@ def test_tools_do_not_run(seat: Seat):
         seat.tools.get("guess").bound_to(GuessEnv())(number=5)
 
 
-def test_a_seat_cannot_be_changed_nor_what_others_are_told(seat: Seat):
+def test_a_seat_cannot_be_changed_nor_what_others_are_shown(seat: Seat):
     with pytest.raises(FrozenInstanceError):
         seat.seed = 4  # type: ignore[misc]
     env = GuessEnv()

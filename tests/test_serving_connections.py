@@ -350,3 +350,12 @@ def test_a_server_with_few_files_goes_on_when_all_are_taken(files: int, connecti
         finally:
             process.terminate()
         assert process.wait(HANG_S) == 0
+
+
+def test_a_request_that_outlives_its_server_is_answered_and_no_failure(app: App, caplog: pytest.LogCaptureFixture):
+    with running(app.asgi) as server, raw(server.port, b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n") as connection:
+        until(lambda: app.at_work)
+        server.stop()
+        answer = all_of(connection)
+    assert (status_of(answer), reason_of(answer)) == (503, "the server is stopping")
+    assert "Traceback" not in caplog.text

@@ -162,7 +162,7 @@ def test_order_counts_where_the_question_asks_for_it(env: SQLEnv):
 
 
 @pytest.mark.parametrize(
-    ("answer", "dialect", "query"),
+    ("answer", "engine", "query"),
     [
         ("select 1", "sqlite", True),
         (" (\n(SELECT 1))", "sqlite", True),
@@ -176,8 +176,8 @@ def test_order_counts_where_the_question_asks_for_it(env: SQLEnv):
         ("(1, 2)", "duckdb", False),
     ],
 )
-def test_queries_are_told_from_values_by_how_they_begin(answer: str, dialect: str, query: bool):
-    assert is_query(answer, dialect) is query
+def test_queries_are_told_from_values_by_how_they_begin(answer: str, engine: str, query: bool):
+    assert is_query(answer, engine) is query
 
 
 def test_without_a_submission_nothing_is_paid(env: SQLEnv):

@@ -16,7 +16,7 @@ LIMITS = QueryLimits()
 class Counting:
     """A database that says how often it was asked."""
 
-    dialect = "sqlite"
+    engine = "sqlite"
 
     def __init__(self, rows: int = 1):
         self.asked, self.rows = 0, rows

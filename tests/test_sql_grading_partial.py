@@ -99,9 +99,9 @@ def test_rows_that_agree_in_nothing_but_null_earn_nothing():
 SCHEMA = Schema({"t": ["a", "b", "c", "count", "t"], "u": ["id", "a", "d"], "other table": ["z"]})
 
 
-def read(sql: str, dialect: str = "duckdb") -> set[str]:
+def read(sql: str, engine: str = "duckdb") -> set[str]:
     """The tables and columns that a query reads, as words."""
-    return {name for _, name in references(sql, dialect, SCHEMA)}
+    return {name for _, name in references(sql, engine, SCHEMA)}
 
 
 def link(predicted: str, gold: str) -> float:

@@ -84,7 +84,7 @@ NOTHING_USEFUL: dict[str, Play] = {
 
 @pytest.fixture(scope="module")
 def tasks() -> list[Task]:
-    return [SQLTasks(dialect="sqlite").get("test", index) for index in range(40)]
+    return [SQLTasks(engine="sqlite").get("test", index) for index in range(40)]
 
 
 @pytest.fixture

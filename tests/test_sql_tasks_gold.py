@@ -62,10 +62,10 @@ def test_gold_gives_the_same_result_in_both_engines(split: str):
         assert all(same(a, b) for x, y in zip(left, right, strict=True) for a, b in zip(x, y, strict=True)), task.id
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
-def test_gold_and_steps_run_in_the_tasks_engine(dialect: str):
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
+def test_gold_and_steps_run_in_the_tasks_engine(engine: str):
     for index in (*range(5), 64, 69):
-        task = SQLTasks(dialect=dialect, domains=["shop"], databases_per_domain=1).get("train", index)
+        task = SQLTasks(engine=engine, domains=["shop"], databases_per_domain=1).get("train", index)
         database = open_database(database_for(task.data), task.data["dialect"])
         try:
             assert all(database.query(sql).rows for sql in (*task.gold.get("steps", ()), task.gold["sql"]))

@@ -31,7 +31,7 @@ def test_same_source_gives_the_same_tasks_in_any_order():
 
 
 def test_a_pickled_source_gives_the_same_tasks():
-    source = SQLTasks(difficulty=[1, 5], dialect="mixed")
+    source = SQLTasks(difficulty=[1, 5], engine="mixed")
     twin = pickle.loads(pickle.dumps(source))
     assert list(iterate(twin, "test", 30)) == list(iterate(source, "test", 30))
 
@@ -44,7 +44,7 @@ def test_threads_get_the_same_tasks():
 
 
 def test_tasks_are_json_and_ids_find_them():
-    source = SQLTasks(dialect="mixed")
+    source = SQLTasks(engine="mixed")
     for split in SPLITS:
         for task in iterate(source, split, 30):
             assert source.find(task.id) == task
@@ -66,10 +66,10 @@ def test_no_query_on_a_domain_is_asked_in_two_splits():
                 assert owner.setdefault(key, split) == split
 
 
-def test_the_dialect_does_not_move_a_question_to_another_split():
+def test_the_engine_does_not_move_a_question_to_another_split():
     queries = {}
     for split in SPLITS[:3]:
-        for task in iterate(SQLTasks(dialect="sqlite"), split, 500):
+        for task in iterate(SQLTasks(engine="sqlite"), split, 500):
             assert queries.setdefault((task.data["domain"], task.gold["sql"]), split) == split
 
 
@@ -116,8 +116,8 @@ def test_databases_per_domain_bounds_the_databases():
     assert {task.data["database_seed"] for task in tasks} == {7000, 7001}
 
 
-def test_mixed_dialects_come_up_both():
-    tasks = list(iterate(SQLTasks(dialect="mixed"), "train", 60))
+def test_mixed_engines_come_up_both():
+    tasks = list(iterate(SQLTasks(engine="mixed"), "train", 60))
     assert {task.data["dialect"] for task in tasks} == {"duckdb", "sqlite"}
 
 
@@ -134,7 +134,7 @@ def test_what_the_policy_may_see_holds_no_gold():
         ({"difficulty": []}, "no difficulty was given"),
         ({"families": ["count_al"]}, r"unknown family 'count_al'; did you mean 'count_all'\? Choose from: count_all"),
         ({"domains": ["shopp"]}, r"unknown domain 'shopp'; did you mean 'shop'\? Choose from: airline"),
-        ({"dialect": "mysql"}, "dialect must be one of duckdb, sqlite, mixed, not 'mysql'"),
+        ({"engine": "mysql"}, "engine must be one of duckdb, sqlite, mixed, not 'mysql'"),
         ({"databases_per_domain": 0}, "databases_per_domain must be"),
         ({"difficulty": 1, "families": ["rank_where"]}, "no family fits all of this"),
     ],

@@ -20,7 +20,7 @@ from agentgym.envs.swe.building.instance import without_tests
 from agentgym.envs.swe.building.issue_example import example_of
 from agentgym.envs.swe.building.issue_text import Secrets, Symptom, Vagueness, issue_text, tells_secret
 from agentgym.envs.swe.building.runner import Failure, RunError, SubprocessRunner
-from agentgym.envs.swe.building.validation import Baseline, Verdict, validate
+from agentgym.envs.swe.building.validation import Baseline, CandidateVerdict, validate
 from agentgym.tasks.swe.instance import Instance, read_instances
 from agentgym.tasks.swe.package import read_tree
 from agentgym.tools.patches import apply_patch
@@ -51,21 +51,21 @@ def missing(count: int) -> build_runner.TestOutcome:
 @pytest.mark.parametrize(
     ("outcomes", "verdict"),
     [
-        ([failing(1), failing(1)], Verdict.VALID),
-        ([failing(1, 2, 3), failing(1, 2, 3)], Verdict.VALID),
-        ([failing(1, 2, 3, 4)], Verdict.TOO_BROAD),
-        ([failing()], Verdict.NO_TEST_FAILS),
-        ([failing(1), failing(2)], Verdict.FLAKY),
-        ([failing(1), failing()], Verdict.FLAKY),
-        ([missing(2)], Verdict.BREAKS_COLLECTION),
-        ([failing(1, error=RunError.TIMEOUT)], Verdict.TIMEOUT),
-        ([failing(1, error=RunError.CRASH)], Verdict.CRASH),
+        ([failing(1), failing(1)], CandidateVerdict.VALID),
+        ([failing(1, 2, 3), failing(1, 2, 3)], CandidateVerdict.VALID),
+        ([failing(1, 2, 3, 4)], CandidateVerdict.TOO_BROAD),
+        ([failing()], CandidateVerdict.NO_TEST_FAILS),
+        ([failing(1), failing(2)], CandidateVerdict.FLAKY),
+        ([failing(1), failing()], CandidateVerdict.FLAKY),
+        ([missing(2)], CandidateVerdict.BREAKS_COLLECTION),
+        ([failing(1, error=RunError.TIMEOUT)], CandidateVerdict.TIMEOUT),
+        ([failing(1, error=RunError.CRASH)], CandidateVerdict.CRASH),
     ],
 )
-def test_verdict(outcomes: list[build_runner.TestOutcome], verdict: Verdict) -> None:
+def test_verdict(outcomes: list[build_runner.TestOutcome], verdict: CandidateVerdict) -> None:
     found = validate(package(), FILES, [("sums.py", "total")], BASELINE, Canned(*outcomes))  # type: ignore[arg-type]
     assert found.verdict is verdict
-    assert len(found.fail_to_pass) + len(found.pass_to_pass) == (10 if verdict is Verdict.VALID else 0)
+    assert len(found.fail_to_pass) + len(found.pass_to_pass) == (10 if verdict is CandidateVerdict.VALID else 0)
 
 
 def test_relevant_test_files_run_first_and_end_a_slow_validation_early() -> None:
@@ -78,14 +78,14 @@ def test_relevant_test_files_run_first_and_end_a_slow_validation_early() -> None
         return build_runner.TestOutcome(dict.fromkeys(baseline.passing, "passed"))
 
     found = validate(package(), FILES, [("a.py", "f")], baseline, runner)  # type: ignore[arg-type]
-    assert found.verdict is Verdict.NO_TEST_FAILS
+    assert found.verdict is CandidateVerdict.NO_TEST_FAILS
     assert asked == [["two.py"]]
     assert validation._relevant_first(baseline, [("a.py", "f")]) == ("two.py", "one.py")
 
 
 def test_build_makes_valid_instances(tmp_path: Path) -> None:
     report = build(package(), SubprocessRunner(), BuildOptions(count=6, seed=1))
-    assert len(report.instances) == report.verdicts[Verdict.VALID] == 6
+    assert len(report.instances) == report.verdicts[CandidateVerdict.VALID] == 6
     for instance in report.instances:
         visible = apply_patch(FILES, instance.meta["bug_patch"])
         assert apply_patch(visible, instance.gold_patch)["sums.py"] == FILES["sums.py"]
@@ -101,8 +101,8 @@ def test_instances_that_cannot_be_graded_are_not_kept() -> None:
         return "" if int(instance.id[-1], 16) % 2 else "odd"
 
     report = build(package(), SubprocessRunner(), BuildOptions(count=4, seed=1, check=check))
-    assert len(report.instances) == report.verdicts[Verdict.VALID] == 4
-    assert len(report.rejected) == report.verdicts[Verdict.NOT_GRADABLE] > 0
+    assert len(report.instances) == report.verdicts[CandidateVerdict.VALID] == 4
+    assert len(report.rejected) == report.verdicts[CandidateVerdict.NOT_GRADABLE] > 0
     assert not {instance.id for instance in report.instances} & set(report.rejected)
     assert set(report.to_dict()["rejected"].values()) == {"odd"}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agentgym.envs.swe.calibration import DECISIVE_FORMS, OTHER_FORMS, OTHER_FUNCTIONS, Calibration, calibrated
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import Manner, Process, Seen, TestRun
 from agentgym.envs.swe.notes import Note
@@ -60,11 +60,11 @@ class Code:
     def __init__(
         self,
         plain: Callable[[Manner, str], str] = lambda *_: "passed",
-        seen: Callable[[Form, int], tuple[str, str]] = lambda *_: ("failed", "3"),
+        seen: Callable[[ChangedForm, int], tuple[str, str]] = lambda *_: ("failed", "3"),
         beside: Callable[[str, set[str]], str] = lambda *_: "passed",
-        notes: Callable[[Form, int], Mapping[int, object]] = lambda form, _: form.expected,
-        fault: Callable[[Form], Mapping[int, object]] = lambda _: {},
-        blind: Callable[[Form], str] = lambda _: "passed",
+        notes: Callable[[ChangedForm, int], Mapping[int, object]] = lambda form, _: form.expected,
+        fault: Callable[[ChangedForm], Mapping[int, object]] = lambda _: {},
+        blind: Callable[[ChangedForm], str] = lambda _: "passed",
     ):
         self._blind = blind
         self._plain, self._seen, self._beside, self._notes, self._fault = plain, seen, beside, notes, fault
@@ -75,7 +75,7 @@ class Code:
         self.runs += [(process, wall_s) for process in processes]
         return [self._run(tree is not FILES, *process) for process in processes]
 
-    def _run(self, right: bool, hidden: Any, forms: Sequence[Form], manner: Manner) -> TestRun:
+    def _run(self, right: bool, hidden: Any, forms: Sequence[ChangedForm], manner: Manner) -> TestRun:
         self._turn += 1
         turn, names = self._turn, {form.change.name for form in forms}
         statuses, changed = {}, {}

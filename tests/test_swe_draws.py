@@ -8,10 +8,10 @@ import pytest
 
 from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.draws import APART, BESIDE, PROCESSES, Drawn, draw
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId, Place
 from agentgym.envs.swe.judge import HiddenTests, Manner
-from agentgym.envs.swe.perturb import Change, Edit
+from agentgym.envs.swe.perturb import Change, NodeEdit
 
 DECISIVE = ("near.py::test_one", "near.py::test_two")
 NEAR = tuple(f"near.py::test_near{number}" for number in range(30))
@@ -20,9 +20,9 @@ CUT = ("near.py::test_cut[a",)
 TESTS = (*DECISIVE, *NEAR, *APART_TESTS)
 
 
-def form(test: str, number: int = 4, kind: str = "constant") -> Form:
+def form(test: str, number: int = 4, kind: str = "constant") -> ChangedForm:
     path, scope, name = NodeId.of(test).place
-    return Form(Change(path, scope, name, (Edit(number, kind, "1"),)), {} if kind == "value" else {"": "3"})
+    return ChangedForm(Change(path, scope, name, (NodeEdit(number, kind, "1"),)), {} if kind == "value" else {"": "3"})
 
 
 FORMS = tuple(form(test, number) for test in TESTS for number in range(5 if test in DECISIVE else 1))

@@ -17,11 +17,11 @@ from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.disguise import Disguised, disguised, functions_of
 from agentgym.envs.swe.draws import MIN_CHANGED, MIN_CHANGED_ALONE, MIN_TRUE, Drawn, draw
 from agentgym.envs.swe.filtering import filtered
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.grading import Evidence
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun
-from agentgym.envs.swe.perturb import Change, Edit, change, proposals
+from agentgym.envs.swe.perturb import Change, NodeEdit, change, proposals
 from agentgym.envs.swe.records import read_records, status_of
 from agentgym.envs.swe.repository import Repository
 from agentgym.tools.patches import diff_trees
@@ -101,13 +101,13 @@ def function(source: str) -> ast.FunctionDef:
     return node
 
 
-def some(source: str, number: int = 12, seed: int = 0) -> list[tuple[Edit, ...]]:
+def some(source: str, number: int = 12, seed: int = 0) -> list[tuple[NodeEdit, ...]]:
     """The first changes that are proposed for the first function of a module."""
     found = proposals(function(source), source, random.Random(seed))
     return [edits for edits, _ in islice(found, number)]
 
 
-def with_edits(source: str, edits: tuple[Edit, ...]) -> ast.FunctionDef:
+def with_edits(source: str, edits: tuple[NodeEdit, ...]) -> ast.FunctionDef:
     node = function(source)
     change(node, edits)
     return ast.fix_missing_locations(node)
@@ -236,10 +236,12 @@ def test_unittest_expectations_can_be_changed(call: str):
     assert some(f"def test(self):\n    self.{call}\n")
 
 
-def form(name: str, value: int = 1, row: int | None = None, cases: tuple[str, ...] = ("",)) -> Form:
+def form(name: str, value: int = 1, row: int | None = None, cases: tuple[str, ...] = ("",)) -> ChangedForm:
     where = dict.fromkeys(cases, "3")
     numbers = {case: number for number, case in enumerate(cases)} if row is not None else {}
-    return Form(Change("t.py", "", name, (Edit(4, "constant", str(value)),), row), where, numbers, contradicts=True)
+    return ChangedForm(
+        Change("t.py", "", name, (NodeEdit(4, "constant", str(value)),), row), where, numbers, contradicts=True
+    )
 
 
 def disguise(seed: int, rename: bool = True, changes: tuple[Change, ...] = ()) -> Disguised:
@@ -303,14 +305,14 @@ FORMS = (
     *(form("test_a", number) for number in range(6)),
     form("test_b"),
     *(replace(one, fails={case: "3"}) for one, case in zip(ROWS, ("[x]", "[y]"), strict=True)),
-    Form(Change("u.py", "", "test_d", (Edit(4, "constant", "1"),)), {"": "3"}),
+    ChangedForm(Change("u.py", "", "test_d", (NodeEdit(4, "constant", "1"),)), {"": "3"}),
 )
 
 
-WITHHELD = Form(Change("t.py", "", "test_a", (Edit(4, "value", "1"),)), notes={"": {4: 1}})
+WITHHELD = ChangedForm(Change("t.py", "", "test_a", (NodeEdit(4, "value", "1"),)), notes={"": {4: 1}})
 
 
-def drawn(seed: int, withheld: tuple[Form, ...] = ()) -> list[Drawn]:
+def drawn(seed: int, withheld: tuple[ChangedForm, ...] = ()) -> list[Drawn]:
     hidden = HiddenTests(modules={}, tests=TESTS)
     decisive = ["t.py::test_a", "t.py::test_c[x]"]
     calibration = Calibration(Manner.RENAMED, FORMS, withheld=withheld)
@@ -360,7 +362,7 @@ def test_a_test_that_decides_meets_most_of_its_changed_forms():
 
 
 @pytest.mark.parametrize(("withheld", "orders"), [((), 5), ((WITHHELD,), 15)])
-def test_counts_and_order_of_the_forms_cannot_be_foreseen(withheld: tuple[Form, ...], orders: int):
+def test_counts_and_order_of_the_forms_cannot_be_foreseen(withheld: tuple[ChangedForm, ...], orders: int):
     def forms(one: Drawn) -> str:
         own = [form for form in one.forms if form.change.name == "test_a"]
         return "true" if not own else "withheld" if own[0].withholds else "changed"
@@ -417,7 +419,7 @@ def test_tests_without_a_changed_form_are_named():
 
 def test_forms_survive_being_written_down():
     for one in (*FORMS, WITHHELD):
-        again = Form.from_list(json.loads(json.dumps(one.to_list())))
+        again = ChangedForm.from_list(json.loads(json.dumps(one.to_list())))
         kept = [(form.fails, form.numbers, form.contradicts, form.notes) for form in (one, again)]
         assert again == one
         assert kept[0] == kept[1]

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from agentgym.envs.swe.forms import Form, compatible
+from agentgym.envs.swe.forms import ChangedForm, compatible
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun, run_hidden, stubbed
-from agentgym.envs.swe.perturb import UNKNOWN_ROW, Change, Edit
+from agentgym.envs.swe.perturb import UNKNOWN_ROW, Change, NodeEdit
 from agentgym.tools.sandbox import Ended, Result, Sandbox, SandboxTier
 from tests.test_swe_grading import packed
 
@@ -78,7 +78,7 @@ class Told:
         return Result(b"", b"", exit_code, self._ended, 0.1, self._signal, reply="".join(signed).encode())
 
 
-def judged(told: Told, forms: Collection[Form] = (), manner: Manner = Manner.RENAMED) -> TestRun:
+def judged(told: Told, forms: Collection[ChangedForm] = (), manner: Manner = Manner.RENAMED) -> TestRun:
     return run_hidden(cast(Sandbox, told), HIDDEN, pytest="/pytest", forms=forms, manner=manner)
 
 
@@ -140,10 +140,10 @@ def test_tests_of_which_nothing_is_told_are_missing():
     assert judged(Silent(said=5, exit_code=5)).tampered == (), "pytest ends with 5 where no test was run"
 
 
-def form(number: int, row: int | None = None) -> Form:
+def form(number: int, row: int | None = None) -> ChangedForm:
     if row is None:
-        return Form(Change("t.py", "", "test_one", (Edit(number, "opposite"),)), {"": "5"})
-    return Form(Change("t.py", "", "test_rows", (), row), {f"[{3 + row}]": "5"}, {"[3]": 0, "[4]": 1})
+        return ChangedForm(Change("t.py", "", "test_one", (NodeEdit(number, "opposite"),)), {"": "5"})
+    return ChangedForm(Change("t.py", "", "test_rows", (), row), {f"[{3 + row}]": "5"}, {"[3]": 0, "[4]": 1})
 
 
 def test_cases_that_a_change_gives_other_ids_are_asked_for_and_told_apart_by_number():
@@ -183,8 +183,8 @@ def test_how_the_tests_are_brought_in(manner: Manner):
 
 def test_a_changed_module_that_must_be_a_file_is_one():
     told = Told()
-    node = Edit(5, "opposite")
-    changed = Form(Change("t.py", "", "test_one", (node,)), {"": "5"})
+    node = NodeEdit(5, "opposite")
+    changed = ChangedForm(Change("t.py", "", "test_one", (node,)), {"": "5"})
     judged(told, [changed], Manner.FILES)
     assert set(told.uploaded) == {"t.py"}
 
@@ -243,7 +243,7 @@ def test_a_changed_test_does_as_on_right_code_if_it_fails_in_the_same_lines(stat
 def test_a_function_is_in_two_forms_at_once_only_if_they_change_different_rows(
     one: int | None, two: int | None, both: bool
 ):
-    forms = [Form(Change("t.py", "", "test_rows", (), row)) for row in (one, two)]
+    forms = [ChangedForm(Change("t.py", "", "test_rows", (), row)) for row in (one, two)]
     assert compatible(*forms) is compatible(*forms[::-1]) is both
 
 

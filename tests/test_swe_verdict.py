@@ -11,12 +11,12 @@ import pytest
 
 from agentgym.envs.swe.calibration import Calibration
 from agentgym.envs.swe.draws import PROCESSES
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.grading import PARALLEL, Evidence, Grader, Verdict
 from agentgym.envs.swe.ids import NodeId
 from agentgym.envs.swe.judge import HiddenTests, Manner, Seen, TestRun
 from agentgym.envs.swe.options import WORK_LIMITS
-from agentgym.envs.swe.perturb import Change, Edit
+from agentgym.envs.swe.perturb import Change, NodeEdit
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.sandboxes import Sandboxes
 from tests.swe_cases import FILES, INSTANCE, MENDED
@@ -26,12 +26,12 @@ DECISIVE, OTHERS = INSTANCE.fail_to_pass, INSTANCE.pass_to_pass
 KEPT = "tests/test_other.py::WordsCase::test_exported"
 
 
-def forms_of(test: str) -> list[Form]:
+def forms_of(test: str) -> list[ChangedForm]:
     """Some changed forms of a test, all of whose cases fail in line 3."""
     path, scope, name = NodeId.of(test).place
     cases = {NodeId.of(one).case: "3" for one in (*DECISIVE, *OTHERS) if NodeId.of(one).place == (path, scope, name)}
-    changes = [Change(path, scope, name, (Edit(number, "constant", "1"),)) for number in range(4)]
-    return [Form(change, cases, contradicts=True) for change in changes]
+    changes = [Change(path, scope, name, (NodeEdit(number, "constant", "1"),)) for number in range(4)]
+    return [ChangedForm(change, cases, contradicts=True) for change in changes]
 
 
 PLACES = {NodeId.of(test).place: test for test in (*DECISIVE, *OTHERS)}
@@ -61,7 +61,7 @@ class Scripted(Grader):
         self._statuses, self._beside, self._changed = statuses or {}, beside or {}, changed
         self._more: Iterator[Mapping[str, Any]] = iter(more)
         self._excused = excused
-        self.asked: list[tuple[HiddenTests, Collection[Form]]] = []
+        self.asked: list[tuple[HiddenTests, Collection[ChangedForm]]] = []
 
     def calibrate(self, repository: Repository) -> Calibration:
         return replace(CALIBRATION, excused=self._excused)
@@ -71,7 +71,7 @@ class Scripted(Grader):
         repository: Repository,
         tree: Mapping[str, bytes],
         hidden: HiddenTests,
-        forms: Collection[Form],
+        forms: Collection[ChangedForm],
         manner: Manner,
         wall_s: float = inf,
     ) -> TestRun:
@@ -190,7 +190,7 @@ def test_an_instance_without_tests_that_decide_is_passed_by_nothing():
     assert (found.passed, found.mended) == (False, 0.0)
 
 
-def test_the_first_reason_why_a_process_did_not_end_is_told():
+def test_the_first_reason_why_a_process_did_not_end_is_reported():
     runs = [TestRun({}), TestRun({}, error="first"), TestRun({}, error="second")]
     assert Evidence(runs).error == "first"
     assert Evidence(runs[:1]).error == ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.grading import Grader
 from agentgym.envs.swe.options import WORK_LIMITS
 from agentgym.envs.swe.repository import Repository
@@ -28,7 +28,7 @@ def grader() -> Grader:
     return Grader(Sandboxes("auto", False, WORK_LIMITS, limits))
 
 
-def calibrated_with(test: str, wrong: str = WRONG) -> dict[str, Form]:
+def calibrated_with(test: str, wrong: str = WRONG) -> dict[str, ChangedForm]:
     """The forms that withhold something, by name, of the instance with one more test that decides."""
     files = {**FILES, "textkit/words.py": wrong.encode()}
     instance = replace(

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from agentgym.envs.swe.disguise import functions_of
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.grading import Evidence
 from agentgym.envs.swe.inside import STAND_IN
 from agentgym.envs.swe.judge import Seen, TestRun
@@ -31,13 +31,13 @@ from agentgym.envs.swe.stand_in import MAX_CHARS, MAX_DEPTH, MAX_MESSAGE, MAX_NO
 from agentgym.envs.swe.withholding import decided, withheld
 
 
-def form_of(source: str) -> tuple[ast.FunctionDef, Form]:
+def form_of(source: str) -> tuple[ast.FunctionDef, ChangedForm]:
     """The first test of a source without what it expects, and the form that this is."""
     node = copy.deepcopy(next(iter(functions_of(dedent(source)).values())))
     assert isinstance(node, ast.FunctionDef)
     edits, row = withheld(node)
     change(node, edits)
-    return node, Form(Change("t.py", "", node.name, edits, row))
+    return node, ChangedForm(Change("t.py", "", node.name, edits, row))
 
 
 def text_without(source: str) -> str:
@@ -113,7 +113,7 @@ def test_a_name_that_is_used_for_more_keeps_its_value():
     assert found == "wanted = 4\n    assert ? == (not not f(wanted) == wanted)"
 
 
-def run(source: str, space: dict[str, Any]) -> tuple[Form, tuple[Note, ...], bool]:
+def run(source: str, space: dict[str, Any]) -> tuple[ChangedForm, tuple[Note, ...], bool]:
     """Run a test without what it expects; return its form, what was noted, and whether it passed."""
     node, form = form_of(source)
     made, taken = stand_ins()
@@ -375,7 +375,7 @@ def test_nothing_but_what_is_written_out_has_a_value(text: str):
 
 
 def seen(status: str, *notes: Note) -> Evidence:
-    form = Form(form_of("def test_a():\n    assert f() == 4\n")[1].change)
+    form = ChangedForm(form_of("def test_a():\n    assert f() == 4\n")[1].change)
     form = replace(form, notes={"": dict.fromkeys(form.expected, 1)})
     true = TestRun({"t.py::test_a": "passed"})
     own = tuple(replace(note, number=next(iter(form.expected))) for note in notes)

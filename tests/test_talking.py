@@ -177,7 +177,7 @@ def test_endings_that_an_environment_names_are_terminated_or_truncated(env: Talk
 @pytest.mark.parametrize(
     ("reasons", "problem"),
     [
-        ({"solved": Ending.TERMINATED}, "there already"),
+        ({"solved": Ending.TERMINATED}, "already exists"),
         ({"broken": Ending.FAILED}, "TERMINATED or Ending.TRUNCATED"),
         ({"Hung up": Ending.TERMINATED}, "a-z"),
     ],
@@ -381,7 +381,7 @@ def test_tools_can_come_from_json_schemas():
         ({"day": 1, "x": 2}, "there is no argument 'x'"),
         ({"day": 1, "from": [1]}, "argument 'from'"),
         (5, "must be an object"),
-        ({"day": {1}}, "no JSON"),
+        ({"day": {1}}, "not a JSON object"),
     ],
 )
 def test_arguments_that_a_schema_refuses_are_explained_to_the_model(arguments: Any, problem: str):
@@ -397,8 +397,8 @@ def test_arguments_that_a_schema_refuses_are_explained_to_the_model(arguments: A
         ({"name": "a"}, "'description'"),
         ({"name": "a b", "description": "x"}, "tool name"),
         ({"name": "a", "description": "x", "parameters": {"type": "array"}}, "type 'object'"),
-        ({"name": "a", "description": "x", "parameters": {"type": "nonsense"}}, "no JSON Schema"),
-        ({"name": "a", "description": "x", "parameters": {"x": {1}}}, "no JSON"),
+        ({"name": "a", "description": "x", "parameters": {"type": "nonsense"}}, "not a valid JSON Schema"),
+        ({"name": "a", "description": "x", "parameters": {"x": {1}}}, "not JSON"),
     ],
 )
 def test_schemas_that_describe_no_tool_are_refused(schema: dict[str, Any], problem: str):

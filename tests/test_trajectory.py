@@ -199,8 +199,8 @@ def test_a_line_that_is_no_trajectory_is_named_with_what_is_wrong(tmp_path: Path
 
 RAW: dict[str, tuple[bytes, str]] = {
     "half a line in the middle": (b'{"schema": 1,\n', "not JSON"),
-    "not a number": (b'{"schema": 1, "reward": NaN}\n', "NaN is no number"),
-    "infinity": (b'{"schema": 1, "reward": -Infinity}\n', "-Infinity is no number"),
+    "not a number": (b'{"schema": 1, "reward": NaN}\n', "NaN is not a number"),
+    "infinity": (b'{"schema": 1, "reward": -Infinity}\n', "-Infinity is not a number"),
     "half a character": (b'{"schema": 1, "id": "\xc3"}\n', "not UTF-8 text"),
     "UTF-16": ("{}".encode("utf-16") + b"\n", "not UTF-8 text"),
     "no text at all": (b"\xff\xfe\x00", "not UTF-8 text"),

@@ -166,7 +166,7 @@ def test_same_seed_gives_the_same_observations_in_another_instance(site: str):
         ("press", {"key": "Hyper"}, "no key"),
     ],
 )
-def test_mistakes_are_told(env: WebEnv, name: str, arguments: dict[str, Any], words: str):
+def test_mistakes_are_reported(env: WebEnv, name: str, arguments: dict[str, Any], words: str):
     step = call(env, name, **arguments)
     assert said(step).startswith("Error: ")
     assert words in said(step)

@@ -71,7 +71,7 @@ def test_a_task_becomes_an_address_and_what_is_asked_of_it(tmp_path: Path):
         ),
         (
             {"eval": html_rule(url="last", locator="fetch('/x')", required_contents={"must_include": ["x"]})},
-            "a program reads",
+            "its page is read by a program",
         ),
         ({"eval": {"eval_types": ["url_match"], "reference_url": ""}}, "no reference_url"),
     ],

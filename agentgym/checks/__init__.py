@@ -26,7 +26,7 @@ from agentgym.checks import (
 from agentgym.checks.catalog import Check
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped
 from agentgym.checks.report import print_report, report_json
-from agentgym.checks.runner import CHECK_TIMEOUT_S, Report, Row, Status, run, select
+from agentgym.checks.runner import CHECK_TIMEOUT_S, CheckResult, CheckStatus, Report, run, select
 
 CHECKS: tuple[Check, ...] = (
     *contract.FIRST,
@@ -50,10 +50,10 @@ __all__ = [
     "CHECKS",
     "Check",
     "CheckFailed",
+    "CheckResult",
     "CheckSkipped",
+    "CheckStatus",
     "Report",
-    "Row",
-    "Status",
     "check_names",
     "print_report",
     "report_json",
@@ -72,7 +72,7 @@ def run_checks(
     only: Sequence[str] | None = None,
     seed: int = 0,
     timeout_s: float = CHECK_TIMEOUT_S,
-    on_row: Callable[[Row], None] | None = None,
+    on_row: Callable[[CheckResult], None] | None = None,
 ) -> Report:
     """Run the conformance suite against an environment.
 

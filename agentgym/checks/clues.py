@@ -109,5 +109,5 @@ def _is_state(name: str, value: Any) -> bool:
 def _shown(value: Any) -> str:
     try:
         return repr(value)[:_SHOWN_CHARS]
-    except Exception:
+    except Exception:  # a repr is the author's code
         return "?"

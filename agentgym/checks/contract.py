@@ -159,7 +159,7 @@ def _ending_problem(episode: Episode, turn: int) -> str | None:
         return "terminated and truncated at once; finish(reason) sets one of them"
     named = result.info.get("ending")
     if not is_over(result):
-        return None if named is None else f"info names the ending {named!r} of an episode that goes on"
+        return None if named is None else f"info names the ending {named!r} of an episode that has not ended"
     reason = episode.reason
     if not isinstance(reason, Reason | OwnReason):
         return f"env.reason is {reason!r}; end episodes with finish(Reason...), or a name in the class's reasons"
@@ -180,7 +180,7 @@ def max_turns(subject: Subject) -> Finding:
         limit = env.max_turns
     for episode in subject.all_episodes():
         if len(episode.results) > limit:
-            raise CheckFailed(f"task {episode.task.id!r} goes on after {limit} turns; leave the limits to Env")
+            raise CheckFailed(f"task {episode.task.id!r} continues after {limit} turns; leave the limits to Env")
     with subject.variant(max_turns=2) as env:
         episode = play(env, subject.tasks[0], subject.seed, helpless_player)
         if not episode.ended or len(episode.results) > 2:

@@ -72,7 +72,7 @@ def _answer_and_exit(writer: int, work: Callable[[], Any]) -> NoReturn:
         text = json.dumps({"failed": describe(error)})
     with suppress(OSError), os.fdopen(writer, "w", encoding="utf-8") as pipe:
         pipe.write(text + "\n")
-    with suppress(BaseException):
+    with suppress(BaseException):  # other people's exit handlers; the answer has been sent
         atexit._run_exitfuncs()
     os._exit(0)
 

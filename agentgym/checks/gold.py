@@ -39,7 +39,7 @@ _POINT = re.compile(r"(?<=\d)[.,_'](?=\d)")
 
 _NOTHING = "the gold has no text or number that the task's data does not have"
 
-_ADVICE = "keep gold for grade() and solution(); what the policy may see belongs into Task.data"
+_ADVICE = "keep gold for grade() and solution(); what the policy may see belongs in Task.data"
 
 
 @check("gold-hidden-at-start", "the opening and its info show nothing of the gold")
@@ -81,8 +81,7 @@ def _must_not_show(words: Sequence[str], text: str, where: str) -> None:
     if found := [word for word in words if word in text]:
         around = short(text[max(0, text.index(found[0]) - 60) :])
         raise CheckFailed(
-            f"{where}: something of the gold comes out: {around} (the canary {found[0]} stands where the gold was); "
-            f"{_ADVICE}"
+            f"{where}: part of the gold is shown: {around} (the canary {found[0]} replaced the gold); {_ADVICE}"
         )
 
 
@@ -118,14 +117,14 @@ def _must_not_show_gold(env: Env, episode: Episode, marked: Episode) -> None:
     """Search each turn for pieces of the real gold that the policy has not said before."""
     secrets = secrets_of(episode.task)
     elsewhere = dict(_before_the_end(marked))
-    said = _texts([episode.opening, episode.info])
+    spoken = _texts([episode.opening, episode.info])
     results = dict(_before_the_end(episode))
     for turn, action in enumerate(episode.actions, start=1):
-        said += _said(env, action)
+        spoken += _spoken(env, action)
         shown = results.get(turn, "")
         for piece in secrets:
             # A turn that the marked episode did not reach cannot show whether the world reveals the piece by itself.
-            if shows(shown, piece) and not shows(said, piece) and not shows(elsewhere.get(turn, piece), piece):
+            if shows(shown, piece) and not shows(spoken, piece) and not shows(elsewhere.get(turn, piece), piece):
                 raise CheckFailed(
                     f"task {episode.task.id!r}, turn {turn} of the {episode.player} player: a tool result or info "
                     f"shows {short(piece)}; {_ADVICE}"
@@ -194,7 +193,7 @@ def shows(text: str, piece: str) -> bool:
     return piece in text or json.dumps(piece)[1:-1] in text or json.dumps(piece, ensure_ascii=False)[1:-1] in text
 
 
-def _said(env: Env, action: Action) -> str:
+def _spoken(env: Env, action: Action) -> str:
     """Return the text of an action, with the arguments of its calls as the tools receive them."""
     if not isinstance(action, str):
         return _texts(action)

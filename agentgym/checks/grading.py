@@ -29,7 +29,7 @@ def solution_solves(subject: Subject) -> Finding:
         if not episode.ended or episode.outcome < SOLVED_AT or not episode.results[-1].info.get("is_success"):
             raise CheckFailed(
                 f"task {episode.task.id!r}: outcome {episode.outcome:g} after {len(episode.results)} turns, ending "
-                f"{episode.reason.value if episode.reason else 'none'!r}; mend solution() or the grader"
+                f"{episode.reason.value if episode.reason else 'none'!r}; fix solution() or the grader"
             )
     return f"{len(episodes)} of {len(episodes)} tasks, {_mean([len(e.results) for e in episodes]):.1f} turns on average"
 
@@ -104,7 +104,7 @@ def reward_channels(subject: Subject) -> Finding:
                 if not channel.per_turn and not channel.low - 1e-9 <= total <= channel.high + 1e-9:
                     raise CheckFailed(
                         f"task {episode.task.id!r}: channel {name!r} adds up to {total:g} over the episode, declared "
-                        f"is {channel.low:g} to {channel.high:g}; say Channel(per_turn=True), or set it once"
+                        f"is {channel.low:g} to {channel.high:g}; use Channel(per_turn=True), or set it once"
                     )
         return f"channels: {', '.join(env.channels)}"
 
@@ -117,7 +117,7 @@ def _channel_problem(env: Env, values: dict[str, float]) -> str | None:
         if not isinstance(value, int | float) or not math.isfinite(value):
             return f"channel {name!r} is {value!r}, not a finite number"
         if not channel.low <= value <= channel.high:
-            return f"channel {name!r} is {value:g}, declared {channel.low:g} to {channel.high:g}; mend one of them"
+            return f"channel {name!r} is {value:g}, declared {channel.low:g} to {channel.high:g}; correct one of them"
     return None
 
 
@@ -130,7 +130,7 @@ def rewards_add_up(subject: Subject) -> Finding:
             if not math.isclose(episode.reward, total, rel_tol=1e-6, abs_tol=1e-6):
                 raise CheckFailed(
                     f"task {episode.task.id!r}: the steps paid {episode.reward:g}, the scheme says {total:g}; "
-                    "set channels with self.reward(...) and leave the paying to Env"
+                    "set channels with self.reward(...) and let Env compute the reward"
                 )
     return None
 

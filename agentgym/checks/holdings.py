@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def held() -> dict[str, int]:
+def resources() -> dict[str, int]:
     """Return how many resources of each kind this process holds, where the system exposes the number."""
     counts = {"threads": threading.active_count(), "temporary files": len(list(Path(tempfile.gettempdir()).iterdir()))}
     own = Path("/proc/self")

@@ -48,7 +48,7 @@ def failing_attempts(env: Env, solved: Episode, others: Sequence[Episode]) -> li
     if own is not None:
         attempt = play(env, solved.task, solved.seed, lambda *_: own)
         if attempt.outcome >= SOLVED_AT:
-            raise CheckFailed(f"task {solved.task.id!r}: failing() solved it; give its end something wrong")
+            raise CheckFailed(f"task {solved.task.id!r}: failing() solved it; make it end with a mistake")
         return [attempt]
     ended: list[Episode] = []
     unended: list[Episode] = []

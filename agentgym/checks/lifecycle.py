@@ -19,7 +19,7 @@ from agentgym.trajectory import Trajectory, Turn
 
 
 @check(
-    "snapshot", "restore(snapshot()) goes on as if nothing had happened, in another instance too", causes=SAME_EPISODE
+    "snapshot", "restore(snapshot()) continues as if nothing had happened, in another instance too", causes=SAME_EPISODE
 )
 def snapshot(subject: Subject) -> Finding:
     """An episode restored from its middle continues exactly as recorded."""

@@ -21,6 +21,6 @@ class CheckSkipped(Exception):
 class Blocked(CheckSkipped):
     """The check cannot run, for a reason that another check reports."""
 
-    def __init__(self, message: str, told_by: str):
-        super().__init__(f"{message}; see {told_by!r}")
-        self.told_by = told_by
+    def __init__(self, message: str, reported_by: str):
+        super().__init__(f"{message}; see {reported_by!r}")
+        self.reported_by = reported_by

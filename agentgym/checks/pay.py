@@ -58,7 +58,7 @@ def junk_scores_low(subject: Subject) -> Finding:
     """No kind of junk solves more than half of the tasks, beyond what luck explains."""
     contests = _contests(subject)
     if len(contests) < _FEWEST_TASKS:
-        raise CheckSkipped(f"{len(contests)} tasks were played in the time there is, too few to tell luck from a hole")
+        raise CheckSkipped(f"{len(contests)} tasks could be played in time, too few to tell luck from a flaw")
     solved: dict[str, list[bool]] = {}
     for name, episode in _junk_episodes(contests):
         solved.setdefault(name, []).append(is_solved(episode))

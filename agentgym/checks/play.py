@@ -22,7 +22,7 @@ from agentgym.task import Task
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SPARE_TURNS = 3
-"""Turns that a player goes on after `max_turns`, waiting for the end."""
+"""Turns that a player keeps playing after `max_turns`, waiting for the end."""
 
 
 @dataclass

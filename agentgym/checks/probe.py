@@ -177,7 +177,7 @@ class Probes:
             if job not in results:
                 raise CheckFailed(
                     f"in a fresh process, no result came within {self._patience_s:.0f} s; "
-                    f"its last words: {probe.last_words}"
+                    f"its last output: {probe.last_words}"
                 )
             if (failed := results[job].get("failed")) is not None:
                 words = f"; last words: {probe.last_words}" if results[job].get("died") else ""

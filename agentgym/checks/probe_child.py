@@ -23,7 +23,7 @@ import gymnasium
 from gymnasium.vector import AsyncVectorEnv
 
 from agentgym import registry
-from agentgym.checks.holdings import grown, held
+from agentgym.checks.holdings import grown, resources
 from agentgym.checks.outcomes import CheckFailed
 from agentgym.checks.play import canonical, must_equal, play, replayed
 from agentgym.checks.probe import ENDING_S, Request
@@ -60,26 +60,26 @@ def unpickled(request: Request) -> None:
 def vector_async(request: Request) -> None:
     """Compare the openings of copies in worker processes with single environments, then step the copies."""
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "told"
+        error_file = Path(folder) / "error"
         try:
-            _step_in_workers(request, partial(_made, request, told))
+            _step_in_workers(request, partial(_made, request, error_file))
         except (EOFError, ConnectionError):
             for worker in multiprocessing.active_children():  # the folder is about to be removed
                 worker.kill()
                 worker.join()
-            if not told.exists():
+            if not error_file.exists():
                 raise
-            raise CheckFailed(f"it cannot be made in a worker: {told.read_text(encoding='utf-8')}") from None
+            raise CheckFailed(f"it cannot be made in a worker: {error_file.read_text(encoding='utf-8')}") from None
 
 
-def _made(request: Request, told: Path) -> Env:
-    """Make an environment in a worker; write an error to `told`, because the vector may kill the worker mid-report."""
+def _made(request: Request, error_file: Path) -> Env:
+    """Make an environment in a worker; write errors to `error_file`: the vector may kill the worker as it reports."""
     try:
         return registry.make(request.target, **request.kwargs)
     except BaseException as error:
-        words = told.with_name(str(os.getpid()))
+        words = error_file.with_name(str(os.getpid()))
         words.write_text(describe(error), encoding="utf-8", errors="replace")
-        words.rename(told)
+        words.rename(error_file)
         raise
 
 
@@ -103,12 +103,12 @@ def leftovers(request: Request) -> None:
     """Make and close environments; the resources the process holds must not grow with their number."""
     subject = subject_of(request)
     _use(subject, request)  # creates the state that all environments share
-    before = held()
+    before = resources()
     for _ in range(ROUNDS):
         _use(subject, request)
     patience = time.monotonic() + ENDING_S
     # Growth counts from one per environment: pools that all share may grow by less.
-    while (growth := grown(before, held(), least=ROUNDS)) and time.monotonic() < patience:
+    while (growth := grown(before, resources(), least=ROUNDS)) and time.monotonic() < patience:
         time.sleep(0.05)
     if growth:
         more = "; ".join(f"{count} more {name} than before; free them in release()" for name, count in growth.items())

@@ -36,8 +36,8 @@ def process_untouched(subject: Subject) -> Finding:
         if what not in (STDOUT, *RNGS):
             how = f" ({change['how']})" if change["how"] else ""
             raise CheckFailed(
-                f"{change['where']}: it changed {what}{how}, which belongs to everyone in the process; keep such "
-                "things on the instance, and hand them to child processes alone"
+                f"{change['where']}: it changed {what}{how}, which the whole process shares; keep such "
+                "things on the instance, and pass them to child processes only"
             )
     return f"watched {found.episodes} episodes"
 
@@ -57,7 +57,9 @@ def global_rng_untouched(subject: Subject) -> Finding:
     found = subject.surroundings
     for rng in RNGS:
         if (change := found.changes.get(rng)) is not None:
-            raise CheckFailed(f"{change['where']}: it drew from or seeded {rng}, which belongs to everyone. {OWN_RNG}")
+            raise CheckFailed(
+                f"{change['where']}: it drew from or seeded {rng}, which the whole process shares. {OWN_RNG}"
+            )
     return f"watched {found.episodes} episodes"
 
 

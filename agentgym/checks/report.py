@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.checks.runner import Report, Row, Status
+from agentgym.checks.runner import CheckResult, CheckStatus, Report
 
 _LOOK = {
-    Status.PASS: ("✓", "green"),
-    Status.FAIL: ("✗", "bold red"),
-    Status.ERROR: ("!", "bold red"),
-    Status.WARN: ("⚠", "yellow"),
-    Status.SKIP: ("–", "yellow"),
+    CheckStatus.PASS: ("✓", "green"),
+    CheckStatus.FAIL: ("✗", "bold red"),
+    CheckStatus.ERROR: ("!", "bold red"),
+    CheckStatus.WARN: ("⚠", "yellow"),
+    CheckStatus.SKIP: ("–", "yellow"),
 }
 
 
@@ -38,7 +38,7 @@ def print_report(report: Report, console: Console | None = None, failures_only: 
         table.add_column("s", justify="right", style="dim")
         for row in rows:
             sign, style = _LOOK[row.status]
-            table.add_row(Text(sign, style=style), row.name, _told(row, style), f"{row.seconds:.1f}")
+            table.add_row(Text(sign, style=style), row.name, _described(row, style), f"{row.seconds:.1f}")
         console.print(table)
     console.print(summary(report))
 
@@ -53,7 +53,7 @@ def report_json(report: Report, failures_only: bool = False) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False)
 
 
-def shown_rows(report: Report, failures_only: bool = False) -> tuple[Row, ...]:
+def shown_rows(report: Report, failures_only: bool = False) -> tuple[CheckResult, ...]:
     """Return all rows, or only those that failed, raised an error or warned."""
     wanted = {*report.problems, *report.warnings}
     return tuple(row for row in report.rows if not failures_only or row in wanted)
@@ -61,7 +61,7 @@ def shown_rows(report: Report, failures_only: bool = False) -> tuple[Row, ...]:
 
 def counts(report: Report) -> dict[str, int]:
     """Return the number of rows by status, omitting statuses without rows."""
-    found = {status.value: sum(row.status is status for row in report.rows) for status in Status}
+    found = {status.value: sum(row.status is status for row in report.rows) for status in CheckStatus}
     return {status: count for status, count in found.items() if count}
 
 
@@ -74,8 +74,8 @@ def summary(report: Report) -> Text:
     return Text(f"{report.target} {verdict}: {', '.join(parts)}", style=style)
 
 
-def _told(row: Row, style: str) -> Text:
+def _described(row: CheckResult, style: str) -> Text:
     text = Text(row.promise)
     if row.message:
-        text.append(f"\n{row.message}", style="dim" if row.status is Status.PASS else style.removeprefix("bold "))
+        text.append(f"\n{row.message}", style="dim" if row.status is CheckStatus.PASS else style.removeprefix("bold "))
     return text

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from agentgym.checks.catalog import Check
 from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped, CheckWarned
 from agentgym.checks.subject import Subject
+from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 
@@ -24,7 +24,7 @@ RESETS, STEPS = 500, 5000
 """Upper bounds on what one check makes; the time limit grows by what they take in a slow environment."""
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """The status of a completed check."""
 
     PASS = "pass"
@@ -37,16 +37,16 @@ class Status(StrEnum):
     """The environment raised an unexpected exception, or the check timed out."""
 
 
-_PROBLEMS = (Status.FAIL, Status.ERROR)
+_PROBLEMS = (CheckStatus.FAIL, CheckStatus.ERROR)
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckResult:
     """The result of one check."""
 
     name: str
     promise: str
-    status: Status
+    status: CheckStatus
     message: str
     seconds: float
 
@@ -56,24 +56,24 @@ class Report:
     """The results of all checks, in order."""
 
     target: str
-    rows: tuple[Row, ...]
+    rows: tuple[CheckResult, ...]
 
     @property
     def passed(self) -> bool:
         """Whether at least one check passed and none failed. Skips and warnings count as neither."""
-        return not self.problems and any(row.status is Status.PASS for row in self.rows)
+        return not self.problems and any(row.status is CheckStatus.PASS for row in self.rows)
 
     @property
-    def problems(self) -> tuple[Row, ...]:
+    def problems(self) -> tuple[CheckResult, ...]:
         """The rows with a failure or an error."""
         return tuple(row for row in self.rows if row.status in _PROBLEMS)
 
     @property
-    def warnings(self) -> tuple[Row, ...]:
+    def warnings(self) -> tuple[CheckResult, ...]:
         """The rows with a warning."""
-        return tuple(row for row in self.rows if row.status is Status.WARN)
+        return tuple(row for row in self.rows if row.status is CheckStatus.WARN)
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> CheckResult:
         """Return the row of the check called `name`."""
         return next(row for row in self.rows if row.name == name)
 
@@ -84,11 +84,11 @@ def run(
     kwargs: Mapping[str, Any] | None,
     seed: int,
     timeout_s: float,
-    on_row: Callable[[Row], None] | None = None,
+    on_row: Callable[[CheckResult], None] | None = None,
 ) -> Report:
     """Run `checks` against the environment that `target` names."""
     subject = Subject(target, kwargs, seed)
-    rows: list[Row] = []
+    rows: list[CheckResult] = []
     try:
         limit_s = timeout_s + _needed_s(subject, timeout_s)
         for one in checks:
@@ -105,9 +105,7 @@ def select(checks: Sequence[Check], only: Sequence[str] | None) -> list[Check]:
     names = [one.name for one in checks]
     for name in only or ():
         if name not in names:
-            close = get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise UsageError(f"unknown check {name!r}; {hint}There are: {', '.join(names)}")
+            raise UsageError(f"unknown check {name!r}{nearest(name, names)} There are: {', '.join(names)}")
     return [one for one in checks if not only or one.name in only]
 
 
@@ -116,7 +114,7 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
     needed = [0.0]
 
     def try_out() -> None:
-        with suppress(BaseException):
+        with suppress(BaseException):  # the checks that play report why it cannot be played
             reset_s, step_s = subject.pace()
             needed[0] = RESETS * reset_s + STEPS * step_s
 
@@ -126,9 +124,10 @@ def _needed_s(subject: Subject, timeout_s: float) -> float:
     return needed[0]
 
 
-def _run_one(one: Check, subject: Subject, timeout_s: float, earlier: Sequence[Row]) -> Row:
+def _run_one(one: Check, subject: Subject, timeout_s: float, earlier: Sequence[CheckResult]) -> CheckResult:
     """Run a check in its own thread, so that one that hangs can be abandoned."""
-    outcome = [(Status.ERROR, f"did not come back within {timeout_s:.0f} s; find out what it waits for, and bound it")]
+    late = f"did not return within {timeout_s:.0f} s; find out what it waits for, and bound the wait"
+    outcome = [(CheckStatus.ERROR, late)]
 
     def work() -> None:
         outcome[0] = _attempt(one, subject, {row.name for row in earlier})
@@ -139,30 +138,32 @@ def _run_one(one: Check, subject: Subject, timeout_s: float, earlier: Sequence[R
     thread.join(timeout_s)
     status, message = outcome[0]
     if status in _PROBLEMS and (cause := _cause(one, earlier)) is not None:
-        status, message = Status.SKIP, f"fails as long as {cause!r} does; mend that first"
-    return Row(one.name, one.promise, status, message, time.perf_counter() - started)
+        status, message = CheckStatus.SKIP, f"fails as long as {cause!r} does; fix that first"
+    return CheckResult(one.name, one.promise, status, message, time.perf_counter() - started)
 
 
-def _cause(one: Check, earlier: Sequence[Row]) -> str | None:
+def _cause(one: Check, earlier: Sequence[CheckResult]) -> str | None:
     """Return the name of the first failed check that explains why this one fails."""
     failed = (row.name for row in earlier if row.status in _PROBLEMS)
     return next((name for name in failed if name in one.causes), None)
 
 
-def _attempt(one: Check, subject: Subject, told: set[str]) -> tuple[Status, str]:
-    """Run a check. `told` holds the names of checks already run, which have reported why this one may be blocked."""
+def _attempt(one: Check, subject: Subject, earlier_names: set[str]) -> tuple[CheckStatus, str]:
+    """Run a check. The checks that ran before, `earlier_names`, may have reported what blocks this one."""
     try:
-        return Status.PASS, one.run(subject) or ""
+        return CheckStatus.PASS, one.run(subject) or ""
     except CheckFailed as failure:
-        return Status.FAIL, str(failure)
+        return CheckStatus.FAIL, str(failure)
     except CheckWarned as warning:
-        return Status.WARN, str(warning)
+        return CheckStatus.WARN, str(warning)
     except Blocked as blocked:
-        return (Status.SKIP, str(blocked)) if blocked.told_by in told else (Status.ERROR, _describe(blocked))
+        if blocked.reported_by in earlier_names:
+            return CheckStatus.SKIP, str(blocked)
+        return CheckStatus.ERROR, _describe(blocked)
     except CheckSkipped as reason:
-        return Status.SKIP, str(reason)
+        return CheckStatus.SKIP, str(reason)
     except BaseException as error:  # in its own thread, `SystemExit` would end the check silently
-        return Status.ERROR, _describe(error)
+        return CheckStatus.ERROR, _describe(error)
 
 
 def _describe(error: BaseException) -> str:

@@ -92,7 +92,7 @@ def _disturbed(episode: Episode, sibling: Env, other: Episode, *_: Any) -> Itera
         yield action
 
 
-@check("reset-clean", "a reset in the middle of an episode leaves nothing of it behind", causes=_REPEATED)
+@check("reset-clean", "a reset in the middle of an episode leaves no trace of it", causes=_REPEATED)
 def reset_clean(subject: Subject) -> Finding:
     """After half of another episode, every episode is the same as in a fresh environment."""
     episodes = [subject.episodes("solution")[index] for index in subject.spread()]

@@ -34,8 +34,8 @@ def quick(subject: Subject) -> Finding:
         turns = [turn for episode in episodes for turn in _slow_turns(env, episode)]
         for turn in sorted(turns, key=lambda turn: turn.seconds, reverse=True):
             tried[turn.name] += 1
-            if turn.name not in slow and tried[turn.name] <= _TURNS and (told := _still_slow(env, turn)):
-                slow[turn.name] = told
+            if turn.name not in slow and tried[turn.name] <= _TURNS and (slowness := _still_slow(env, turn)):
+                slow[turn.name] = slowness
     if slow:
         raise CheckWarned(f"{'; '.join(slow.values())}: episodes wait for it; make it quicker, or `async` if it waits")
     slowest = max(seconds for episode in episodes for seconds in (episode.reset_s, *episode.step_s))

@@ -20,7 +20,7 @@ import time_machine
 from agentgym import registry
 from agentgym.checks.clues import Clues, class_state, clues_while
 from agentgym.checks.forks import can_fork, in_fork
-from agentgym.checks.holdings import grown, held
+from agentgym.checks.holdings import grown, resources
 from agentgym.checks.hostile import some_hostile_actions
 from agentgym.checks.patience import Patience
 from agentgym.checks.play import (
@@ -85,7 +85,7 @@ class _Inquiry:
         self._request, self._subject = request, subject_of(request)
         self._episodes = _some(request.episodes)
         self._patience_s = patience_s([*request.episodes, *request.stumbled])
-        self._held = held()
+        self._held = resources()
 
     def conduct(self) -> Surroundings:
         """Play the episodes and compare them."""
@@ -240,7 +240,7 @@ class _Inquiry:
 
     def _leaks(self) -> bool:
         """Return whether so many resources have leaked that playing must stop to protect the machine."""
-        return bool(grown(self._held, held(), least=_LEAK))
+        return bool(grown(self._held, resources(), least=_LEAK))
 
     def _more_tasks(self, env: Env) -> Iterator[Task]:
         """Yield tasks of all splits, alternating between them."""

@@ -26,7 +26,7 @@ def task_ids(subject: Subject) -> Finding:
         for split, tasks in subject.scanned.items():
             for index, task in enumerate(tasks):
                 if task.split != split:
-                    raise CheckFailed(f"task {task.id!r} came from split {split!r} and says {task.split!r}")
+                    raise CheckFailed(f"task {task.id!r} came from split {split!r}, but its split is {task.split!r}")
                 if (twin := seen.setdefault(task.id, task)) is not task:
                     raise CheckFailed(f"the id {task.id!r} names two tasks: {short(twin.prompt)}, {short(task.prompt)}")
                 if index < _LOOKED_UP:
@@ -38,14 +38,14 @@ def task_ids(subject: Subject) -> Finding:
 def _must_be_found(source: TaskSource, split: str, index: int, task: Task) -> None:
     if source.get(split, index) != task:
         raise CheckFailed(
-            f"task {index} of {split!r} is another in a second task source; generate it from (split, index) alone"
+            f"task {index} of {split!r} differs in a second task source; generate it from (split, index) alone"
         )
     try:
         found = source.find(task.id)
     except Exception as error:
         raise CheckFailed(f"find({task.id!r}) raised {type(error).__name__}: {error}; return the task") from error
     if found != task:
-        raise CheckFailed(f"find({task.id!r}) gives another task than get({split!r}, {index})")
+        raise CheckFailed(f"find({task.id!r}) returns a different task from get({split!r}, {index})")
 
 
 def _must_be_unknown(source: Any) -> None:
@@ -64,7 +64,7 @@ def _must_be_unknown(source: Any) -> None:
             continue
         except Exception as error:
             raise CheckFailed(f"{call} raised {type(error).__name__}: {error}; raise TaskError") from error
-        raise CheckFailed(f"{call} gave a task; raise TaskError for what there is not")
+        raise CheckFailed(f"{call} returned a task; raise TaskError for a task that does not exist")
 
 
 @check("task-json", "tasks survive being written down as JSON", causes=SAME_EPISODE)

@@ -34,7 +34,7 @@ def _check_schema(function: dict[str, Any]) -> None:
     try:
         Draft202012Validator.check_schema(parameters)
     except SchemaError as error:
-        raise CheckFailed(f"tool {name!r}: its parameters are no JSON Schema: {error.message}") from error
+        raise CheckFailed(f"tool {name!r}: its parameters are not a valid JSON Schema: {error.message}") from error
     if parameters.get("type") != "object":
         raise CheckFailed(f"tool {name!r}: its parameters must be of type 'object', not {parameters.get('type')!r}")
     if not function["description"].strip():
@@ -44,7 +44,7 @@ def _check_schema(function: dict[str, Any]) -> None:
             raise CheckFailed(f"tool {name!r}: argument {argument!r} is not explained; add a line under 'Args:'")
 
 
-@check("tool-mistakes", "a missing, unknown or wrongly typed argument is told to the model, by name")
+@check("tool-mistakes", "a missing, unknown or wrongly typed argument is reported to the model, by name")
 def tool_mistakes(subject: Subject) -> Finding:
     """Calls that violate the schema are answered, and the episode continues."""
     with subject.env() as env:
@@ -61,7 +61,7 @@ def tool_mistakes(subject: Subject) -> Finding:
             if word not in answer:
                 raise CheckFailed(f"{_written(call)} was answered {short(answer)}; the answer must name {word!r}")
             if is_over(result) and env.max_turns > 1:
-                raise CheckFailed(f"{_written(call)} ended the episode; tell the model its mistake, and go on")
+                raise CheckFailed(f"{_written(call)} ended the episode; report the mistake and let it continue")
         return f"{len(cases)} wrong calls"
 
 

@@ -27,7 +27,7 @@ RNGS = ("the module 'random'", "the module 'numpy.random'")
 
 
 @dataclass(frozen=True)
-class Change:
+class StateChange:
     """A change to shared state: what changed, where first, and how."""
 
     what: str
@@ -91,8 +91,8 @@ class Watch:
     """Inspects the process after every turn. Make one per process: it redirects standard output to a file."""
 
     def __init__(self) -> None:
-        self.changes: dict[str, Change] = {}
-        self._draws: dict[str, list[Change]] = {rng: [] for rng in RNGS}
+        self.changes: dict[str, StateChange] = {}
+        self._draws: dict[str, list[StateChange]] = {rng: [] for rng in RNGS}
         self._written = tempfile.TemporaryFile()  # noqa: SIM115 (open until the process exits)
         sys.stdout.flush()
         os.dup2(self._written.fileno(), 1)
@@ -135,7 +135,7 @@ class Watch:
 
     def _note_draw(self, rng: str, where: str) -> None:
         draws, generator = self._draws[rng], _GENERATORS[rng]
-        draws.append(Change(rng, where, ""))
+        draws.append(StateChange(rng, where, ""))
         if len(draws) > _SET_UP:
             self.changes.setdefault(rng, draws[_SET_UP])
         if generator.set is not None:
@@ -161,7 +161,7 @@ class Watch:
         return difference(str(before), str(after))
 
     def _note(self, what: str, where: str, how: str) -> None:
-        self.changes.setdefault(what, Change(what, where, how))
+        self.changes.setdefault(what, StateChange(what, where, how))
 
 
 class Watched:

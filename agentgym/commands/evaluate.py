@@ -23,11 +23,12 @@ from agentgym.commands.outputs import check_file
 from agentgym.commands.terminal import console
 from agentgym.errors import require
 from agentgym.evaluation import Summary, evaluate, print_summary
+from agentgym.loading import load_named
 from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy
 from agentgym.registry import class_of
 from agentgym.rollout import EnvFactory, Limits
-from agentgym.rooms import TRAINING_ARGUMENTS, load
+from agentgym.rooms import TRAINING_ARGUMENTS
 from agentgym.task import TEST, Task, default_split
 from agentgym.task_files.arguments import recorded_arguments
 from agentgym.task_files.declaring import with_defaults
@@ -101,7 +102,7 @@ def _arguments(request: EvaluationRequest) -> dict[str, Any]:
     if not has_weights(request.policy):
         return request.env_kwargs
     require("torch", "train")
-    trained = load(TRAINING_ARGUMENTS)(request.policy, request.env)
+    trained = load_named(TRAINING_ARGUMENTS, "a function")(request.policy, request.env)
     if request.policy == TINY:
         return with_defaults(class_of(request.env).files, trained, request.env_kwargs, "the recipe")
     source = f"the model {request.policy!r} was trained in an environment that"

@@ -65,7 +65,7 @@ def replay_file(wanted: Replay, console: Console | None = None) -> bool:
         console: The console to print to.
 
     Raises:
-        UsageError: The file holds no trajectory, has an invalid line, or chooses what a file must not choose.
+        UsageError: The file contains no trajectory, has an invalid line, or chooses what a file must not choose.
     """
     console = console or terminal()
     tasks = None if wanted.manifest is None else read_manifest(wanted.manifest)
@@ -88,7 +88,7 @@ def replay_file(wanted: Replay, console: Console | None = None) -> bool:
         for env in envs.values():
             env.close()
     if not total:
-        raise UsageError(f"{str(wanted.file)!r} holds no trajectory")
+        raise UsageError(f"{str(wanted.file)!r} contains no trajectory")
     console.print(
         Text(f"{same} of {total} trajectories came out as recorded", style="green" if same == total else "red")
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from agentgym.rooms import load
+from agentgym.loading import load_named
 
 
 def command_of(name: str, path: str) -> Any:
@@ -16,7 +16,7 @@ def command_of(name: str, path: str) -> Any:
         name: Name of the command.
         path: Path of a function or a Typer app.
     """
-    found = load(path)
+    found = load_named(path, "a command")
     if not isinstance(found, typer.Typer):
         app = typer.Typer()
         app.command(name)(found)

@@ -86,7 +86,7 @@ class {cls}(Env):
         """
         words = self.task.data["words"]
         if not 1 <= position <= len(words):
-            raise ToolError(f"The list has places 1 to {{len(words)}}; {{position}} is none of them.")
+            raise ToolError(f"The list has places 1 to {{len(words)}}; there is no place {{position}}.")
         if position not in self.seen:
             self.seen.add(position)
             self.reward("read", 1 / len(words))

@@ -176,8 +176,8 @@ def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None
     if turn.action is None:
         console.print(Text("(interrupted: graded as it stood)", style="dim"))
     else:
-        said = turn.action
-        messages.append({"role": "assistant", "content": said} if isinstance(said, str) else said)
+        action = turn.action
+        messages.append({"role": "assistant", "content": action} if isinstance(action, str) else action)
     for message in [*messages, *turn.observation]:
         print_message(message, console, max_chars)
 

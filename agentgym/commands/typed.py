@@ -52,8 +52,8 @@ def read_arguments(tool: Tool, text: str) -> dict[str, Any]:
     if taker is not None:
         return {taker: _value(text, properties[taker])}
     example = " ".join(f"{name}=…" for name in properties)
-    told = f"Write {tool.name} {example}, or a JSON object." if properties else f"{tool.name} takes no arguments."
-    raise ToolError(f"{told} Usage: {tool.usage}")
+    expected = f"Write {tool.name} {example}, or a JSON object." if properties else f"{tool.name} takes no arguments."
+    raise ToolError(f"{expected} Usage: {tool.usage}")
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

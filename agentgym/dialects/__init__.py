@@ -48,5 +48,5 @@ def get_dialect(name: str) -> Dialect:
 def _checked(name: str, dialect: object) -> Dialect:
     needed = ("name", "instructions", "parse", "render", "result", "problem")
     if missing := [attribute for attribute in needed if not hasattr(dialect, attribute)]:
-        raise UsageError(f"{name!r} is no dialect: it has no {', '.join(missing)}")
+        raise UsageError(f"{name!r} is not a dialect: it has no {', '.join(missing)}")
     return dialect  # type: ignore[return-value]

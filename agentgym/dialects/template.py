@@ -63,10 +63,10 @@ class TemplateDialect(TextDialect):
         for field, value in self._regions(whole, tools):
             if field == _CALLS:
                 calls += _calls(value)
-            elif isinstance(value, str) and (said := value.strip()):
+            elif isinstance(value, str) and (piece := value.strip()):
                 if calls:
-                    raise Unreadable(f"There is text after the call: {said[:60]!r}. End your message after it.")
-                (content if field == _CONTENT else reasoning).append(said)
+                    raise Unreadable(f"There is text after the call: {piece[:60]!r}. End your message after it.")
+                (content if field == _CONTENT else reasoning).append(piece)
         thought = "\n".join([THINK, *reasoning, END_THINK]) if reasoning else ""
         return Parsed("\n\n".join(part for part in (thought, "\n".join(content)) if part), tuple(calls))
 

@@ -168,8 +168,8 @@ class Engine(Authoring):
         except ToolError as mistake:
             self._format_errors += 1
             self._unreadable += 1
-            told = bounded(message_of(mistake), MAX_RESULT_CHARS)
-            observation = refusals(action, f"Error: {told}", self._calls) or [self.dialect.problem(told)]
+            problem = bounded(message_of(mistake), MAX_RESULT_CHARS)
+            observation = refusals(action, f"Error: {problem}", self._calls) or [self.dialect.problem(problem)]
         except Exception as error:
             self._blame(error, None)
             raise

@@ -37,7 +37,7 @@ class Families(Mapping[str, F], Generic[F]):
         def enter(draw: Draw) -> Draw:
             given = name or draw.__name__
             if given in self._by_name:
-                raise UsageError(f"there already is a family {given!r}")
+                raise UsageError(f"family {given!r} already exists")
             self._by_name[given] = self._kind(name=given, level=level, phrasings=phrasings, draw=draw, **own)
             return draw
 
@@ -80,8 +80,9 @@ def choose_families(
     ]
     if not fitting:
         asked = {"name": names, **wanted}
-        told = ", ".join(f"{_said(attribute)} {values!r}" for attribute, values in asked.items() if values is not None)
-        raise UsageError(f"no family fits all of this at once: {told}")
+        given = {attribute: values for attribute, values in asked.items() if values is not None}
+        choices = ", ".join(f"{_noun(attribute)} {values!r}" for attribute, values in given.items())
+        raise UsageError(f"no family fits all of this at once: {choices}")
     return fitting
 
 
@@ -100,9 +101,9 @@ def by_level(families: Iterable[F]) -> list[list[str]]:
 
 def _chosen(known: Mapping[str, Family[Any, Any]], attribute: str, wanted: Any) -> tuple[Any, ...]:
     """Return the wanted values of an attribute, or all values that occur."""
-    return some_of(_said(attribute), wanted, sorted({getattr(family, attribute) for family in known.values()}))
+    return some_of(_noun(attribute), wanted, sorted({getattr(family, attribute) for family in known.values()}))
 
 
-def _said(attribute: str) -> str:
+def _noun(attribute: str) -> str:
     """Return the user-facing name of an attribute."""
     return {"name": "family", "level": "difficulty"}.get(attribute, attribute)

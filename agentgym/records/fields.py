@@ -34,13 +34,13 @@ def check_fields(data: Any, rules: Rules, required: frozenset[str], what: str) -
     for name, value in data.items():
         if name not in rules:
             raise UsageError(f"{what} has no field {name[:100]!r}; was it written by a newer release?")
-        passes, told = rules[name]
+        passes, expected = rules[name]
         try:
             right = passes(value)
         except OverflowError:  # an integer too large for a float
             right = False
         if not right:
-            raise UsageError(f"field {name!r} of {what} must be {told}, not {shown(value)}")
+            raise UsageError(f"field {name!r} of {what} must be {expected}, not {shown(value)}")
 
 
 def required_fields(kind: type) -> frozenset[str]:

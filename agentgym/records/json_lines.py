@@ -103,7 +103,7 @@ _KINDS = {bool: "a boolean", str: "a string", int: "a number", float: "a number"
 
 
 def _refused(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refused)

@@ -117,7 +117,7 @@ class Quarantine:
 def counted(entries: Sequence[LeftOut], kept: int) -> str:
     """Return in one line how many entries were left out and why, with the first broken one as an example."""
     counts = Counter(entry.why for entry in entries)
-    said = f"{len(entries)} of {len(entries) + kept} entries are left out ("
-    said += ", ".join(f"{counts[why]} {why}" for why in Why if counts[why]) + ")"
+    summary = f"{len(entries)} of {len(entries) + kept} entries are left out ("
+    summary += ", ".join(f"{counts[why]} {why}" for why in Why if counts[why]) + ")"
     first = next((entry for entry in entries if entry.why is Why.BROKEN), None)
-    return f"{said}; the first broken one: {first}" if first else said
+    return f"{summary}; the first broken one: {first}" if first else summary

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentgym.envs.code.asking import Ask, Reply
 from agentgym.envs.code.inside import exception_named
-from agentgym.envs.code.plain import Unfit, decode, encode
+from agentgym.envs.code.plain import NotPlain, decode, encode
 from agentgym.errors import BrokenTask
 from agentgym.tools.sandbox import Ended
 
@@ -45,7 +45,7 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """The outcome of one call: the tree of a value, an exception, or neither."""
 
     tree: Any = None
@@ -58,16 +58,16 @@ class Outcome:
     """Why there is no value, in words for the model."""
 
     def value(self, max_size: int) -> Any:
-        """Return the value. Raises `Unfit` if there is none, or if its text is longer than `max_size`."""
+        """Return the value. Raises `NotPlain` if there is none, or if its text is longer than `max_size`."""
         if self.problem is not None or self.size > max_size:
-            raise Unfit(self.problem or f"a value of {self.size} characters")
+            raise NotPlain(self.problem or f"a value of {self.size} characters")
         return decode(self.tree)
 
     def shown(self) -> str:
         """Return what the call did, in a few words for the model."""
         try:
             text = repr(self.value(_UNSHOWN))
-        except Unfit as error:
+        except NotPlain as error:
             return self.problem or f"returned {error}"
         except ValueError:  # a whole number with more digits than Python writes
             return "returned a very large number"
@@ -85,7 +85,7 @@ class Outcome:
 class Calls:
     """The outcomes of all calls in one process."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CallOutcome, ...]
     problem: str | None = None
     """Error in the source as a whole; if set, nothing was called."""
 
@@ -132,13 +132,13 @@ def call_together(submission: Submission, arguments: Sequence[Any], ask: Ask, ca
         message = str(failure.get("message"))[:_MESSAGE_CHARS]
         return Calls((), _PROBLEMS[failure["problem"]].format(error=message, name=submission.name))
     found = _outcomes(reply)
-    missing = Outcome(problem=_unfinished(reply.result.ended))
+    missing = CallOutcome(problem=_unfinished(reply.result.ended))
     return Calls(tuple(found.get(number, missing) for number in range(len(arguments))))
 
 
 def call_apart(
     submission: Submission, arguments: Sequence[Any], warm_up: Sequence[Any], ask: Ask, call_s: float
-) -> tuple[Outcome, ...]:
+) -> tuple[CallOutcome, ...]:
     """Call the function with each of the arguments (trees), each in a process of its own that receives no other.
 
     A function must not pass because of state that it carries from one call to the next. So every process but the first
@@ -151,21 +151,21 @@ def call_apart(
         ask: Runs a request in a process of its own.
         call_s: Seconds of processor time that one call may take.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[CallOutcome] = []
     warm = False
     for tree in arguments:
         calls = [*(warm_up or [tree]), tree] if warm else [tree]
         reply = ask(submission.request("call", calls=calls, call_s=call_s))
-        outcomes.append(_outcomes(reply).get(len(calls) - 1, Outcome(problem=_unfinished(reply.result.ended))))
+        outcomes.append(_outcomes(reply).get(len(calls) - 1, CallOutcome(problem=_unfinished(reply.result.ended))))
         if reply.result.ended in (Ended.TIMEOUT, Ended.CPU) or any("slow" in line for line in reply.lines):
             break  # the submission can no longer pass, and the other calls may be as slow
         warm = reply.result.usage.cpu_s < _WARM_S
-    return (*outcomes, *[Outcome(problem="was not called")] * (len(arguments) - len(outcomes)))
+    return (*outcomes, *[CallOutcome(problem="was not called")] * (len(arguments) - len(outcomes)))
 
 
-def _outcomes(reply: Reply) -> dict[int, Outcome]:
+def _outcomes(reply: Reply) -> dict[int, CallOutcome]:
     """Return the outcomes of the calls, by their number."""
-    found: dict[int, Outcome] = {}
+    found: dict[int, CallOutcome] = {}
     for line in reply.lines:
         number = line.get("number")
         if type(number) is int and number not in found:
@@ -177,28 +177,30 @@ def _kind_and_line(source: str, failure: Mapping[str, Any]) -> str:
     """Return the type of an error and its line, each only if the reply states a valid one."""
     try:
         kind = exception_named(failure.get("kind")).__name__
-    except (Unfit, TypeError):
+    except (NotPlain, TypeError):
         kind = "an error"
     line = failure.get("line")
     known = type(line) is int and 1 <= line <= source.count("\n") + 1
     return f"{kind} (line {line})" if known else kind
 
 
-def _outcome(line: Mapping[str, Any]) -> Outcome:
+def _outcome(line: Mapping[str, Any]) -> CallOutcome:
     after = line.get("after")
     if "raised" in line:
         message = str(line.get("message"))[:_MESSAGE_CHARS]
         try:
-            return Outcome(raised=exception_named(line["raised"]).__name__, after=after, problem=f"raised {message}")
-        except (Unfit, TypeError):
-            return Outcome(problem="raised an exception of an unknown type")
+            return CallOutcome(
+                raised=exception_named(line["raised"]).__name__, after=after, problem=f"raised {message}"
+            )
+        except (NotPlain, TypeError):
+            return CallOutcome(problem="raised an exception of an unknown type")
     if "slow" in line:
-        return Outcome(problem="took too long and was stopped")
+        return CallOutcome(problem="took too long and was stopped")
     if "unfit" in line:
-        return Outcome(problem=f"returned {str(line['unfit'])[:_MESSAGE_CHARS]}")
+        return CallOutcome(problem=f"returned {str(line['unfit'])[:_MESSAGE_CHARS]}")
     if "value" not in line:
-        return Outcome(problem="returned nothing readable")
-    return Outcome(line["value"], len(json.dumps(line["value"])), after=after)
+        return CallOutcome(problem="returned nothing readable")
+    return CallOutcome(line["value"], len(json.dumps(line["value"])), after=after)
 
 
 def _unfinished(ended: Ended) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from agentgym.envs.code.plain import Unfit, decode, dumps, encode
+from agentgym.envs.code.plain import NotPlain, decode, dumps, encode
 
 NOTE = "_note"
 """Function that a check with withheld values calls with the number of an assert and the value that it tests."""
@@ -124,10 +124,10 @@ def withheld(request: Request, say: Say) -> None:
 
 
 def exception_named(name: Any) -> type[BaseException]:
-    """Return the builtin exception of a name. Raises `Unfit` if it is none."""
+    """Return the builtin exception of a name. Raises `NotPlain` if it is none."""
     kind = vars(builtins).get(name)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-        raise Unfit("no name of an exception")
+        raise NotPlain("no name of an exception")
     return kind
 
 
@@ -183,10 +183,10 @@ def _outcome(function: Callable[..., Any], arguments: Any, seconds: float) -> di
     try:
         outcome = {"value": encode(function(*args, **kwargs))}
         if len(json.dumps(outcome)) > MAX_VALUE_CHARS:
-            raise Unfit(f"a value of more than {MAX_VALUE_CHARS} characters")
+            raise NotPlain(f"a value of more than {MAX_VALUE_CHARS} characters")
     except TooSlow:
         outcome = {"slow": seconds}
-    except Unfit as error:
+    except NotPlain as error:
         outcome = {"unfit": str(error)}
     except BaseException as error:
         outcome = {"raised": _builtin_name(error), "message": _described(error)}
@@ -199,7 +199,7 @@ def _changes(arguments: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return the arguments after the call, if the call changed them."""
     try:
         after = encode([args, kwargs])
-    except Unfit:
+    except NotPlain:
         return {}
     return {} if after == arguments else {"after": after}
 
@@ -227,7 +227,7 @@ def _run_check(
         space[request["name"]] = candidate
         exec(compile(request["check"], "<check>", "exec", dont_inherit=True), space)
         space["check"](candidate)
-    except Unfit as error:
+    except NotPlain as error:
         say(verdict="unfit", message=str(error))
     except AssertionError as error:
         say(verdict="failed", message=_described(error))

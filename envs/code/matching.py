@@ -41,7 +41,7 @@ def read_literal(text: str, where: str) -> Any:
     try:
         return ast.literal_eval(parse(text.lstrip(" \t"), mode="eval"))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise BrokenTask(f"{where} is {text[:80]!r}, which is no Python literal: {error}") from error
+        raise BrokenTask(f"{where} is {text[:80]!r}, which is not a Python literal: {error}") from error
 
 
 def answer_matches(answer: str, expected: Any) -> bool:

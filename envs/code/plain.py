@@ -1,7 +1,7 @@
 """Converts plain Python values to JSON trees and back, without loss: the data that a sandbox and the grader exchange.
 
 `decode` returns only exact builtin and standard-library types, whatever was encoded: subclasses lose their overrides,
-and everything else is `Unfit`. Sent into sandboxes as text, so it needs only the standard library of Python 3.9.
+and everything else is `NotPlain`. Sent into sandboxes as text, so it needs only the standard library of Python 3.9.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _SEQUENCES: dict[str, Any] = {
 _VIEWS = {type({}.keys()): "k", type({}.values()): "v"}
 
 
-class Unfit(ValueError):
+class NotPlain(ValueError):
     """A value that is not plain data; the message says why."""
 
 
 def dumps(value: Any) -> str:
-    """Return a value as the text of its tree: equal values of the same types have equal texts. Raises `Unfit`."""
+    """Return a value as the text of its tree: equal values of the same types have equal texts. Raises `NotPlain`."""
     return json.dumps(encode(value), separators=(",", ":"))
 
 
 def loads(text: str) -> Any:
-    """Return the value of a text that `dumps` wrote. Raises `Unfit`."""
+    """Return the value of a text that `dumps` wrote. Raises `NotPlain`."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unfit(f"not the tree of a value: {type(error).__name__}") from None
+        raise NotPlain(f"not the tree of a value: {type(error).__name__}") from None
     return decode(tree)
 
 
 def encode(value: Any, depth: int = 0) -> Any:
-    """Return the JSON tree of a value. Raises `Unfit`."""
+    """Return the JSON tree of a value. Raises `NotPlain`."""
     if depth > MAX_DEPTH:
-        raise Unfit(f"a value nested more than {MAX_DEPTH} deep")
+        raise NotPlain(f"a value nested more than {MAX_DEPTH} deep")
     kind = type(value)
     if value is None or kind is bool:
         return value
@@ -79,15 +79,15 @@ def encode(value: Any, depth: int = 0) -> Any:
 
 
 def decode(tree: Any) -> Any:
-    """Return the value of a tree. Raises `Unfit` for anything that `encode` does not produce."""
+    """Return the value of a tree. Raises `NotPlain` for anything that `encode` does not produce."""
     if isinstance(tree, (float, dict)):
-        raise Unfit("not the tree of a value")
+        raise NotPlain("not the tree of a value")
     if not isinstance(tree, list):
         return tree
     try:
         return _decode_tagged(tree[0], tree[1:])
     except (TypeError, ValueError, IndexError, KeyError, ArithmeticError, RecursionError):
-        raise Unfit("not the tree of a value") from None
+        raise NotPlain("not the tree of a value") from None
 
 
 def _encode_items(value: Any, kind: type, depth: int) -> list[Any]:
@@ -107,13 +107,13 @@ def _encode_items(value: Any, kind: type, depth: int) -> list[Any]:
         return ["p", *([encode(key, depth), encode(item, depth)] for key, item in value)]
     if hasattr(kind, "__next__"):
         return ["g", *_taken(value, depth)]
-    raise Unfit(f"a value of type {kind.__name__}")
+    raise NotPlain(f"a value of type {kind.__name__}")
 
 
 def _taken(iterator: Any, depth: int) -> Iterator[Any]:
     for count, item in enumerate(iterator):
         if count >= MAX_ITEMS:
-            raise Unfit(f"an iterator of more than {MAX_ITEMS} items")
+            raise NotPlain(f"an iterator of more than {MAX_ITEMS} items")
         yield encode(item, depth)
 
 
@@ -143,4 +143,4 @@ def _decode_scalar(tag: str, parts: list[Any]) -> Any:
         return number
     if tag == "n":
         return Fraction(int(parts[0], 16), int(parts[1], 16))
-    raise Unfit("not the tree of a value")
+    raise NotPlain("not the tree of a value")

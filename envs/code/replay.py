@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentgym.envs.code.asking import Ask, Runner
-from agentgym.envs.code.calls import Outcome, Submission, call_apart, call_together
+from agentgym.envs.code.calls import CallOutcome, Submission, call_apart, call_together
 from agentgym.envs.code.canaries import grade_together
 from agentgym.envs.code.matching import matches
-from agentgym.envs.code.plain import Unfit, decode
+from agentgym.envs.code.plain import NotPlain, decode
 from agentgym.envs.code.verdict import How, Verdict, passed_by, progress, read_cases, room_for, share
 from agentgym.errors import BrokenTask
 from agentgym.task import Task
@@ -27,7 +27,7 @@ _KEPT = 4096
 
 
 @dataclass(frozen=True)
-class Script:
+class GoldCalls:
     """The calls that a check makes of the gold function."""
 
     calls: dict[str, Any]
@@ -41,7 +41,7 @@ class Script:
         return [json.loads(key) for key in self.calls]
 
 
-_SCRIPTS: dict[str, Script] = {}
+_SCRIPTS: dict[str, GoldCalls] = {}
 """Scripts of checks cached in this process, by task."""
 
 
@@ -82,7 +82,7 @@ def grade_check(task: Task, submission: Submission, runner: Runner, ask_gold: As
     )
 
 
-def _script(task: Task, ask_gold: Ask) -> Script:
+def _script(task: Task, ask_gold: Ask) -> GoldCalls:
     if task.hash not in _SCRIPTS:
         gold = Submission(task.gold["code"], task.data["entry_point"], task.data.get("prelude", ""))
         reply = ask_gold(gold.request("record", check=task.gold["check"]))
@@ -93,12 +93,17 @@ def _script(task: Task, ask_gold: Ask) -> Script:
         calls = {_key(line["called"]): line.get("gave") for line in reply.lines if "called" in line}
         if len(_SCRIPTS) >= _KEPT:
             _SCRIPTS.clear()
-        _SCRIPTS[task.hash] = Script(calls, verdict == "passed")
+        _SCRIPTS[task.hash] = GoldCalls(calls, verdict == "passed")
     return _SCRIPTS[task.hash]
 
 
 def _replay(
-    task: Task, submission: Submission, table: dict[str, Outcome], known: Sequence[Any], runner: Runner, call_s: float
+    task: Task,
+    submission: Submission,
+    table: dict[str, CallOutcome],
+    known: Sequence[Any],
+    runner: Runner,
+    call_s: float,
 ) -> bool:
     """Whether the check passes on what the function returned; adds further calls that the check requests."""
     request = {"op": "judge", "name": submission.name, "prelude": submission.prelude, "check": task.gold["check"]}
@@ -114,11 +119,11 @@ def _replay(
     return False
 
 
-def _is_alike(outcome: Outcome, gave: Any) -> bool:
+def _is_alike(outcome: CallOutcome, gave: Any) -> bool:
     """Whether a call returned what the gold function returns."""
     try:
         return gave is not None and matches(outcome.value(room_for(json.dumps(gave))), decode(gave))
-    except Unfit:
+    except NotPlain:
         return False
 
 

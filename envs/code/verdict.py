@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from agentgym.envs.code.calls import Outcome, arguments_of
+from agentgym.envs.code.calls import CallOutcome, arguments_of
 from agentgym.envs.code.matching import matches, read_literal
-from agentgym.envs.code.plain import Unfit
+from agentgym.envs.code.plain import NotPlain
 from agentgym.task import Task
 
 _ROOM = 40
@@ -48,7 +48,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Case:
+class EncodedCase:
     """Arguments (a tree) and the expected value."""
 
     arguments: Any
@@ -56,22 +56,22 @@ class Case:
     room: int
     """Characters that the text of an outcome may have and still be equal."""
 
-    def passed_by(self, outcome: Outcome) -> bool:
+    def passed_by(self, outcome: CallOutcome) -> bool:
         """Whether an outcome is the expected value."""
         try:
             return matches(outcome.value(self.room), self.expected)
-        except Unfit:
+        except NotPlain:
             return False
 
 
-def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> list[Case]:
+def read_cases(task: Task, where: str, cases: Sequence[Mapping[str, Any]]) -> list[EncodedCase]:
     """Return the cases of a task. Raises `BrokenTask` for one that is not a literal."""
     found = []
     for number, case in enumerate(cases, start=1):
         place = f"case {number} of {where} of task {task.id!r}"
         arguments = arguments_of(read_literal(case["args"], f"args of {place}"))
         expected = read_literal(case["expect"], f"expect of {place}")
-        found.append(Case(arguments, expected, room_for(case["expect"])))
+        found.append(EncodedCase(arguments, expected, room_for(case["expect"])))
     return found
 
 
@@ -80,9 +80,9 @@ def room_for(text: str) -> int:
     return 200 + _ROOM * len(text)
 
 
-def passed_by(outcomes: Sequence[Outcome], cases: Sequence[Case]) -> list[bool]:
+def passed_by(outcomes: Sequence[CallOutcome], cases: Sequence[EncodedCase]) -> list[bool]:
     """Return which cases pass; one without an outcome fails, as the code may not load a second time."""
-    missing = [Outcome(problem="was not called")] * (len(cases) - len(outcomes))
+    missing = [CallOutcome(problem="was not called")] * (len(cases) - len(outcomes))
     return [case.passed_by(outcome) for case, outcome in zip(cases, [*outcomes, *missing], strict=True)]
 
 

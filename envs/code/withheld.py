@@ -14,7 +14,7 @@ from typing import Any
 from agentgym.envs.code.asking import Ask, Reply
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.inside import NOTE
-from agentgym.envs.code.plain import Unfit, decode, encode
+from agentgym.envs.code.plain import NotPlain, decode, encode
 from agentgym.syntax import parse
 
 
@@ -97,7 +97,7 @@ def _notes(reply: Reply) -> list[tuple[int, Any]] | None:
             return None
         try:
             found.append((line["noted"], decode(line.get("value"))))
-        except Unfit:
+        except NotPlain:
             return None
     return found
 

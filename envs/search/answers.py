@@ -82,14 +82,14 @@ def normalize(text: str) -> str:
 
 def exact(answer: str, golds: Iterable[str]) -> bool:
     """Whether `answer` is one of `golds` once normalised, with the same numbers."""
-    said = _comparable(answer)
-    return any(said == _comparable(gold) for gold in golds)
+    given = _comparable(answer)
+    return any(given == _comparable(gold) for gold in golds)
 
 
 def mentions(text: str, golds: Iterable[str]) -> bool:
     """Whether one of `golds` stands anywhere in `text`, in whole words, once normalised."""
-    said = f" {_comparable(text)} "
-    return any(f" {_comparable(gold)} " in said for gold in golds)
+    given = f" {_comparable(text)} "
+    return any(f" {_comparable(gold)} " in given for gold in golds)
 
 
 def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
@@ -101,11 +101,11 @@ def contains(answer: str, golds: Iterable[str], question: str = "") -> bool:
         question: The question. Its words may be repeated, unless it names the gold itself, among the alternatives.
     """
     golds = [_comparable(gold) for gold in golds]
-    said, asked = _comparable(answer), f" {_comparable(question)} "
+    given, asked = _comparable(answer), f" {_comparable(question)} "
     named = any(f" {gold} " in asked for gold in golds)
     free = _FRAME if named else _FRAME | (set(asked.split()) - _DENIALS)
     free = free.union(*(gold.split() for gold in golds))
-    return any(_commits(said.split(), gold.split(), free) for gold in golds)
+    return any(_commits(given.split(), gold.split(), free) for gold in golds)
 
 
 def f1(answer: str, golds: Iterable[str]) -> float:
@@ -118,9 +118,9 @@ def f1(answer: str, golds: Iterable[str]) -> float:
 
 def nearly(answer: str, golds: Iterable[str]) -> bool:
     """Whether F1 with one of `golds` reaches `F1_SOLVED`, with the same numbers and no word that denies it."""
-    said = _comparable(answer)
-    near = [gold for gold in map(_comparable, golds) if _f1(said, gold) >= F1_SOLVED]
-    return any(_decisive(said) == _decisive(gold) for gold in near)
+    given = _comparable(answer)
+    near = [gold for gold in map(_comparable, golds) if _f1(given, gold) >= F1_SOLVED]
+    return any(_decisive(given) == _decisive(gold) for gold in near)
 
 
 def abstains(answer: str) -> bool:
@@ -141,17 +141,17 @@ def _comparable(text: str) -> str:
     return normalize(kept) or lowered.translate(_PUNCTUATION).strip() or lowered
 
 
-def _commits(said: list[str], gold: list[str], free: Iterable[str]) -> bool:
+def _commits(given: list[str], gold: list[str], free: Iterable[str]) -> bool:
     """Whether the words of an answer are the gold's, in a row, and a bounded number of free ones."""
-    if len(said) > 2 * len(gold) + SURPLUS:
+    if len(given) > 2 * len(gold) + SURPLUS:
         return False
-    for start in range(len(said) - len(gold) + 1):
-        if said[start : start + len(gold)] != gold:
+    for start in range(len(given) - len(gold) + 1):
+        if given[start : start + len(gold)] != gold:
             continue
-        after = said[start + len(gold) :]
+        after = given[start + len(gold) :]
         if _is_number(gold) and after[:1] and after[0] in _UNITS:
             after = after[1:]
-        if all(word in free for word in (*said[:start], *after)):
+        if all(word in free for word in (*given[:start], *after)):
             return True
     return False
 
@@ -160,12 +160,12 @@ def _is_number(words: list[str]) -> bool:
     return len(words) == 1 and words[0][-1].isdecimal()
 
 
-def _f1(said: str, gold: str) -> float:
-    if said == gold:
+def _f1(given: str, gold: str) -> float:
+    if given == gold:
         return 1.0
-    if said in _ALL_OR_NOTHING or gold in _ALL_OR_NOTHING:
+    if given in _ALL_OR_NOTHING or gold in _ALL_OR_NOTHING:
         return 0.0
-    words, wanted = said.split(), gold.split()
+    words, wanted = given.split(), gold.split()
     common = sum((Counter(words) & Counter(wanted)).values())
     return 2 * common / (len(words) + len(wanted)) if common else 0.0
 

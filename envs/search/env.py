@@ -239,15 +239,15 @@ class SearchEnv(Env):
             text: The answer in as few words as possible, then the numbers of the pages that back it, as in: Veld [2].
         """
         self._modes.check("answer")
-        said, cited = without_citations(text)
-        if not said:
+        plain, cited = without_citations(text)
+        if not plain:
             raise ToolError(f"The answer is empty. If there is none, answer: {UNKNOWN}.")
-        values = verdict(said, self.task, self._solved_by)
+        values = verdict(plain, self.task, self._solved_by)
         values["citations"] = self._ledger.precision(cited, self.task.gold.get("evidence", ()))
         for channel, value in values.items():
             self.reward(channel, value)
         self._answered, self._right = True, values[OUTCOME] >= SOLVED_AT
-        self._why_wrong = "" if self._right else why_wrong(said, self.task, self._solved_by)
+        self._why_wrong = "" if self._right else why_wrong(plain, self.task, self._solved_by)
         self.finish(Reason.SOLVED if self._right else Reason.ANSWERED)
         return "Thank you."
 

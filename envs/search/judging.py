@@ -102,11 +102,11 @@ class Judge(Part):
         yield ToolCall("judge", {"useful": found})
 
 
-def worth(said: bool, useful: bool) -> float:
+def worth(judged: bool, useful: bool) -> float:
     """Return the reward of a verdict."""
-    if said == useful:
+    if judged == useful:
         return RIGHT
-    return TOOK_USELESS if said else LEFT_USEFUL
+    return TOOK_USELESS if judged else LEFT_USEFUL
 
 
 def brings_news(new: Mapping[str, str], gold: Mapping[str, Any], question: str) -> bool:

@@ -12,36 +12,36 @@ Solved = Literal["em", "f1", "contains"]
 """When an answer is right."""
 
 
-def why_wrong(said: str, task: Task, rule: Solved) -> str:
+def why_wrong(answer: str, task: Task, rule: Solved) -> str:
     """Return why an answer is wrong, without revealing the gold."""
     if task.gold["unanswerable"]:
         return "an answer where there is none"
-    if abstains(said):
+    if abstains(answer):
         return "no answer where there is one"
-    return f"not right by the rule {rule!r} (F1 {f1(said, task.gold['answers']):.2f})"
+    return f"not right by the rule {rule!r} (F1 {f1(answer, task.gold['answers']):.2f})"
 
 
-def verdict(said: str, task: Task, rule: Solved) -> dict[str, float]:
+def verdict(answer: str, task: Task, rule: Solved) -> dict[str, float]:
     """Return the channels that depend on the answer alone.
 
     Args:
-        said: The answer, without citations.
+        answer: The answer, without citations.
         task: The task. If its question has no answer, only saying so is right, whatever the rule.
         rule: When an answer to any other question is right.
     """
     gold = task.gold
     wrong = gold.get("wrong")
     if gold["unanswerable"]:
-        right = matches = abstains(said)
+        right = matches = abstains(answer)
         overlap = float(right)
     else:
         golds = gold["answers"]
-        matches, overlap = exact(said, golds), f1(said, golds)
-        right = {"em": matches, "f1": nearly(said, golds), "contains": contains(said, golds, task.prompt)}[rule]
+        matches, overlap = exact(answer, golds), f1(answer, golds)
+        right = {"em": matches, "f1": nearly(answer, golds), "contains": contains(answer, golds, task.prompt)}[rule]
     return {
         OUTCOME: float(right),
         "answered": 1.0,
         "em": float(matches),
         "f1": overlap,
-        "misled": float(bool(wrong) and contains(said, [wrong], task.prompt)),
+        "misled": float(bool(wrong) and contains(answer, [wrong], task.prompt)),
     }

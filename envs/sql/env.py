@@ -25,7 +25,7 @@ from agentgym.errors import BrokenTask, ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import Task, TaskSource
-from agentgym.tasks.sql import SQLTasks, database_for
+from agentgym.tasks.sql import ENGINE_KEY, SQLTasks, database_for
 from agentgym.tasks.sql.files import SpiderTasks
 from agentgym.tools.database import Database, QueryError, QueryLimits, QueryResult, open_database, open_file
 from agentgym.toolset import tool
@@ -146,13 +146,13 @@ class SQLEnv(Env):
 
     @classmethod
     def default_tasks(cls) -> TaskSource:
-        """Return generated questions of all levels and domains, in DuckDB's dialect."""
+        """Return generated questions of all levels and domains, in DuckDB's SQL."""
         return SQLTasks()
 
     def start(self, task: Task) -> str:
         """Return the question, the SQL dialect and, if `show_schema` asks for it, the schema."""
         self._last_query = self._why_wrong = ""
-        opening = f"{task.prompt}\nSQL dialect: {_NAMES[task.data['dialect']]}"
+        opening = f"{task.prompt}\nSQL dialect: {_NAMES[task.data[ENGINE_KEY]]}"
         return f"{opening}\n{self._schema()[0]}" if self.show_schema == "prompt" else opening
 
     @tool
@@ -195,7 +195,7 @@ class SQLEnv(Env):
         if not answer.strip():
             raise ToolError("The answer is empty. Submit a query or a value.")
         gold, ordered = self._gold(), bool(self.task.gold["ordered"])
-        if is_query(answer, self.task.data["dialect"]):
+        if is_query(answer, self.task.data[ENGINE_KEY]):
             result = self._run_submitted(answer)
             self._last_query = answer
             solved = match(result, gold, ordered) or (ordered and self._matches_up_to_ties(result, gold))
@@ -247,13 +247,13 @@ class SQLEnv(Env):
 
     def _open(self, task: Task) -> tuple[Database, Hashable]:
         """Open the database of `task`; return it with a key that identifies its content."""
-        dialect = task.data["dialect"]
+        engine = task.data[ENGINE_KEY]
         if "file" not in task.data:
-            return open_database(database_for(task.data), dialect, self._limits), _database_key(task)
+            return open_database(database_for(task.data), engine, self._limits), _database_key(task)
         if not isinstance(self.tasks, SpiderTasks):
             raise UsageError(f"task {task.id!r} needs a database file; pass folder=... to SQLEnv")
         path = self.tasks.database_file(task)
-        return open_file(path, dialect, self._limits), (dialect, str(path), path.stat().st_mtime_ns)
+        return open_file(path, engine, self._limits), (engine, str(path), path.stat().st_mtime_ns)
 
     def _ask(self, sql: str, limits: QueryLimits) -> QueryResult:
         return RECALL.query(self.database, self._identity, sql, limits)
@@ -272,8 +272,8 @@ class SQLEnv(Env):
             raise BrokenTask(f"the gold query of task {self.task.id!r} fails: {error}") from error
 
     def _matches_up_to_ties(self, result: QueryResult, gold: QueryResult) -> bool:
-        sql, dialect = self.task.gold["sql"], self.task.data["dialect"]
-        return match_up_to_ties(result, gold, sql, dialect, lambda keyed: self._ask(keyed, GRADING_LIMITS))
+        sql, engine = self.task.gold["sql"], self.task.data[ENGINE_KEY]
+        return match_up_to_ties(result, gold, sql, engine, lambda keyed: self._ask(keyed, GRADING_LIMITS))
 
     def _run_submitted(self, sql: str) -> QueryResult:
         try:
@@ -287,21 +287,21 @@ class SQLEnv(Env):
         self.reward("submitted", 1.0)
         self.reward("partial", similarity)
         if self._last_query:
-            gold, dialect = self.task.gold["sql"], self.task.data["dialect"]
-            self.reward("linking", linking(self._last_query, gold, dialect, self._schema()[1]))
+            gold, engine = self.task.gold["sql"], self.task.data[ENGINE_KEY]
+            self.reward("linking", linking(self._last_query, gold, engine, self._schema()[1]))
         self.reward(OUTCOME, float(solved))
         self.finish(Reason.SOLVED if solved else Reason.ANSWERED)
 
 
-def is_query(answer: str, dialect: str) -> bool:
+def is_query(answer: str, engine: str) -> bool:
     """Whether a submitted answer is a query: it begins with SELECT, WITH or VALUES (in DuckDB also FROM).
 
     Comments and opening parentheses may come before. Everything else, including quoted text, is a value.
     """
     found = _QUERY.match(answer)
-    return found is not None and (found[1].lower() != "from" or dialect == "duckdb")
+    return found is not None and (found[1].lower() != "from" or engine == "duckdb")
 
 
 def _database_key(task: Task) -> tuple[Any, ...]:
     data = task.data
-    return data["dialect"], data.get("file"), data.get("domain"), data.get("database_seed")
+    return data[ENGINE_KEY], data.get("file"), data.get("domain"), data.get("database_seed")

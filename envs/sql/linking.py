@@ -5,10 +5,10 @@ from __future__ import annotations
 from agentgym.envs.sql.references import Schema, references
 
 
-def linking(predicted: str, gold: str, dialect: str, schema: Schema) -> float:
+def linking(predicted: str, gold: str, engine: str, schema: Schema) -> float:
     """Return the Jaccard index of the tables and columns that two queries read; 0 where neither reads any."""
     if predicted == gold:
         return 1.0  # Common once a policy is trained; parsing takes longer than running the query.
-    mine, theirs = references(predicted, dialect, schema), references(gold, dialect, schema)
+    mine, theirs = references(predicted, engine, schema), references(gold, engine, schema)
     union = mine | theirs
     return len(mine & theirs) / len(union) if union else 0.0

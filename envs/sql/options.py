@@ -55,7 +55,7 @@ def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSou
     """Return `tasks`, the questions of the folder that `choices` name, or generated ones."""
     if (source := FILES.source(tasks, choices)) is not None:
         return source
-    return SQLTasks(**FILES.generator_choices(choices, engine="dialect", task_seed="seed"))
+    return SQLTasks(**FILES.generator_choices(choices, task_seed="seed"))
 
 
 def query_limits(limits: QueryLimits | Mapping[str, Any] | None) -> QueryLimits:

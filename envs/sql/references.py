@@ -43,10 +43,10 @@ class Schema:
 
 
 @lru_cache(maxsize=2048)
-def references(sql: str, dialect: str, schema: Schema) -> frozenset[Reference]:
+def references(sql: str, engine: str, schema: Schema) -> frozenset[Reference]:
     """Return the tables and columns that `sql` reads; an empty set if it cannot be parsed."""
     try:
-        query = sqlglot.parse_one(sql, dialect=dialect)
+        query = sqlglot.parse_one(sql, dialect=engine)
         for identifier in query.find_all(exp.Identifier):
             identifier.set("this", identifier.this.lower())
         root = build_scope(query.unnest())

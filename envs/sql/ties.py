@@ -20,7 +20,7 @@ from agentgym.tools.database import QueryError, QueryResult
 
 
 def match_up_to_ties(
-    predicted: QueryResult, gold: QueryResult, sql: str, dialect: str, run: Callable[[str], QueryResult]
+    predicted: QueryResult, gold: QueryResult, sql: str, engine: str, run: Callable[[str], QueryResult]
 ) -> bool:
     """Whether `predicted` has the gold's rows in an order that the gold's ORDER BY allows.
 
@@ -28,20 +28,20 @@ def match_up_to_ties(
         predicted: Result of the policy's query.
         gold: Result of the gold query.
         sql: The gold query.
-        dialect: Its dialect.
+        engine: The database engine, `"duckdb"` or `"sqlite"`.
         run: Runs a query on the same database.
     """
     if len(predicted.rows) != len(gold.rows) or not match(predicted, gold):
         return False
-    groups = _groups(gold, with_sort_keys(sql, dialect), run)
+    groups = _groups(gold, with_sort_keys(sql, engine), run)
     return groups is not None and match(_marked(predicted, groups), _marked(gold, groups))
 
 
 @lru_cache(maxsize=512)
-def with_sort_keys(sql: str, dialect: str) -> str | None:
+def with_sort_keys(sql: str, engine: str) -> str | None:
     """Return `sql` with its sort keys as further columns, or `None` if it cannot be rewritten."""
     try:
-        query = sqlglot.parse_one(sql, dialect=dialect)
+        query = sqlglot.parse_one(sql, dialect=engine)
     except (SqlglotError, RecursionError):
         return None
     order = query.args.get("order")
@@ -53,7 +53,7 @@ def with_sort_keys(sql: str, dialect: str) -> str | None:
         key = term.this
         refers = isinstance(key, exp.Literal) or (isinstance(key, exp.Column) and not key.table)
         query = query.select((shown.get(key.name.lower(), key) if refers else key).copy())
-    return query.sql(dialect=dialect)
+    return query.sql(dialect=engine)
 
 
 def _groups(gold: QueryResult, keyed_sql: str | None, run: Callable[[str], QueryResult]) -> list[int] | None:

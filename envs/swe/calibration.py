@@ -22,9 +22,9 @@ from itertools import cycle, islice
 
 from agentgym.caches import cache_folder
 from agentgym.envs.swe.disguise import functions_of
-from agentgym.envs.swe.forms import Form, compatible
+from agentgym.envs.swe.forms import ChangedForm, compatible
 from agentgym.envs.swe.ids import NodeId, Place
-from agentgym.envs.swe.judge import FAILED, MISSING, PASSING, HiddenTests, Manner, Process, Runner, TestRun
+from agentgym.envs.swe.judge import FAILED, MISSING, PASSING, HiddenTests, Manner, Process, RunHiddenTests, TestRun
 from agentgym.envs.swe.perturb import Change, proposals
 from agentgym.envs.swe.remembered import Remembered
 from agentgym.envs.swe.repository import Repository, files_of
@@ -57,15 +57,15 @@ class Calibration:
     """How an instance is graded."""
 
     manner: Manner
-    forms: tuple[Form, ...]
+    forms: tuple[ChangedForm, ...]
     excused: tuple[str, ...] = ()
     """Tests that should pass before and after, and do not pass on the gold solution: they are not required."""
-    withheld: tuple[Form, ...] = ()
+    withheld: tuple[ChangedForm, ...] = ()
     """Forms of functions that decide, at most one of each, that withhold the expected values."""
 
-    def by_place(self) -> dict[Place, list[Form]]:
+    def by_place(self) -> dict[Place, list[ChangedForm]]:
         """Return the forms of each function."""
-        found: dict[Place, list[Form]] = defaultdict(list)
+        found: dict[Place, list[ChangedForm]] = defaultdict(list)
         for form in self.forms:
             found[form.change.place].append(form)
         return dict(found)
@@ -82,7 +82,7 @@ class Calibration:
 _CALIBRATIONS: Remembered[Calibration] = Remembered(4096)
 
 
-def calibrated(repository: Repository, run: Runner) -> Calibration:
+def calibrated(repository: Repository, run: RunHiddenTests) -> Calibration:
     """Return the calibration of an instance, from memory, from the cache folder, or by a new measurement.
 
     Raises:
@@ -91,14 +91,14 @@ def calibrated(repository: Repository, run: Runner) -> Calibration:
     return _CALIBRATIONS.get(repository.key, lambda: _kept(repository, run))
 
 
-def _kept(repository: Repository, run: Runner) -> Calibration:
+def _kept(repository: Repository, run: RunHiddenTests) -> Calibration:
     path = cache_folder() / "swe" / "calibrations" / f"{repository.key[:32]}.json"
     stamp = f"{_VERSION} {versions()}"
     with suppress(OSError, ValueError, KeyError, AssertionError, TypeError):
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["stamp"] == stamp:
-            forms = tuple(map(Form.from_list, data["forms"]))
-            withheld = tuple(map(Form.from_list, data["withheld"]))
+            forms = tuple(map(ChangedForm.from_list, data["forms"]))
+            withheld = tuple(map(ChangedForm.from_list, data["withheld"]))
             return Calibration(Manner(data["manner"]), forms, tuple(data["excused"]), withheld)
     made = _calibrate(repository, run)
     forms, withheld = ([form.to_list() for form in some] for some in (made.forms, made.withheld))
@@ -113,7 +113,7 @@ def _kept(repository: Repository, run: Runner) -> Calibration:
     return made
 
 
-def _calibrate(repository: Repository, run_on: Runner) -> Calibration:
+def _calibrate(repository: Repository, run_on: RunHiddenTests) -> Calibration:
     hidden, instance = repository.hidden, repository.instance
     run = partial(run_on, repository.gold)
     best: tuple[Manner, TestRun, tuple[str, ...], float] | None = None
@@ -152,7 +152,7 @@ def _cases(hidden: HiddenTests, excused: Collection[str], numbers: Mapping[str, 
 
 def _tried(
     hidden: HiddenTests, decisive: Sequence[str], cases: Mapping[Place, Mapping[str, int]]
-) -> dict[Place, list[Form]]:
+) -> dict[Place, list[ChangedForm]]:
     """Return the forms to try: many of the functions that decide, a few of some others."""
     rng = random.Random(secrets.token_bytes(16))
     first, files = {NodeId.of(test).place for test in decisive}, set(files_of(decisive))
@@ -176,17 +176,17 @@ def _tried(
     return tried
 
 
-def _form(change: Change, cases: Mapping[str, int], contradicts: bool) -> Form:
+def _form(change: Change, cases: Mapping[str, int], contradicts: bool) -> ChangedForm:
     """Return the untried form of a change: it concerns the case of its row, if that is known, or all cases."""
     if change.row is None:
-        return Form(change, contradicts=contradicts)
+        return ChangedForm(change, contradicts=contradicts)
     concerned = {case: "" for case, number in cases.items() if number == change.row}
-    return Form(change, concerned, dict(cases), contradicts)
+    return ChangedForm(change, concerned, dict(cases), contradicts)
 
 
-def _bundles(forms: Sequence[Form]) -> list[list[Form]]:
+def _bundles(forms: Sequence[ChangedForm]) -> list[list[ChangedForm]]:
     """Return a function's forms in groups that can share a process: forms of different rows, or a single one."""
-    made: list[list[Form]] = []
+    made: list[list[ChangedForm]] = []
     for form in forms:
         own = next((group for group in made if all(compatible(form, one) for one in group)), None)
         if own is None:
@@ -199,11 +199,11 @@ def _bundles(forms: Sequence[Form]) -> list[list[Form]]:
 def _undisturbing(
     hidden: HiddenTests,
     decisive: Sequence[str],
-    tried: dict[Place, list[Form]],
+    tried: dict[Place, list[ChangedForm]],
     plain: TestRun,
     manner: Manner,
     run: Callable[[Sequence[Process]], Sequence[TestRun]],
-) -> tuple[Form, ...]:
+) -> tuple[ChangedForm, ...]:
     """Return the forms that fail, without those that hang or disturb other tests.
 
     A test that fails half-way may leave a module in a changed state, which would then fail honest work.
@@ -228,7 +228,7 @@ def _undisturbing(
 
 
 def _processes(
-    hidden: HiddenTests, decisive: Sequence[str], tried: Mapping[Place, Sequence[Form]], manner: Manner
+    hidden: HiddenTests, decisive: Sequence[str], tried: Mapping[Place, Sequence[ChangedForm]], manner: Manner
 ) -> list[Process]:
     """Return processes in which each form is tried once or more, mixed as in grading."""
     first, files = {NodeId.of(test).place for test in decisive}, set(files_of(decisive))
@@ -255,7 +255,7 @@ def _processes(
     return made
 
 
-def _stuck(found: Sequence[TestRun]) -> set[Form]:
+def _stuck(found: Sequence[TestRun]) -> set[ChangedForm]:
     """Return the forms that did not finish in a process that did not finish: one of them may hang."""
     return {what.form for one in found if one.error for what in one.changed.values() if what.status == MISSING}
 
@@ -294,9 +294,9 @@ def _most_suspect(
     return max((place for place in suspects if any(changed[place])), key=score, default=None)
 
 
-def _working(found: Iterable[TestRun]) -> list[Form]:
+def _working(found: Iterable[TestRun]) -> list[ChangedForm]:
     """Return the forms that failed on the gold solution every time, in the same lines, with the cases that did."""
-    seen: dict[Form, dict[str, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
+    seen: dict[ChangedForm, dict[str, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
     for one in found:
         for what in one.changed.values():
             seen[what.form][what.case].add((what.status, what.lines))

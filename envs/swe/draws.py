@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentgym.envs.swe.calibration import Calibration
-from agentgym.envs.swe.forms import Form, compatible
+from agentgym.envs.swe.forms import ChangedForm, compatible
 from agentgym.envs.swe.ids import NodeId, Place
 from agentgym.envs.swe.judge import HiddenTests
 from agentgym.envs.swe.repository import files_of
@@ -37,7 +37,7 @@ class Drawn:
     """What one process runs."""
 
     hidden: HiddenTests
-    forms: tuple[Form, ...]
+    forms: tuple[ChangedForm, ...]
 
 
 def draw(
@@ -60,7 +60,7 @@ def draw(
     schedules = {place: _schedule(forms.get(place, []), withheld.get(place), blind, rng) for place in first}
 
     def process(turn: int, places: Collection[Place], true: Collection[Place], changeable: Collection[Place]) -> Drawn:
-        chosen: list[Form] = []
+        chosen: list[ChangedForm] = []
         for place in first:
             chosen += schedules[place][turn]
         for place in changeable:
@@ -93,7 +93,9 @@ def _sampled(places: Sequence[Place], tests: Mapping[Place, Sequence[str]], rng:
     return chosen
 
 
-def _schedule(forms: Sequence[Form], withheld: Form | None, blind: int, rng: random.Random) -> list[list[Form]]:
+def _schedule(
+    forms: Sequence[ChangedForm], withheld: ChangedForm | None, blind: int, rng: random.Random
+) -> list[list[ChangedForm]]:
     """Return the forms of a function that decides for each process: true in the first, then a mixture.
 
     Args:
@@ -105,8 +107,8 @@ def _schedule(forms: Sequence[Form], withheld: Form | None, blind: int, rng: ran
     free = [turn for turn in range(1, PROCESSES) if withheld is None or turn != blind]
     least = MIN_CHANGED_ALONE if withheld is None else MIN_CHANGED
     turns = set(rng.sample(free, rng.randint(least, len(free) + 1 - MIN_TRUE) if forms else 0))
-    left: list[Form] = []
-    schedule: list[list[Form]] = [[] for _ in range(PROCESSES)]
+    left: list[ChangedForm] = []
+    schedule: list[list[ChangedForm]] = [[] for _ in range(PROCESSES)]
     for turn in sorted(turns):
         if len(left) < 2:  # every form is used before one is repeated
             left += rng.sample(forms, len(forms))
@@ -116,11 +118,11 @@ def _schedule(forms: Sequence[Form], withheld: Form | None, blind: int, rng: ran
     return schedule
 
 
-def _some(forms: Sequence[Form], rng: random.Random) -> list[Form]:
+def _some(forms: Sequence[ChangedForm], rng: random.Random) -> list[ChangedForm]:
     return _compatible(rng.sample(forms, len(forms)))
 
 
-def _compatible(left: list[Form]) -> list[Form]:
+def _compatible(left: list[ChangedForm]) -> list[ChangedForm]:
     """Take the first form, and the others that can be in a process with it."""
     if not left:
         return []

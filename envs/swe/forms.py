@@ -1,4 +1,4 @@
-"""`Form`: a form of a test other than the true one, with the known behaviour of correct code in it.
+"""`ChangedForm`: a form of a test other than the true one, with the known behaviour of correct code in it.
 
 Correct code fails a changed form, in known cases and lines. Correct code passes a form from which the expected values
 are withheld, and produces those values in it.
@@ -17,7 +17,7 @@ from agentgym.syntax import parse
 
 
 @dataclass(frozen=True)
-class Form:
+class ChangedForm:
     """A change of a test function, with the behaviour of the gold solution in it."""
 
     change: Change
@@ -62,7 +62,7 @@ class Form:
         return [self.change.to_list(), dict(self.fails), dict(self.numbers), self.contradicts, notes]
 
     @classmethod
-    def from_list(cls, data: Sequence[object]) -> Form:
+    def from_list(cls, data: Sequence[object]) -> ChangedForm:
         """Rebuild it from `to_list`."""
         change, fails, numbers, contradicts, notes = data
         assert isinstance(change, list)
@@ -75,7 +75,7 @@ class Form:
         return cls(Change.from_list(change), where, places, contradicts is True, counts)
 
 
-def compatible(one: Form, two: Form) -> bool:
+def compatible(one: ChangedForm, two: ChangedForm) -> bool:
     """Whether a function can have both forms at once: they change different rows of its parametrisation."""
     rows = one.change.row, two.change.row
     return None not in rows and UNKNOWN_ROW not in rows and rows[0] != rows[1]

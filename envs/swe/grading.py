@@ -20,7 +20,7 @@ from agentgym.envs.swe import by_log
 from agentgym.envs.swe.calibration import Calibration, calibrated
 from agentgym.envs.swe.draws import draw
 from agentgym.envs.swe.filtering import Filtered, filtered
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.judge import PASSING, HiddenTests, Manner, Process, Seen, TestRun, run_hidden, stubbed
 from agentgym.envs.swe.repository import Repository, files_of
 from agentgym.envs.swe.sandboxes import Sandboxes, put_tree
@@ -100,7 +100,7 @@ class Grader:
         repository: Repository,
         tree: Mapping[str, bytes],
         hidden: HiddenTests,
-        forms: Collection[Form],
+        forms: Collection[ChangedForm],
         manner: Manner,
         wall_s: float = inf,
     ) -> TestRun:

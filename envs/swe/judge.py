@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from agentgym.envs.swe.disguise import Disguised, disguised
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId, Place
 from agentgym.envs.swe.notes import Note, as_expected
 from agentgym.envs.swe.records import Records, read_records
@@ -80,7 +80,7 @@ class HiddenTests:
 class Seen:
     """The result of a test in a form other than the true one."""
 
-    form: Form
+    form: ChangedForm
     case: str
     status: str
     lines: str
@@ -124,11 +124,11 @@ class TestRun:
         return [test for test in tests if self.statuses.get(test) == PASSING]
 
 
-Process = tuple[HiddenTests, Sequence[Form], Manner]
+Process = tuple[HiddenTests, Sequence[ChangedForm], Manner]
 """The tests to run, the forms of those that are not in their true one, and how they enter the sandbox."""
 
 
-class Runner(Protocol):
+class RunHiddenTests(Protocol):
     """Runs hidden tests on a tree of sources, each time in a process and sandbox of its own."""
 
     def __call__(
@@ -143,7 +143,7 @@ def run_hidden(
     hidden: HiddenTests,
     *,
     pytest: str,
-    forms: Collection[Form] = (),
+    forms: Collection[ChangedForm] = (),
     manner: Manner = Manner.RENAMED,
     limits: SandboxLimits | None = None,
 ) -> TestRun:
@@ -196,12 +196,12 @@ _OWN_INTERPRETER = (SandboxTier.NAMESPACES, SandboxTier.LANDLOCK, SandboxTier.RL
 class _Selection:
     """The tests requested from a process, and their properties by the name that they have there."""
 
-    def __init__(self, hidden: HiddenTests, masks: Mapping[str, Disguised], forms: Collection[Form]):
+    def __init__(self, hidden: HiddenTests, masks: Mapping[str, Disguised], forms: Collection[ChangedForm]):
         self._prefixes = frozenset(hidden.prefixes)
         self._true: dict[str, str] = {}
         self._numbered: dict[tuple[str, int], str] = {}
-        self._forms: dict[str, Form] = {}
-        by_place: dict[Place, list[Form]] = {}
+        self._forms: dict[str, ChangedForm] = {}
+        by_place: dict[Place, list[ChangedForm]] = {}
         for form in forms:
             by_place.setdefault(form.change.place, []).append(form)
         for test in (*hidden.tests, *hidden.prefixes):

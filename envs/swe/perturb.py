@@ -29,7 +29,7 @@ _PER_PLACE = 6
 
 
 @dataclass(frozen=True, order=True)
-class Edit:
+class NodeEdit:
     """The replacement of one node of a function."""
 
     number: int
@@ -47,7 +47,7 @@ class Change:
     path: str
     scope: str
     name: str
-    edits: tuple[Edit, ...]
+    edits: tuple[NodeEdit, ...]
     row: int | None = None
     """The row of the function's parametrisation that it changes, and ids with it; `UNKNOWN_ROW` if there are several
     parametrisations; `None` if it changes the body."""
@@ -67,12 +67,12 @@ class Change:
         """Rebuild it from `to_list`."""
         path, scope, name, edits, row = data
         assert isinstance(edits, list)
-        made = tuple(Edit(int(number), str(kind), str(text)) for number, kind, text in edits)
+        made = tuple(NodeEdit(int(number), str(kind), str(text)) for number, kind, text in edits)
         assert row is None or isinstance(row, int)
         return cls(str(path), str(scope), str(name), made, row)
 
 
-def change(function: Function, edits: Sequence[Edit]) -> None:
+def change(function: Function, edits: Sequence[NodeEdit]) -> None:
     """Apply edits to a function."""
     nodes = list(ast.walk(function))
     for edit in edits:
@@ -91,7 +91,7 @@ def change(function: Function, edits: Sequence[Edit]) -> None:
 class _Withholding(ast.NodeTransformer):
     """Replaces nodes with stand-ins."""
 
-    def __init__(self, edits: Mapping[int, Edit]):
+    def __init__(self, edits: Mapping[int, NodeEdit]):
         self._edits = edits
 
     def visit(self, node: ast.AST) -> ast.AST:
@@ -109,20 +109,20 @@ class _Withholding(ast.NodeTransformer):
         return ast.Compare(stand_in, [ast.Eq()], [truth])
 
 
-def proposals(function: Function, source: str, rng: random.Random) -> Iterator[tuple[tuple[Edit, ...], int | None]]:
+def proposals(function: Function, source: str, rng: random.Random) -> Iterator[tuple[tuple[NodeEdit, ...], int | None]]:
     """Yield different changes of a function with their `Change.row`, the clearest contradictions first.
 
     Places of a rank take turns, so that the first few changes are of many kinds and in many places.
     """
     module = _parsed(source)
     pools = Pools(constants(function), constants(module))
-    places: dict[Rank, list[Iterator[tuple[Edit, ...]]]] = {}
+    places: dict[Rank, list[Iterator[tuple[NodeEdit, ...]]]] = {}
     rows = rows_of(function)
     nodes = list(ast.walk(function))
     for place in ranked(function):
         node = nodes[place.number]
         if place.rank is Rank.OPPOSITE:
-            found = iter([(Edit(place.number, "opposite"),)]) if opposite_of(node) else iter(())
+            found = iter([(NodeEdit(place.number, "opposite"),)]) if opposite_of(node) else iter(())
         elif place.rank is Rank.RAISES:
             found = _other_errors(place.number, node, module, rng)
         else:
@@ -155,21 +155,21 @@ def rows_of(function: Function) -> dict[int, int]:
     }
 
 
-def _other_constants(number: int, value: object, pools: Pools, rng: random.Random) -> Iterator[tuple[Edit, ...]]:
+def _other_constants(number: int, value: object, pools: Pools, rng: random.Random) -> Iterator[tuple[NodeEdit, ...]]:
     assert isinstance(value, bool | int | float | str | bytes)
     for other in others(value, pools, rng):
-        yield (Edit(number, "constant", repr(other)),)
+        yield (NodeEdit(number, "constant", repr(other)),)
 
 
 def _exchanged(
     number: int, partners: Sequence[int], nodes: Sequence[ast.AST], rng: random.Random
-) -> Iterator[tuple[Edit, ...]]:
+) -> Iterator[tuple[NodeEdit, ...]]:
     """Yield swaps of a constant with others of the same expectation: right values in the wrong order."""
     own = _value(nodes[number])
     for partner in rng.sample(partners, len(partners)):
         other = _value(nodes[partner])
         if type(other) is type(own) and other != own:
-            yield Edit(number, "constant", repr(other)), Edit(partner, "constant", repr(own))
+            yield NodeEdit(number, "constant", repr(other)), NodeEdit(partner, "constant", repr(own))
 
 
 def _value(node: ast.AST) -> Value:
@@ -178,7 +178,7 @@ def _value(node: ast.AST) -> Value:
     return node.value  # type: ignore[return-value]
 
 
-def _other_errors(number: int, node: ast.AST, module: ast.Module, rng: random.Random) -> Iterator[tuple[Edit, ...]]:
+def _other_errors(number: int, node: ast.AST, module: ast.Module, rng: random.Random) -> Iterator[tuple[NodeEdit, ...]]:
     """Yield other exceptions to expect: those that the module's other tests expect, then some that any test may."""
     assert isinstance(node, ast.Call)
     calls = [nodes for nodes in ast.walk(module) if isinstance(nodes, ast.Call)]
@@ -187,7 +187,7 @@ def _other_errors(number: int, node: ast.AST, module: ast.Module, rng: random.Ra
     for pool in (expected, _ERRORS):
         names = sorted({name for name in pool if name != own and name.rpartition(".")[2] not in ("Exception",)})
         for name in rng.sample(names, len(names)):
-            yield (Edit(number, "raises", name),)
+            yield (NodeEdit(number, "raises", name),)
 
 
 def expects_error(call: ast.Call) -> bool:

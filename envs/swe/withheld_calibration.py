@@ -12,14 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from agentgym.envs.swe.disguise import functions_of
-from agentgym.envs.swe.forms import Form
+from agentgym.envs.swe.forms import ChangedForm
 from agentgym.envs.swe.ids import NodeId, Place
-from agentgym.envs.swe.judge import PASSING, Manner, Runner, Seen, TestRun
-from agentgym.envs.swe.perturb import Change, Edit
+from agentgym.envs.swe.judge import PASSING, Manner, RunHiddenTests, Seen, TestRun
+from agentgym.envs.swe.perturb import Change, NodeEdit
 from agentgym.envs.swe.repository import Repository
 from agentgym.envs.swe.withholding import withheld
 
-_Run = Callable[[Sequence[Form]], Sequence[TestRun]]
+_Run = Callable[[Sequence[ChangedForm]], Sequence[TestRun]]
 """Runs tests, some in these forms, in several processes, and returns the results of each."""
 
 _ROUNDS = 6
@@ -27,8 +27,8 @@ _ROUNDS = 6
 
 
 def forms_that_withhold(
-    repository: Repository, cases: Mapping[Place, Mapping[str, int]], manner: Manner, run_on: Runner
-) -> tuple[Form, ...]:
+    repository: Repository, cases: Mapping[Place, Mapping[str, int]], manner: Manner, run_on: RunHiddenTests
+) -> tuple[ChangedForm, ...]:
     """Return the useful forms that withhold the expected values of functions that decide.
 
     Args:
@@ -43,10 +43,10 @@ def forms_that_withhold(
     places -= {NodeId.of(test).place for test in (*hidden.tests, *hidden.prefixes) if not _is_among(test, cases)}
     some = hidden.only([test for test in hidden.tests if NodeId.of(test).place in places])
 
-    def on_gold(forms: Sequence[Form]) -> Sequence[TestRun]:
+    def on_gold(forms: Sequence[ChangedForm]) -> Sequence[TestRun]:
         return run_on(repository.gold, [(some, forms, manner)] * 2)
 
-    def on_fault(forms: Sequence[Form]) -> Sequence[TestRun]:
+    def on_fault(forms: Sequence[ChangedForm]) -> Sequence[TestRun]:
         return run_on(repository.files, [(some, forms, manner)])
 
     forms = [form for place in places if (form := _withholding_all(place, hidden.modules, cases[place])) is not None]
@@ -57,14 +57,16 @@ def _is_among(test: str, cases: Mapping[Place, Mapping[str, int]]) -> bool:
     return NodeId.of(test).case in cases.get(NodeId.of(test).place, {})
 
 
-def _withholding_all(place: Place, modules: Mapping[str, str], cases: Mapping[str, int]) -> Form | None:
+def _withholding_all(place: Place, modules: Mapping[str, str], cases: Mapping[str, int]) -> ChangedForm | None:
     """Return the form of a function that withholds everything that can be withheld."""
     function = functions_of(modules[place[0]]).get(place[1:])
     edits, row = withheld(function) if function is not None else ((), None)
-    return Form(Change(*place, edits, row), numbers=cases if row is not None else {}) if edits else None
+    return ChangedForm(Change(*place, edits, row), numbers=cases if row is not None else {}) if edits else None
 
 
-def _useful(forms: Iterable[Form], decisive: Collection[str], on_gold: _Run, on_fault: _Run) -> tuple[Form, ...]:
+def _useful(
+    forms: Iterable[ChangedForm], decisive: Collection[str], on_gold: _Run, on_fault: _Run
+) -> tuple[ChangedForm, ...]:
     """Return the useful forms, with the values that correct code compares in them.
 
     Args:
@@ -73,13 +75,13 @@ def _useful(forms: Iterable[Form], decisive: Collection[str], on_gold: _Run, on_
         on_gold: Runs them on the gold solution.
         on_fault: Runs them on the buggy code.
     """
-    settled: list[Form] = []
+    settled: list[ChangedForm] = []
     trying = list(forms)
     for _ in range(_ROUNDS):
         if not trying:
             break
         seen = _by_form(on_gold(trying))
-        again: list[Form] = []
+        again: list[ChangedForm] = []
         for form in trying:
             bad = _to_drop(form, seen[form])
             if not bad:
@@ -95,16 +97,16 @@ def _useful(forms: Iterable[Form], decisive: Collection[str], on_gold: _Run, on_
     return tuple(form for form in settled if form.change in telling)
 
 
-def _by_form(runs: Sequence[TestRun]) -> dict[Form, dict[str, list[Seen]]]:
+def _by_form(runs: Sequence[TestRun]) -> dict[ChangedForm, dict[str, list[Seen]]]:
     """Return the results of each form, by case, one for each process."""
-    found: dict[Form, dict[str, list[Seen]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[ChangedForm, dict[str, list[Seen]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         for what in run.changed.values():
             found[what.form][what.case].append(what)
     return found
 
 
-def _to_drop(form: Form, seen: Mapping[str, Sequence[Seen]]) -> set[Edit]:
+def _to_drop(form: ChangedForm, seen: Mapping[str, Sequence[Seen]]) -> set[NodeEdit]:
     """Return the places at which correct code does not pass, or compares something else."""
     results = [what for cases in seen.values() for what in cases]
     notes = [note for what in results for note in what.notes]

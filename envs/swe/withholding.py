@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from agentgym.envs.swe.expectations import affirmed, opposite_of, parametrised
 from agentgym.envs.swe.ids import Function
 from agentgym.envs.swe.notes import value_of
-from agentgym.envs.swe.perturb import UNKNOWN_ROW, Edit, rows_of
+from agentgym.envs.swe.perturb import UNKNOWN_ROW, NodeEdit, rows_of
 
 _METHODS = ("assertEqual", "assertEquals")
 _RAISES = ("raises", "assertRaises")
@@ -26,11 +26,11 @@ _Place = tuple[ast.expr, str, str]
 """A node, and the kind and text of its edit."""
 
 
-def withheld(function: Function) -> tuple[tuple[Edit, ...], int | None]:
+def withheld(function: Function) -> tuple[tuple[NodeEdit, ...], int | None]:
     """Return the edits that withhold all expected values of a function that can be, and their `Change.row`."""
     found = _places(function)
     numbers = {id(node): number for number, node in enumerate(ast.walk(function))}
-    edits = {Edit(numbers[id(node)], kind, text) for node, kind, text in found if kind != "name"}
+    edits = {NodeEdit(numbers[id(node)], kind, text) for node, kind, text in found if kind != "name"}
     rows = rows_of(function)
     in_rows = any(id(node) in rows for node, kind, _ in found if kind == "value")
     return tuple(sorted(edits)), UNKNOWN_ROW if in_rows else None

@@ -17,7 +17,7 @@ from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.web.by_page import verdicts
 from agentgym.envs.web.demonstration import HIGHEST, action_reward
-from agentgym.envs.web.grading import answers_agree, held, is_done, progress
+from agentgym.envs.web.grading import answers_agree, is_done, progress, which_hold
 from agentgym.envs.web.plans import act_of, act_shown, call_for, takes
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Pictured, ToolCall
@@ -166,7 +166,7 @@ class WebEnv(BrowserEnv):
         )
         with as_infrastructure_failure():
             self._page.goto(self._site.url.rstrip("/") + task.data.get("start", "/"))
-        self._at_first = held(self._site, task.gold["checks"])
+        self._at_first = which_hold(self._site, task.gold["checks"])
         self._go_ahead(task)
         return self._opening(task.prompt)
 
@@ -198,7 +198,7 @@ class WebEnv(BrowserEnv):
         else:
             right = gold["answer"] is None or answers_agree(self._answer, gold["answer"])
             solved = is_done(site, gold["effect"]) and right
-            done = progress(self._at_first, held(site, gold["checks"]))
+            done = progress(self._at_first, which_hold(site, gold["checks"]))
         if solved and self.reason is Reason.ANSWERED:
             self.finish(Reason.SOLVED)
         return {OUTCOME: float(solved), "progress": done}

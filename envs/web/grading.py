@@ -19,7 +19,7 @@ def is_done(episode: SiteEpisode, effect: Sequence[Any]) -> bool:
     return episode.digest() == expected
 
 
-def held(episode: SiteEpisode, checks: Sequence[Mapping[str, str]]) -> list[bool]:
+def which_hold(episode: SiteEpisode, checks: Sequence[Mapping[str, str]]) -> list[bool]:
     """Return which progress predicates hold."""
     return [bool(episode.query(check["sql"])[0][0]) for check in checks]
 

@@ -6,7 +6,7 @@ from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
 from agentgym.tasks.code.material import INT_LISTS, one_list
-from agentgym.tasks.code.parts import Part, int_test
+from agentgym.tasks.code.parts import Clause, int_test
 
 
 @function(
@@ -114,8 +114,8 @@ def best_slice(rng: Random) -> Function:
                         found = (value, part)
             return {none} if found is None else found[{0 if final == "value" else 1}]
     """)
-    said = {"low": low, "high": high, "none": none, "result": what.format(best=best, value=value)}
-    return Function(source, said, one_list(4, 9, -12, 15), INT_LISTS)
+    words = {"low": low, "high": high, "none": none, "result": what.format(best=best, value=value)}
+    return Function(source, words, one_list(4, 9, -12, 15), INT_LISTS)
 
 
 @function(
@@ -166,8 +166,8 @@ def longest_run(rng: Random) -> Function:
                     best = run
             return {final} if best else {none}
     """)
-    said = {"result": result, "rule": rule, "which": "first" if first else "last", "none": none, "test": test}
-    return Function(source, said, one_list(7, 13, -5, 15), INT_LISTS)
+    words = {"result": result, "rule": rule, "which": "first" if first else "last", "none": none, "test": test}
+    return Function(source, words, one_list(7, 13, -5, 15), INT_LISTS)
 
 
 @function(
@@ -257,8 +257,8 @@ def nearest(rng: Random) -> Function:
             best = min(places, key=lambda i: (abs(numbers[i] - {target}), {key}))
             return {final}
     """)
-    said = {"what": what, "target": target, "test": test, "tie": tie, "none": none}
-    return Function(source, said, one_list(5, 11), INT_LISTS)
+    words = {"what": what, "target": target, "test": test, "tie": tie, "none": none}
+    return Function(source, words, one_list(5, 11), INT_LISTS)
 
 
 @function(
@@ -274,10 +274,10 @@ def job_sequence(rng: Random) -> Function:
     t, k, limit = rng.randint(0, 5), rng.randint(2, 4), rng.randint(10, 25)
     order = rng.choice(
         (
-            Part("by length, shortest first, ties by larger weight", "(j[0], -j[1])"),
-            Part("by weight, largest first, ties by shorter length", "(-j[1], j[0])"),
-            Part("by length minus weight, smallest first, ties by shorter length", "(j[0] - j[1], j[0])"),
-            Part(
+            Clause("by length, shortest first, ties by larger weight", "(j[0], -j[1])"),
+            Clause("by weight, largest first, ties by shorter length", "(-j[1], j[0])"),
+            Clause("by length minus weight, smallest first, ties by shorter length", "(j[0] - j[1], j[0])"),
+            Clause(
                 f"by length modulo {k}, smallest first, then by shorter length, then by larger weight",
                 f"(j[0] % {k}, j[0], -j[1])",
             ),
@@ -304,7 +304,7 @@ def job_sequence(rng: Random) -> Function:
                 {code}
             return total
     """)
-    said = {"order": order, "t": t, "ask": f"The first begins at time {t}. {ask}"}
+    words = {"order": order, "t": t, "ask": f"The first begins at time {t}. {ask}"}
     edges = (
         ([],),
         ([(3, 1)],),
@@ -313,5 +313,5 @@ def job_sequence(rng: Random) -> Function:
         ([(12, 3), (6, 8), (7, 7), (3, 1)],),
     )
     return Function(
-        source, said, lambda r: ([(r.randint(1, 12), r.randint(1, 9)) for _ in range(r.randint(3, 7))],), edges
+        source, words, lambda r: ([(r.randint(1, 12), r.randint(1, 9)) for _ in range(r.randint(3, 7))],), edges
     )

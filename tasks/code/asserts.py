@@ -30,11 +30,11 @@ def literal_call(call: str, entry_point: str) -> str | None:
     """Return the arguments of `entry_point(...)` as a literal, or `None` if it is not a call with plain arguments."""
     try:
         node = parse(call.strip(), mode="eval").body
-        if isinstance(node, ast.Call) and not node.keywords and ast.unparse(node.func) == entry_point:
-            return repr(tuple(ast.literal_eval(argument) for argument in node.args))
+        if not isinstance(node, ast.Call) or node.keywords or ast.unparse(node.func) != entry_point:
+            return None
+        return repr(tuple(ast.literal_eval(argument) for argument in node.args))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        pass
-    return None
+        return None
 
 
 def literal(text: str) -> str | None:

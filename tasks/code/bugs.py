@@ -27,7 +27,7 @@ class Bug(StrEnum):
 
 
 @dataclass(frozen=True)
-class Edit:
+class BugEdit:
     """One bug: a new value for a field of a node."""
 
     bug: Bug
@@ -67,42 +67,42 @@ _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _METHODS = {"upper": "lower", "lower": "upper", "startswith": "endswith", "endswith": "startswith"}
 
 
-def edits(tree: ast.AST) -> list[Edit]:
+def edits(tree: ast.AST) -> list[BugEdit]:
     """Return every bug that can be put into a tree, in a fixed order."""
-    found: list[Edit] = []
+    found: list[BugEdit] = []
     for node in ast.walk(tree):
         found += _node_edits(node)
         for field, held in ast.iter_fields(node):
             if isinstance(held, ast.expr):
-                found += [Edit(bug, node, field, new) for bug, new in _replacements(held, node)]
+                found += [BugEdit(bug, node, field, new) for bug, new in _replacements(held, node)]
             elif isinstance(held, list):
                 found += _list_edits(node, field, held)
     return found
 
 
-def _list_edits(node: ast.AST, field: str, held: list[Any]) -> Iterator[Edit]:
+def _list_edits(node: ast.AST, field: str, held: list[Any]) -> Iterator[BugEdit]:
     for number, item in enumerate(held):
         if isinstance(item, ast.expr):
             for bug, new in _replacements(item, node):
-                yield Edit(bug, node, field, [*held[:number], new, *held[number + 1 :]])
+                yield BugEdit(bug, node, field, [*held[:number], new, *held[number + 1 :]])
         elif isinstance(item, ast.If) and len(held) > 1 and isinstance(item.body[-1], ast.Return | ast.Continue):
-            yield Edit(Bug.BRANCH, node, field, [*held[:number], *held[number + 1 :]])
+            yield BugEdit(Bug.BRANCH, node, field, [*held[:number], *held[number + 1 :]])
         elif isinstance(item, ast.Continue):
-            yield Edit(Bug.CALL, node, field, [*held[:number], ast.copy_location(ast.Break(), item)])
+            yield BugEdit(Bug.CALL, node, field, [*held[:number], ast.copy_location(ast.Break(), item)])
 
 
-def _node_edits(node: ast.AST) -> Iterator[Edit]:
+def _node_edits(node: ast.AST) -> Iterator[BugEdit]:
     match node:
         case ast.If(orelse=[_, *_]):
-            yield Edit(Bug.BRANCH, node, "orelse", [])
+            yield BugEdit(Bug.BRANCH, node, "orelse", [])
         case ast.AugAssign(op=ast.Add() | ast.Sub()):
-            yield Edit(Bug.OPERATOR, node, "op", _OPERATORS[type(node.op)]())
+            yield BugEdit(Bug.OPERATOR, node, "op", _OPERATORS[type(node.op)]())
         case ast.comprehension(ifs=[_, *_]):
-            yield Edit(Bug.BRANCH, node, "ifs", node.ifs[1:])
+            yield BugEdit(Bug.BRANCH, node, "ifs", node.ifs[1:])
         case ast.Lambda(body=ast.Tuple(elts=[first, second])):
-            yield Edit(Bug.SWAPPED, node.body, "elts", [second, first])
+            yield BugEdit(Bug.SWAPPED, node.body, "elts", [second, first])
         case ast.Slice(lower=ast.expr() as lower, upper=None):
-            yield Edit(Bug.OFF_BY_ONE, node, "lower", _shifted(lower, 1))
+            yield BugEdit(Bug.OFF_BY_ONE, node, "lower", _shifted(lower, 1))
 
 
 def _replacements(held: ast.expr, parent: ast.AST) -> Iterator[tuple[Bug, ast.expr]]:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from agentgym.syntax import parse
-from agentgym.tasks.code.bugs import Edit, edits
+from agentgym.tasks.code.bugs import BugEdit, edits
 from agentgym.tasks.code.families import Arguments, Function
 from agentgym.tasks.code.running import Crash, load, outcomes
 
@@ -44,7 +44,7 @@ class Case:
 class NearMiss:
     """A wrong variant of a function: its edits and the hidden cases that it fails."""
 
-    edits: tuple[Edit, ...]
+    edits: tuple[BugEdit, ...]
     source: str
     fails: int
 
@@ -113,21 +113,21 @@ class Trial:
         more = [number for number in rest if number not in hidden]
         return hidden + more[: max(0, LEAST + 2 - len(hidden))]
 
-    def _failed(self, chosen: Sequence[Edit]) -> set[int]:
+    def _failed(self, chosen: Sequence[BugEdit]) -> set[int]:
         results = self._results(chosen)
         return {number for number, result in enumerate(results) if _differ(result, self.expected[number])}
 
-    def _always_crashes(self, chosen: Sequence[Edit]) -> bool:
+    def _always_crashes(self, chosen: Sequence[BugEdit]) -> bool:
         results = self._results(chosen)
         return all(isinstance(results[number], Crash) for number in self.hidden)
 
-    def _results(self, chosen: Sequence[Edit]) -> list[Any]:
+    def _results(self, chosen: Sequence[BugEdit]) -> list[Any]:
         if chosen:
             with chosen[0].applied():
                 return self._results(chosen[1:])
         return outcomes(load(self._tree, self._function.entry_point), self.inputs)
 
-    def _source(self, chosen: Sequence[Edit]) -> str:
+    def _source(self, chosen: Sequence[BugEdit]) -> str:
         if chosen:
             with chosen[0].applied():
                 return self._source(chosen[1:])

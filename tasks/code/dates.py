@@ -27,7 +27,7 @@ def _one_date(rng: Random) -> Arguments:
 def shift_date(rng: Random) -> Function:
     """Shift a date."""
     days, forward = rng.randint(2, 400), rng.random() < 0.5
-    said, form = rng.choice(
+    wording, form = rng.choice(
         (
             ("DD.MM.YYYY", "%d.%m.%Y"),
             ("MM/DD/YYYY", "%m/%d/%Y"),
@@ -58,7 +58,7 @@ def shift_date(rng: Random) -> Function:
                     {f"day = day {sign} timedelta(days=1)" if sign else ""}
             return day.strftime({form!r})
     """)
-    words = {"days": days, "way": "ahead" if forward else "back", "format": said, "weekend": weekend}
+    words = {"days": days, "way": "ahead" if forward else "back", "format": wording, "weekend": weekend}
     return Function(source, words, _one_date, _DATE_EDGES)
 
 

@@ -45,7 +45,7 @@ class Entry(Record):
 
 
 @dataclass(frozen=True)
-class Content:
+class EntryContent:
     """The content of a task made from an entry."""
 
     name: str
@@ -67,12 +67,12 @@ class Format:
     """
 
     fields: tuple[str, ...]
-    read: Callable[[Entry], Content]
+    read: Callable[[Entry], EntryContent]
     split: Callable[[Entry], str | None] = lambda entry: None
     """Returns the split that the data set itself assigns to an entry, if any."""
 
 
-def human_eval(entry: Entry) -> Content:
+def human_eval(entry: Entry) -> EntryContent:
     """Read a HumanEval problem: complete a function from its head and description."""
     prompt, name = entry.text("prompt"), entry.text("entry_point")
     code = prompt + entry.text("canonical_solution")
@@ -86,7 +86,7 @@ def human_eval(entry: Entry) -> Content:
         data["examples"] = _not_denied(shown, asserted(check))
     except _ERRORS as error:
         raise Unusable(f"its prompt, solution or test is not Python: {error}") from error
-    return Content(
+    return EntryContent(
         name=entry.label("task_id").rpartition("/")[2],
         prompt=f"Complete this Python function; give its whole source.\n\n```python\n{prompt.strip()}\n```",
         difficulty=_size_level(entry.text("canonical_solution")),
@@ -96,7 +96,7 @@ def human_eval(entry: Entry) -> Content:
     )
 
 
-def mbpp(entry: Entry) -> Content:
+def mbpp(entry: Entry) -> EntryContent:
     """Read an MBPP problem, in the original (`text`) or the sanitized (`prompt`) form."""
     code, tests = entry.text("code").replace("\r\n", "\n"), entry.texts("test_list")
     if not tests:
@@ -115,7 +115,7 @@ def mbpp(entry: Entry) -> Content:
         raise Unusable(f"its code or tests are not Python: {error}") from error
     data["examples"] = [example] if example else []
     shown = "" if example else f"\n\nIt is tested like this:\n{tests[0].strip()}"
-    return Content(
+    return EntryContent(
         name=entry.label("task_id"),
         prompt=f"{entry.text('text', 'prompt').strip()}\n\n```python\n{data['signature']}\n```{shown}",
         difficulty=_size_level(code),
@@ -133,14 +133,14 @@ def mbpp_split(entry: Entry) -> str | None:
     return TEST if 11 <= int(number) <= 510 else VALIDATION if 511 <= int(number) <= 600 else TRAIN
 
 
-def gsm8k(entry: Entry) -> Content:
+def gsm8k(entry: Entry) -> EntryContent:
     """Read a GSM8K problem: a story whose answer, a number, follows `####`."""
     steps, mark, last = entry.text("answer").rpartition("####")
     number = last.strip().replace(",", "").replace("$", "")
     if not mark or not _NUMBER.fullmatch(number):
         raise Unusable(f"'answer' must end with '#### ' and a number, not {last.strip()!r:.60}")
     answer = repr(float(number)) if "." in number else repr(int(number))
-    return Content(
+    return EntryContent(
         name="",
         prompt=entry.text("question").strip(),
         difficulty=min(5, max(1, steps.count("<<"))),
@@ -150,7 +150,7 @@ def gsm8k(entry: Entry) -> Content:
     )
 
 
-def quixbugs(entry: Entry) -> Content:
+def quixbugs(entry: Entry) -> EntryContent:
     """Read a QuixBugs program: repair a classic algorithm with one wrong line."""
     name, tests = entry.text("id"), entry.text("pytest")
     try:
@@ -162,7 +162,7 @@ def quixbugs(entry: Entry) -> Content:
     except _ERRORS as error:
         raise Unusable(f"its programs or tests are not Python: {error}") from error
     data["examples"] = examples
-    return Content(
+    return EntryContent(
         name=name,
         prompt=f"This function has a bug in one line. Repair it.\n\n{description}\n\n```python\n{buggy}```",
         difficulty=_size_level(fixed),
@@ -233,9 +233,9 @@ def _quixbugs_tests(
         if "from node import" in tests and not node:
             raise Unusable("its tests need node.py, which is not among the helper files", Why.UNSUPPORTED)
         return {"check": pytest_check(name, tests, cases, node)}, shown
-    told = {case["args"] for case in shown}
+    used = {case["args"] for case in shown}
     written = [{"args": repr(tuple(args)), "expect": repr(expect)} for args, expect in plain]
-    hidden = [case for case in written if case["args"] not in told]
+    hidden = [case for case in written if case["args"] not in used]
     return ({"cases": hidden}, shown) if len(hidden) > 1 else ({"cases": written}, [])
 
 
@@ -246,7 +246,7 @@ def _json_cases(entry: Entry, text: str) -> list[tuple[Any, Any]]:
             try:
                 given, expected = json.loads(line)
             except (ValueError, TypeError, RecursionError) as error:
-                raise Unusable(f"test case {number} is no pair of input and output: {error}") from error
+                raise Unusable(f"test case {number} is not a pair of input and output: {error}") from error
             cases.append((given if isinstance(given, list) else [given], expected))
     return cases
 

@@ -6,7 +6,7 @@ from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
 from agentgym.tasks.code.material import edge_list
-from agentgym.tasks.code.parts import Part, int_map, int_test
+from agentgym.tasks.code.parts import Clause, int_map, int_test
 
 _EDGES: tuple[Arguments, ...] = (
     ([],),
@@ -40,12 +40,12 @@ def degree_rule(rng: Random) -> Function:
     low, change = rng.randint(1, 3), int_map(rng)
     test = rng.choice(
         (
-            Part(f"is at least {low}", f"{{x}} >= {low}"),
-            Part(f"is at most {low}", f"{{x}} <= {low}"),
-            Part(f"is exactly {low}", f"{{x}} == {low}"),
-            Part(f"is not {low}", f"{{x}} != {low}"),
-            Part("is even (0 is even)", "{x} % 2 == 0"),
-            Part("is odd", "{x} % 2 == 1"),
+            Clause(f"is at least {low}", f"{{x}} >= {low}"),
+            Clause(f"is at most {low}", f"{{x}} <= {low}"),
+            Clause(f"is exactly {low}", f"{{x}} == {low}"),
+            Clause(f"is not {low}", f"{{x}} != {low}"),
+            Clause("is even (0 is even)", "{x} % 2 == 0"),
+            Clause("is odd", "{x} % 2 == 1"),
         )
     )
     kind, degree, code = rng.choice(
@@ -82,8 +82,8 @@ def degree_rule(rng: Random) -> Function:
             values = [{change.of("v")} for v in chosen]
             return {final}
     """)
-    said = {"kind": kind, "degree": degree, "test": test, "result": result}
-    return Function(source, said, lambda r: (edge_list(r, "no direction" not in kind),), _EDGES)
+    words = {"kind": kind, "degree": degree, "test": test, "result": result}
+    return Function(source, words, lambda r: (edge_list(r, "no direction" not in kind),), _EDGES)
 
 
 @function(
@@ -127,8 +127,8 @@ def reach(rng: Random) -> Function:
                 seen = seen | {{b for a, b in ways if a in seen{check}}}
             return {code}
     """)
-    said = {"kind": kind, "start": start, "k": k, "block": closed, "result": result}
-    return Function(source, said, _draw_edges if both else _draw_directed, _EDGES)
+    words = {"kind": kind, "start": start, "k": k, "block": closed, "result": result}
+    return Function(source, words, _draw_edges if both else _draw_directed, _EDGES)
 
 
 @function(

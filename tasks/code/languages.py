@@ -125,8 +125,8 @@ def bracket_depth(rng: Random) -> Function:
         return (text[:-1] if r.random() < 0.15 else text,)
 
     edges = ((o1 + o2 + c1 + c2,), ("abc",), (c1 + o1,), (o1 * 3 + c1 * 3,), (o2 + c2 + o1 + o2 + c2 + c1,), (o1,))
-    said = {"o1": o1, "c1": c1, "o2": o2, "c2": c2, "what": what, "bad": bad}
-    return Function(source, said, draw, edges)
+    words = {"o1": o1, "c1": c1, "o2": o2, "c2": c2, "what": what, "bad": bad}
+    return Function(source, words, draw, edges)
 
 
 @function(
@@ -229,8 +229,8 @@ def evaluate(rng: Random) -> Function:
         (f"9 {sub} 4 {sub} 3",),
         (f"1 {sub} 2 {mul} 5 {sub} 3",),
     )
-    said = names | {"rule": rule, "mod": f", modulo {m} (as `%` in Python)" if m else ""}
-    return Function(source, said, draw, edges)
+    words = names | {"rule": rule, "mod": f", modulo {m} (as `%` in Python)" if m else ""}
+    return Function(source, words, draw, edges)
 
 
 @function(

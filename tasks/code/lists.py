@@ -45,9 +45,9 @@ def every_kth(rng: Random) -> Function:
             taken = numbers[{start}::{k}]
             return [{change.of("x")} for x in {"reversed(taken)" if back else "taken"}]
     """)
-    said = {"start": start, "k": k, "next": start + k, "next2": start + 2 * k, "map": change.say("the element")}
-    said["order"] = "last one first" if back else "in their order"
-    return Function(source, said, one_list(4, 11), INT_LISTS)
+    words = {"start": start, "k": k, "next": start + k, "next2": start + 2 * k, "map": change.say("the element")}
+    words["order"] = "last one first" if back else "in their order"
+    return Function(source, words, one_list(4, 11), INT_LISTS)
 
 
 @function(

@@ -205,5 +205,5 @@ def one_text(rng: Random) -> Arguments:
 
 def listed(values: Sequence[object]) -> str:
     """Return values as an English list: `a, b and c`."""
-    said = [str(value) for value in values]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+    texts = [str(value) for value in values]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -44,10 +44,10 @@ def pay(rng: Random) -> Function:
                             best[total] = {combine}
             return best.get(amount, {none})
     """)
-    said = {"coins": ", ".join(map(str, coins)), "result": result, "none": none}
-    said["limit"] = f", at most {most} of each" if bounded else ", as many of each as needed"
+    words = {"coins": ", ".join(map(str, coins)), "result": result, "none": none}
+    words["limit"] = f", at most {most} of each" if bounded else ", as many of each as needed"
     return Function(
-        source, said, lambda r: (r.randint(5, 45),), ((0,), (1,), (coins[0],), (coins[0] + coins[-1],), (29,))
+        source, words, lambda r: (r.randint(5, 45),), ((0,), (1,), (coins[0],), (coins[0] + coins[-1],), (29,))
     )
 
 
@@ -130,8 +130,8 @@ def pick_apart(rng: Random) -> Function:
                 best.append(max(best[i], before + gain))
             return best[-1]
     """)
-    said = {"k": k, "k1": k + 1, "extra": extra, "value": value}
-    return Function(source, said, one_list(5, 10), INT_LISTS)
+    words = {"k": k, "k1": k + 1, "extra": extra, "value": value}
+    return Function(source, words, one_list(5, 10), INT_LISTS)
 
 
 @function(

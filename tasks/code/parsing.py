@@ -55,8 +55,8 @@ def read_settings(rng: Random) -> Function:
         text([("a", 3), ("b", 7), ("a", -2)], " "),
         text([("é", 0), ("é", 11), ("x", 12), ("x", 5)]),
     )
-    said = {"eq": eq, "sep": f"`{sep}`", "sep_raw": sep, "twice": twice, "drop": test.one}
-    return Function(source, said, draw, edges)
+    words = {"eq": eq, "sep": f"`{sep}`", "sep_raw": sep, "twice": twice, "drop": test.one}
+    return Function(source, words, draw, edges)
 
 
 @function(
@@ -164,8 +164,8 @@ def read_log(rng: Random) -> Function:
         ("ERROR web 5\nERROR web 5\nERROR db 5\nWARN db 8\nINFO web 12\nDEBUG db 5",),
         ("DEBUG job -3\nINFO job 0\nWARN job 7\nERROR job 21\n   \nDEBUG auth 14",),
     )
-    said = {"levels": " or ".join(levels), "ask": ask}
-    return Function(source, said, _log, edges)
+    words = {"levels": " or ".join(levels), "ask": ask}
+    return Function(source, words, _log, edges)
 
 
 def _log(rng: Random) -> Arguments:
@@ -224,5 +224,5 @@ def read_ranges(rng: Random) -> Function:
         (f"1{dash}9{sep}!4{dash}6{sep}2",),
         (f"7{dash}7",),
     )
-    said = {"sep": f"`{sep}`", "sep_raw": sep, "dash": dash, "order": order, "fold": fold}
-    return Function(source, said, draw, edges)
+    words = {"sep": f"`{sep}`", "sep_raw": sep, "dash": dash, "order": order, "fold": fold}
+    return Function(source, words, draw, edges)

@@ -33,8 +33,8 @@ def route(rng: Random) -> Program:
                     best[q] = best[p] + {cost}
         print(best[{b}])
     """)
-    said = f", if each road used costs {toll} more than listed" if toll else ""
-    return Program(code, {"roads": roads, "a": a, "b": b, "toll": said})
+    words = f", if each road used costs {toll} more than listed" if toll else ""
+    return Program(code, {"roads": roads, "a": a, "b": b, "toll": words})
 
 
 def _known(roads: list[tuple[int, ...]], start: int) -> set[int]:
@@ -97,8 +97,8 @@ def arrangements(rng: Random) -> Program:
     chosen = rng.sample(rules, rng.randint(2, 3))
     test = " and ".join(code for _, code in chosen)
     code = f"from itertools import permutations\n\nprint(sum(1 for p in permutations('{people}') if {test}))\n"
-    said = {"n": len(people), "people": ", ".join(people), "rules": ", and ".join(text for text, _ in chosen)}
-    return Program(code, said)
+    words = {"n": len(people), "people": ", ".join(people), "rules": ", and ".join(text for text, _ in chosen)}
+    return Program(code, words)
 
 
 @value(

@@ -43,11 +43,11 @@ def counting_out(rng: Random) -> Function:
                 {grow}
             return {code}
     """)
-    said = {"k": k, "first": f"the person at position {offset} (from 0, going round)", "turn": turn, "result": result}
-    said["stop"] = f"It ends when {left} of them are left (at once if there are not more)."
+    words = {"k": k, "first": f"the person at position {offset} (from 0, going round)", "turn": turn, "result": result}
+    words["stop"] = f"It ends when {left} of them are left (at once if there are not more)."
     names = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun"]
     edges = (([],), (["Ada"],), (names[:3],), (names,), (["é", "b", "c", "d"],), (names[::-1][:5],))
-    return Function(source, said, lambda r: (r.sample(names, r.randint(3, 9)),), edges)
+    return Function(source, words, lambda r: (r.sample(names, r.randint(3, 9)),), edges)
 
 
 @function(
@@ -96,9 +96,9 @@ def cache(rng: Random) -> Function:
                     store = store + [key]
             return {code}
     """)
-    said = {"cap": cap, "evict": evict, "miss": f"A hit costs {a}, a miss {a + b}.", "result": result}
+    words = {"cap": cap, "evict": evict, "miss": f"A hit costs {a}, a miss {a + b}.", "result": result}
     edges = (("",), ("a",), ("aaaa",), ("abcde",), ("abacabad",), ("abcabcabc",), ("edcbaabcde",))
-    return Function(source, said, lambda r: (letters(r, "abcdef", 6, 16),), edges)
+    return Function(source, words, lambda r: (letters(r, "abcdef", 6, 16),), edges)
 
 
 def _arrivals(rng: Random) -> Arguments:
@@ -157,8 +157,8 @@ def counters(rng: Random) -> Function:
         ([(1, 9), (2, 9), (3, 1), (4, 1), (5, 2)],),
         ([(0, 1), (10, 2), (20, 3), (20, 3)],),
     )
-    said = {"n": n, "patience": patience, "pause": pause, "result": result}
-    return Function(source, said, _arrivals, edges)
+    words = {"n": n, "patience": patience, "pause": pause, "result": result}
+    return Function(source, words, _arrivals, edges)
 
 
 @function(
@@ -198,6 +198,6 @@ def season(rng: Random) -> Function:
                 best = max(best, total)
             return {code}
     """)
-    said = {"win": win, "draw": draw, "w": w, "d": d, "lose": lose, "k": k, "bonus": bonus, "result": result}
+    words = {"win": win, "draw": draw, "w": w, "d": d, "lose": lose, "k": k, "bonus": bonus, "result": result}
     edges = (("",), (win,), (win * 6,), (draw * 3,), ("LLL",), (win * 3 + "L" + win * 2 + draw + win * 4,))
-    return Function(source, said, lambda r: (letters(r, win * 3 + draw + "L", 5, 14),), edges)
+    return Function(source, words, lambda r: (letters(r, win * 3 + draw + "L", 5, 14),), edges)

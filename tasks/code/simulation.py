@@ -59,8 +59,8 @@ def robot_walk(rng: Random) -> Function:
                     seen.add((x, y))
             return {code}
     """)
-    said = {"go": go, "left": left, "right": right, "wall": wall, "result": result}
-    said |= {"look": ("north", "east", "south", "west")[view], "step": f"{step} step{'s' * (step > 1)}"}
+    words = {"go": go, "left": left, "right": right, "wall": wall, "result": result}
+    words |= {"look": ("north", "east", "south", "west")[view], "step": f"{step} step{'s' * (step > 1)}"}
     edges = (
         ("",),
         (go * 9,),
@@ -69,7 +69,7 @@ def robot_walk(rng: Random) -> Function:
         (left + go * 2 + "?" + right + go,),
         (right * 2 + go * 4,),
     )
-    return Function(source, said, lambda r: (letters(r, go * 4 + left + right + "?", 5, 18),), edges)
+    return Function(source, words, lambda r: (letters(r, go * 4 + left + right + "?", 5, 18),), edges)
 
 
 @function(
@@ -137,9 +137,9 @@ def account(rng: Random) -> Function:
         (0, [40, -30, 25, -60, 9]),
         (-3, [-1, 2, 3, 50]),
     )
-    said = {"fee": fee, "floor": floor, "fine": fine, "bonus": bonus, "result": result}
+    words = {"fee": fee, "floor": floor, "fine": fine, "bonus": bonus, "result": result}
     return Function(
-        source, said, lambda r: (r.randint(0, 40), [r.randint(-40, 35) for _ in range(r.randint(3, 9))]), edges
+        source, words, lambda r: (r.randint(0, 40), [r.randint(-40, 35) for _ in range(r.randint(3, 9))]), edges
     )
 
 
@@ -187,8 +187,8 @@ def cell_row(rng: Random) -> Function:
         return " or ".join(map(str, options))
 
     edges = ((".",), (on,), (on * 7,), ("." * 7,), (on + "....." + on,), ("..." + on + "...",))
-    said = {"on": on, "t": t, "stay": say(stay), "born": say(born), "edge": edge}
-    return Function(source, said, lambda r: (letters(r, "." + on, 5, 12),), edges)
+    words = {"on": on, "t": t, "stay": say(stay), "born": say(born), "edge": edge}
+    return Function(source, words, lambda r: (letters(r, "." + on, 5, 12),), edges)
 
 
 @function(
@@ -238,5 +238,5 @@ def tank(rng: Random) -> Function:
             return {final}
     """)
     edges = (([],), ([0, 0],), ([cap - start],), ([200, -200, 3],), ([-1, -2, 5, 40],), ([cap, cap, -5, 5],))
-    said = {"cap": cap, "start": start, "leak": leak, "result": result}
-    return Function(source, said, lambda r: ([r.randint(-25, 40) for _ in range(r.randint(3, 9))],), edges)
+    words = {"cap": cap, "start": start, "leak": leak, "result": result}
+    return Function(source, words, lambda r: ([r.randint(-25, 40) for _ in range(r.randint(3, 9))],), edges)

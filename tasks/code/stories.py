@@ -26,8 +26,8 @@ def shopping(rng: Random) -> Program:
     cost = f"{a} * {p} + {b} * {q}" + (f" - {less} * ({b} - 1)" if less else "")
     note = rng.choice((50, 100, 200, 500))
     note = 500 if a * p + b * q > note else note
-    said = {"who": who, "a": a, "b": b, "p": p, "q": q, "first": first, "second": second, "off": off}
-    return Program(f"print({note} - ({cost}))\n", said | {"pays": f"{who} pays with {note}."}, needs_code=False)
+    words = {"who": who, "a": a, "b": b, "p": p, "q": q, "first": first, "second": second, "off": off}
+    return Program(f"print({note} - ({cost}))\n", words | {"pays": f"{who} pays with {note}."}, needs_code=False)
 
 
 @value(
@@ -61,5 +61,5 @@ def daily_change(rng: Random) -> Program:
     """Follow a quantity over days."""
     k, g, w, f, d = rng.randint(3, 9), rng.randint(1, 8), rng.randint(2, 7), rng.randint(1, 9), rng.randint(8, 40)
     n = rng.randint(200, 600)
-    said = {"who": rng.choice(NAMES), "n": n, "k": k, "g": g, "w": w, "f": f, "d": d}
-    return Program(f"print({n} + {d} * ({g} - {k}) + {d} // {w} * {f})\n", said, needs_code=False)
+    words = {"who": rng.choice(NAMES), "n": n, "k": k, "g": g, "w": w, "f": f, "d": d}
+    return Program(f"print({n} + {d} * ({g} - {k}) + {d} // {w} * {f})\n", words, needs_code=False)

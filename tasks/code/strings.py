@@ -6,10 +6,10 @@ from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
 from agentgym.tasks.code.material import TEXTS, letters, one_text, sentence
-from agentgym.tasks.code.parts import Part, word_key, word_map, word_test
+from agentgym.tasks.code.parts import Clause, word_key, word_map, word_test
 
 
-def _text_step(rng: Random) -> Part:
+def _text_step(rng: Random) -> Clause:
     """Draw one transformation of a whole text."""
     a, b, k, cut = (
         rng.choice("aeionr"),
@@ -19,32 +19,32 @@ def _text_step(rng: Random) -> Part:
     )
     return rng.choice(
         (
-            Part(f"remove every character that is one of {cut!r}", f'"".join(c for c in {{x}} if c not in {cut!r})'),
-            Part("remove all white space", '"".join({x}.split())'),
-            Part("turn it to upper case", "{x}.upper()"),
-            Part("turn it to lower case", "{x}.lower()"),
-            Part("exchange upper and lower case", "{x}.swapcase()"),
-            Part("reverse it", "{x}[::-1]"),
-            Part(f"replace every {a!r} by {b!r}", f"{{x}}.replace({a!r}, {b!r})"),
-            Part(f"keep every {k}. character, beginning with the first", f"{{x}}[::{k}]"),
-            Part(f"drop the first {k} characters", f"{{x}}[{k}:]"),
-            Part(f"keep only the last {k + 3} characters", f"{{x}}[-{k + 3}:]"),
-            Part(f"write {b!r} between every two neighbouring characters", f"{b!r}.join({{x}})"),
-            Part("move the first character to the end", "{x}[1:] + {x}[:1]"),
+            Clause(f"remove every character that is one of {cut!r}", f'"".join(c for c in {{x}} if c not in {cut!r})'),
+            Clause("remove all white space", '"".join({x}.split())'),
+            Clause("turn it to upper case", "{x}.upper()"),
+            Clause("turn it to lower case", "{x}.lower()"),
+            Clause("exchange upper and lower case", "{x}.swapcase()"),
+            Clause("reverse it", "{x}[::-1]"),
+            Clause(f"replace every {a!r} by {b!r}", f"{{x}}.replace({a!r}, {b!r})"),
+            Clause(f"keep every {k}. character, beginning with the first", f"{{x}}[::{k}]"),
+            Clause(f"drop the first {k} characters", f"{{x}}[{k}:]"),
+            Clause(f"keep only the last {k + 3} characters", f"{{x}}[-{k + 3}:]"),
+            Clause(f"write {b!r} between every two neighbouring characters", f"{b!r}.join({{x}})"),
+            Clause("move the first character to the end", "{x}[1:] + {x}[:1]"),
         )
     )
 
 
 def _steps(rng: Random, count: int) -> Function:
-    steps: list[Part] = []
+    steps: list[Clause] = []
     for _ in range(60):
         step = _text_step(rng)
         if len(steps) < count and step not in steps:
             steps.append(step)
     lines = "".join(f"    s = {step.of('s')}\n" for step in steps)
     source = f"def clean(s: str) -> str:\n{lines}    return s\n"
-    said = [step.text for step in steps]
-    words = {"first": said[0], "rest": "; then ".join(said[1:]), "all": "; ".join(said)}
+    texts = [step.text for step in steps]
+    words = {"first": texts[0], "rest": "; then ".join(texts[1:]), "all": "; ".join(texts)}
     return Function(source, words, one_text, TEXTS)
 
 
@@ -180,11 +180,11 @@ def run_lengths(rng: Random) -> Function:
                 out.append({code} if n >= {m} else c * n)
             return {sep!r}.join(out)
     """)
-    said = (repr(sep) if sep else "nothing") + ("." + text.rstrip(".") if text else "")
+    separator = (repr(sep) if sep else "nothing") + ("." + text.rstrip(".") if text else "")
     edges = (("",), ("a",), ("aaaa",), ("aAaabbBB",), ("abcabc",), ("ééé  11111",))
     return Function(
         source,
-        {"m": m, "say": f"`{say}`", "sep": said, "drop": repr(drop)},
+        {"m": m, "say": f"`{say}`", "sep": separator, "drop": repr(drop)},
         lambda r: (letters(r, "aaAbBc1", 4, 18),),
         edges,
     )

@@ -6,7 +6,7 @@ from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
 from agentgym.tasks.code.material import INT_LISTS, NAMES, ints
-from agentgym.tasks.code.parts import Part, int_fold, int_map, int_test
+from agentgym.tasks.code.parts import Clause, int_fold, int_map, int_test
 
 
 def _records(rng: Random) -> Arguments:
@@ -99,9 +99,9 @@ def ranks(rng: Random) -> Function:
                 out.append({shown})
             return out
     """)
-    said = {"base": base, "best": "smallest" if low else "largest", "ties": rule, "out": out, "map": change.say("x")}
-    said["Ties"] = rule[0].upper() + rule[1:]
-    return Function(source, said, lambda r: (ints(r, 4, 9, -3, 6),), INT_LISTS)
+    words = {"base": base, "best": "smallest" if low else "largest", "ties": rule, "out": out, "map": change.say("x")}
+    words["Ties"] = rule[0].upper() + rule[1:]
+    return Function(source, words, lambda r: (ints(r, 4, 9, -3, 6),), INT_LISTS)
 
 
 @function(
@@ -135,8 +135,8 @@ def side_by_side(rng: Random) -> Function:
             return {fold.of("made")}
     """)
     edges = (([], []), ([3], []), ([], [-2, 5]), ([1, 1, 1], [1, 1]), ([-4, 7], [2, 0, 9, 9]))
-    said = {"op": f"`{op}`", "fill": fill, "fold": fold}
-    return Function(source, said, lambda r: (ints(r, 2, 7), ints(r, 2, 7)), edges)
+    words = {"op": f"`{op}`", "fill": fill, "fold": fold}
+    return Function(source, words, lambda r: (ints(r, 2, 7), ints(r, 2, 7)), edges)
 
 
 def _square(rng: Random) -> Arguments:
@@ -158,13 +158,13 @@ def table_cells(rng: Random) -> Function:
     test, fold, k = int_test(rng), int_fold(rng, "the chosen numbers"), rng.randint(2, 3)
     where = rng.choice(
         (
-            Part("on the diagonal from top left to bottom right", "r == c"),
-            Part("on the diagonal from top right to bottom left", "r + c == n - 1"),
-            Part("on the outer border", "r in (0, n - 1) or c in (0, n - 1)"),
-            Part("strictly above the main diagonal", "c > r"),
-            Part("on or below the main diagonal", "c <= r"),
-            Part(f"where row plus column (both from 0) is a multiple of {k}", f"(r + c) % {k} == 0"),
-            Part(f"in the first {k} columns", f"c < {k}"),
+            Clause("on the diagonal from top left to bottom right", "r == c"),
+            Clause("on the diagonal from top right to bottom left", "r + c == n - 1"),
+            Clause("on the outer border", "r in (0, n - 1) or c in (0, n - 1)"),
+            Clause("strictly above the main diagonal", "c > r"),
+            Clause("on or below the main diagonal", "c <= r"),
+            Clause(f"where row plus column (both from 0) is a multiple of {k}", f"(r + c) % {k} == 0"),
+            Clause(f"in the first {k} columns", f"c < {k}"),
         )
     )
     source = block(f"""

@@ -9,7 +9,7 @@ from random import Random
 
 from agentgym.tasks.code.families import Area, Program, value
 from agentgym.tasks.code.material import letters
-from agentgym.tasks.code.parts import Part
+from agentgym.tasks.code.parts import Clause
 
 
 def _print(expression: str, **words: object) -> Program:
@@ -20,15 +20,15 @@ def _numbers(rng: Random, least: int = 3, most: int = 6, high: int = 20) -> list
     return [rng.randint(0, high) for _ in range(rng.randint(least, most))]
 
 
-def _test(rng: Random) -> Part:
+def _test(rng: Random) -> Clause:
     k = rng.randint(3, 15)
     return rng.choice(
         (
-            Part("even", "x % 2 == 0"),
-            Part("odd", "x % 2 == 1"),
-            Part(f"above {k}", f"x > {k}"),
-            Part(f"below {k}", f"x < {k}"),
-            Part(f"divisible by {k % 3 + 2}", f"x % {k % 3 + 2} == 0"),
+            Clause("even", "x % 2 == 0"),
+            Clause("odd", "x % 2 == 1"),
+            Clause(f"above {k}", f"x > {k}"),
+            Clause(f"below {k}", f"x < {k}"),
+            Clause(f"divisible by {k % 3 + 2}", f"x % {k % 3 + 2} == 0"),
         )
     )
 
@@ -43,8 +43,8 @@ def _test(rng: Random) -> Part:
 def tiny_sum(rng: Random) -> Program:
     """Sum some of the numbers."""
     xs, test = _numbers(rng), _test(rng)
-    said = test.text if test.text.startswith(("above", "below")) else f"that are {test}"
-    return _print(f"sum(x for x in {xs} if {test.code})", xs=xs, t=said)
+    wording = test.text if test.text.startswith(("above", "below")) else f"that are {test}"
+    return _print(f"sum(x for x in {xs} if {test.code})", xs=xs, t=wording)
 
 
 @value(
@@ -53,8 +53,8 @@ def tiny_sum(rng: Random) -> Program:
 def tiny_count(rng: Random) -> Program:
     """Count some of the numbers."""
     xs, test = _numbers(rng, 4, 10, 15), _test(rng)
-    said = test.text if test.text.startswith(("above", "below")) else f"that are {test}"
-    return _print(f"sum({test.code} for x in {xs})", xs=xs, t=said, u=test)
+    wording = test.text if test.text.startswith(("above", "below")) else f"that are {test}"
+    return _print(f"sum({test.code} for x in {xs})", xs=xs, t=wording, u=test)
 
 
 @value(Area.LISTS, 1, "What is the {which} of {xs}?", "Find the {which} of {xs}.", "Give the {which} of {xs}.")

@@ -107,8 +107,8 @@ def kth_number(rng: Random) -> Program:
                 found.append(n)
         print(found[-1])
     """)
-    said = {"first": f"are not divisible by {m}", "second": f"have the digit {d}", "k": k}
-    return Program(code, said | {"third": f"have a digit sum that leaves remainder {r} when divided by 3"})
+    words = {"first": f"are not divisible by {m}", "second": f"have the digit {d}", "k": k}
+    return Program(code, words | {"third": f"have a digit sum that leaves remainder {r} when divided by 3"})
 
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -137,8 +137,8 @@ def rewriting(rng: Random) -> Program:
     if code.endswith("AA')"):
         ask, code = "How long is the text then?", "len(s)"
     code = f"s = '{start}'\nfor _ in range({t}):\n    s = ''.join({rules}[c] for c in s)\nprint({code})\n"
-    said = ", ".join(f"{old} becomes {new}" for old, new in rules.items())
-    return Program(code, {"start": start, "t": t, "rules": said, "ask": ask})
+    wording = ", ".join(f"{old} becomes {new}" for old, new in rules.items())
+    return Program(code, {"start": start, "t": t, "rules": wording, "ask": ask})
 
 
 @value(

@@ -16,7 +16,7 @@ _WITH_ARTICLE = ("prize", "battle", "election", "expedition", "festival")
 _SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
-class Kind(StrEnum):
+class EntityKind(StrEnum):
     """The broad kind of an entity, as pages state it."""
 
     PERSON = "person"
@@ -31,7 +31,7 @@ class Entity:
     """A thing with pages of its own."""
 
     id: str
-    kind: Kind
+    kind: EntityKind
     type: str
     """The narrow kind: person, settlement, novel, company, battle and so on."""
     name: str

@@ -63,18 +63,18 @@ class Format:
 
 def read_squad(entry: Record) -> Question:
     """Read a question of SQuAD 1.1 or 2.0 with its paragraph."""
-    title = _said(entry, "title").replace("_", " ")
-    passage = Passage(title, _said(entry, "context"))
+    title = _text_of(entry, "title").replace("_", " ")
+    passage = Passage(title, _text_of(entry, "context"))
     given = entry.fields.get("answers")
     if isinstance(given, dict):  # as in the Parquet files: columns instead of objects
         found = Record(entry.where, given).texts("text")
     else:
-        found = [_said(answer, "text") for answer in entry.records("answers")]
+        found = [_text_of(answer, "text") for answer in entry.records("answers")]
     impossible = entry.fields.get("is_impossible") is True or (given == {"text": [], "answer_start": []})
     if not found and not impossible:
         raise Unusable("there is no answer, and 'is_impossible' is not true")
     answers = [] if impossible else _unique(found)
-    return Question(_said(entry, "id"), _said(entry, "question"), answers, [passage], [passage], page=title)
+    return Question(_text_of(entry, "id"), _text_of(entry, "question"), answers, [passage], [passage], page=title)
 
 
 def squad_entries(path: Path, quarantine: Quarantine) -> Iterator[Record]:
@@ -87,7 +87,7 @@ def squad_entries(path: Path, quarantine: Quarantine) -> Iterator[Record]:
         found: list[tuple[str, Record]] = []
         with quarantine.guard(where := f"{path}: data {number}"):
             inside = Record(where, as_object(article))
-            title = _said(inside, "title")
+            title = _text_of(inside, "title")
             found = [(title, paragraph) for paragraph in inside.records("paragraphs")]
         for title, paragraph in found:
             yield from _of_paragraph(title, paragraph, path, quarantine)
@@ -96,7 +96,7 @@ def squad_entries(path: Path, quarantine: Quarantine) -> Iterator[Record]:
 def _of_paragraph(title: str, paragraph: Record, path: Path, quarantine: Quarantine) -> list[Record]:
     """Return the questions of a paragraph, with its text and the title of its article."""
     with quarantine.guard(paragraph.where):
-        shared = {"title": title, "context": _said(paragraph, "context")}
+        shared = {"title": title, "context": _text_of(paragraph, "context")}
         return [Record(entry.where, {**entry.fields, **shared}, path) for entry in paragraph.records("qas")]
     return []
 
@@ -108,11 +108,11 @@ def read_hotpot(entry: Record) -> Question:
     by_title = {passage.title: passage for passage in context}
     missing = [title for title in titles if title not in by_title]
     if missing:
-        raise Unusable(f"supporting fact {missing[0]!r} is no title of the context")
+        raise Unusable(f"supporting fact {missing[0]!r} is not a title in the context")
     return Question(
         _name(entry),
-        _said(entry, "question"),
-        _unique([_said(entry, "answer"), *entry.texts("answer_aliases")]),
+        _text_of(entry, "question"),
+        _unique([_text_of(entry, "answer"), *entry.texts("answer_aliases")]),
         [by_title[title] for title in _unique(titles)],
         context,
         kind=str(entry.fields.get("type") or ""),
@@ -122,7 +122,7 @@ def read_hotpot(entry: Record) -> Question:
 def read_musique(entry: Record) -> Question:
     """Read MuSiQue: paragraphs, some of them supporting, and the steps of the question."""
     marked = [
-        (Passage(_said(paragraph, "title"), _said(paragraph, "paragraph_text")), paragraph)
+        (Passage(_text_of(paragraph, "title"), _text_of(paragraph, "paragraph_text")), paragraph)
         for paragraph in entry.records("paragraphs")
     ]
     by_index = {paragraph.get("idx", int, i): passage for i, (passage, paragraph) in enumerate(marked)}
@@ -130,10 +130,10 @@ def read_musique(entry: Record) -> Question:
     ordered = [by_index[step] for step in steps if step in by_index]
     marked_ones = [passage for passage, paragraph in marked if paragraph.fields.get("is_supporting")]
     answerable = entry.fields.get("answerable", True)
-    answers = _unique([_said(entry, "answer"), *entry.texts("answer_aliases")]) if answerable else []
+    answers = _unique([_text_of(entry, "answer"), *entry.texts("answer_aliases")]) if answerable else []
     return Question(
         _name(entry),
-        _said(entry, "question"),
+        _text_of(entry, "question"),
         answers,
         list(dict.fromkeys([*ordered, *marked_ones])),
         [passage for passage, _ in marked],
@@ -147,7 +147,7 @@ def read_open(entry: Record) -> Question:
     answers = [given] if isinstance(given, str) else given
     if not isinstance(answers, list) or not answers or not all(isinstance(answer, str) for answer in answers):
         raise Unusable(f"'answer' must be text or a list of texts, not {given!r:.60}")
-    return Question(_name(entry), _said(entry, "question"), _unique(answers))
+    return Question(_name(entry), _text_of(entry, "question"), _unique(answers))
 
 
 def closed_entries(path: Path, quarantine: Quarantine) -> Iterator[Record]:
@@ -169,24 +169,24 @@ def read_closed(entry: Record) -> Question:
     """Read a question of a folder with a closed corpus."""
     kind = str(entry.fields.get("kind") or "")
     evidence: list[Passage] = entry.fields[_EVIDENCE]
-    return Question(_name(entry), _said(entry, "question"), [_said(entry, "answer")], evidence, kind=kind)
+    return Question(_name(entry), _text_of(entry, "question"), [_text_of(entry, "answer")], evidence, kind=kind)
 
 
 def closed_corpus(path: Path, quarantine: Quarantine) -> Iterator[Passage]:
     """Yield the passages of a folder with a closed corpus."""
     for entry in read_records(path / CORPUS, quarantine):
         with quarantine.guard(entry.where):
-            yield Passage(_said(entry, "title"), _said(entry, "text"))
+            yield Passage(_text_of(entry, "title"), _text_of(entry, "text"))
 
 
 def _evidence_titles(entry: Record, by_title: Mapping[str, Passage]) -> list[str]:
     titles = [str(title).lower() for title in entry.get("gold_titles", list, [])]
     missing = [title for title in titles if title not in by_title]
     if missing:
-        raise Unusable(f"{missing[0]!r} is no title in {CORPUS}")
+        raise Unusable(f"{missing[0]!r} is not a title in {CORPUS}")
     if titles:
         return titles
-    text = _said(entry, "question").lower()
+    text = _text_of(entry, "question").lower()
     entities = entry.get("entities_in_question", list, [])
     return [title for entity in entities for title in _titles_of(str(entity).lower(), text, by_title)]
 
@@ -272,7 +272,7 @@ def _name(entry: Record) -> str:
     return entry.label("_id", "id") or str(entry.number)
 
 
-def _said(entry: Record, *names: str) -> str:
+def _text_of(entry: Record, *names: str) -> str:
     """Return the first of the named fields that holds text or a number. Raises `Unusable` if there is none."""
     return entry.label(*names) or entry.text(*names).strip()
 

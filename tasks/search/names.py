@@ -20,7 +20,7 @@ WORLDS_APART = 20
 _RESIDUES = len(SPLITS) * WORLDS_APART
 
 
-class Shape(StrEnum):
+class NameShape(StrEnum):
     """The ending of a word: open (in a vowel), closed, or either."""
 
     OPEN = "open"
@@ -64,7 +64,7 @@ class Words:
         self._rng, self._residue = rng, residue
         self._taken: set[str] = set()
 
-    def new(self, tongue: Tongue, shape: Shape = Shape.ANY) -> str:
+    def new(self, tongue: Tongue, shape: NameShape = NameShape.ANY) -> str:
         """Return a new word that was not drawn before, capitalised."""
         tries = 0
         while True:
@@ -74,7 +74,7 @@ class Words:
                 self._taken.add(word)
                 return word.capitalize()
 
-    def _draw(self, tongue: Tongue, shape: Shape, longer: int) -> str | None:
+    def _draw(self, tongue: Tongue, shape: NameShape, longer: int) -> str | None:
         rng = self._rng
         stem = ""
         for _ in range(rng.choice((1, 1, 2)) + longer):
@@ -96,10 +96,10 @@ def letters(word: str) -> int:
 
 
 @cache
-def _endings(tongue: Tongue, shape: Shape) -> dict[int, list[str]]:
+def _endings(tongue: Tongue, shape: NameShape) -> dict[int, list[str]]:
     """Return all last syllables of a shape, grouped by residue."""
     closing: tuple[str, ...] = tongue.codas or ("",)
-    codas = {Shape.OPEN: ("",), Shape.CLOSED: closing, Shape.ANY: ("", *tongue.codas)}[shape]
+    codas = {NameShape.OPEN: ("",), NameShape.CLOSED: closing, NameShape.ANY: ("", *tongue.codas)}[shape]
     found: dict[int, list[str]] = {}
     for onset in tongue.onsets:
         for vowel in tongue.vowels:

@@ -66,8 +66,8 @@ class Scene(procedural.Scene):
     def relation(self, entity: Entity, among: Collection[str] = ()) -> str:
         """Return a random relation (`among` these) that an entity's pages state. Raises `NoFit` if there is none."""
         # The question itself gives a namesake's occupation away.
-        told = "occupation" if entity.qualifier else ""
-        names = [relation.name for relation in stated(entity) if relation.name != told]
+        qualifying = "occupation" if entity.qualifier else ""
+        names = [relation.name for relation in stated(entity) if relation.name != qualifying]
         if self._relations:
             names = [name for name in names if name in self._relations]
         return self.choice([name for name in names if not among or name in among])

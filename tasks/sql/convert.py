@@ -39,7 +39,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Converted:
-    """A query in DuckDB's dialect, or the reason why it has none."""
+    """A query in DuckDB's SQL, or the reason why it has none."""
 
     sql: str | None
     problem: str = ""

@@ -11,6 +11,9 @@ from agentgym.tasks.sql.domains import Role, TableDecl, load_domain
 from agentgym.tasks.sql.values import column_values
 from agentgym.tools.database.schema import Column, DatabaseSpec, ForeignKey, Table, Value
 
+ENGINE_KEY = "dialect"
+"""The key of the database engine in a task's `data`. It stays as it is: the hashes of tasks depend on it."""
+
 
 @lru_cache(maxsize=1024)
 def generate_database(domain: str, seed: int) -> DatabaseSpec:

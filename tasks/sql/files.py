@@ -23,6 +23,7 @@ from agentgym.tasks.read_tasks import ReadTask, read_tasks
 from agentgym.tasks.records import NoEntries, Record, existing, files_in, read_records
 from agentgym.tasks.splitting import Splitter, named_split, refuse_empty
 from agentgym.tasks.sql.convert import Converted, convert
+from agentgym.tasks.sql.database import ENGINE_KEY
 from agentgym.tasks.sql.golds import DEGENERATE as DEGENERATE_GOLD
 from agentgym.tasks.sql.golds import Gold, faults
 
@@ -106,17 +107,17 @@ class SpiderTasks(TaskList):
         path = self.folder / str(task.data.get("file", ""))
         if path not in self._databases.values() or not path.is_file():
             raise TaskError(f"task {task.id!r} asks about a database that {str(self.folder)!r} does not have")
-        if task.data["dialect"] == _ENDINGS[path.suffix.lower()]:
+        if task.data[ENGINE_KEY] == _ENDINGS[path.suffix.lower()]:
             return path
         if str(task.data["file"]) not in self._copies:
-            raise TaskError(f"task {task.id!r} was converted to another engine; pass engine={task.data['dialect']}")
+            raise TaskError(f"task {task.id!r} was converted to another engine; pass engine={task.data[ENGINE_KEY]}")
         return self._copies[str(task.data["file"])]
 
     def _converted(self, found: Sequence[ReadTask], quarantine: Quarantine) -> list[ReadTask]:
         """Return the tasks with their databases in the requested engine, without those that cannot be converted."""
         foreign: dict[str, list[str]] = defaultdict(list)
         for read in found:
-            if self._engine is not None and read.task.data["dialect"] != self._engine:
+            if self._engine is not None and read.task.data[ENGINE_KEY] != self._engine:
                 foreign[read.task.data["file"]].append(read.task.gold["sql"])
         if not foreign:
             return list(found)
@@ -131,7 +132,7 @@ class SpiderTasks(TaskList):
             if converted.sql is None:
                 quarantine.add(read.where, f"its gold query cannot be converted: {converted.problem}", Why.UNSUPPORTED)
                 continue
-            data, gold = {**task.data, "dialect": self._engine}, {**task.gold, "sql": converted.sql}
+            data, gold = {**task.data, ENGINE_KEY: self._engine}, {**task.gold, "sql": converted.sql}
             kept.append(replace(read, task=replace(task, data=data, gold=gold)))
         return kept
 
@@ -149,7 +150,7 @@ class SpiderTasks(TaskList):
     def _with_good_gold(self, found: Sequence[ReadTask], quarantine: Quarantine, keep_degenerate: bool) -> list[Task]:
         """Return the tasks with usable gold; those that an empty or constant query answers are tagged or left out."""
         tasks = [read.task for read in found]
-        golds = [Gold(self.database_file(task), task.data["dialect"], task.gold["sql"]) for task in tasks]
+        golds = [Gold(self.database_file(task), task.data[ENGINE_KEY], task.gold["sql"]) for task in tasks]
         kept: list[Task] = []
         for read, seen in zip(found, faults(golds), strict=True):
             fault = DEGENERATE_GOLD if seen is None and DEGENERATE in read.task.tags else seen
@@ -174,7 +175,7 @@ class SpiderTasks(TaskList):
             split=_split(record, database, sql, splitter, unseen),
             prompt=prompt,
             difficulty=_difficulty(record.fields, sql),
-            data={"file": file.relative_to(self.folder).as_posix(), "dialect": _ENDINGS[file.suffix.lower()]},
+            data={"file": file.relative_to(self.folder).as_posix(), ENGINE_KEY: _ENDINGS[file.suffix.lower()]},
             gold={"sql": sql, "ordered": bool(_OUTER_ORDER.search(sql) if ordered is None else ordered)},
             tags=(database, DEGENERATE) if record.fields.get("degenerate_result") is True else (database,),
         )

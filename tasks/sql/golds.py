@@ -30,21 +30,21 @@ class Gold(NamedTuple):
     """A gold query and its database."""
 
     database: Path
-    dialect: str
+    engine: str
     sql: str
 
 
-class Fault(NamedTuple):
+class GoldFault(NamedTuple):
     """The reason why a gold query is unusable."""
 
     why: Why
     reason: str
 
 
-DEGENERATE = Fault(Why.DEGENERATE, "an empty or constant query answers it")
+DEGENERATE = GoldFault(Why.DEGENERATE, "an empty or constant query answers it")
 
 
-def faults(golds: Sequence[Gold]) -> list[Fault | None]:
+def faults(golds: Sequence[Gold]) -> list[GoldFault | None]:
     """Return, for each gold query, the reason why it is unusable, or `None`.
 
     It is `DEGENERATE` where it returns no row, nothing but NULL, or one row in which every cell is NULL, 0, 1 or empty
@@ -52,9 +52,9 @@ def faults(golds: Sequence[Gold]) -> list[Fault | None]:
     """
     statements: dict[tuple[Path, str], list[str]] = defaultdict(list)
     for gold in golds:
-        statements[gold.database, gold.dialect].append(gold.sql)
+        statements[gold.database, gold.engine].append(gold.sql)
     found = {place: _of_database(*place, asked) for place, asked in statements.items()}
-    return [found[gold.database, gold.dialect][gold.sql] for gold in golds]
+    return [found[gold.database, gold.engine][gold.sql] for gold in golds]
 
 
 def is_degenerate(result: QueryResult) -> bool:
@@ -65,46 +65,46 @@ def is_degenerate(result: QueryResult) -> bool:
     return len(rows) == 1 and not result.truncated and all(cell in _GUESSED for cell in rows[0])
 
 
-def _of_database(path: Path, dialect: str, queries: Sequence[str]) -> Mapping[str, Fault | None]:
+def _of_database(path: Path, engine: str, queries: Sequence[str]) -> Mapping[str, GoldFault | None]:
     """Return the verdicts on queries, running only those that are not in the cache."""
-    file = _cache_file(path, dialect)
+    file = _cache_file(path, engine)
     known = _read(file)
     unknown = [sql for sql in dict.fromkeys(queries) if sql not in known]
     if not unknown:
         return known
     try:
-        database = open_file(path, dialect, _LIMITS)
+        database = open_file(path, engine, _LIMITS)
     except (UsageError, InfrastructureError) as error:
-        return dict.fromkeys(queries, Fault(Why.BROKEN, str(error)))
+        return dict.fromkeys(queries, GoldFault(Why.BROKEN, str(error)))
     with closing(database):
         if not database.tables():
-            return dict.fromkeys(queries, Fault(Why.BROKEN, f"the database {str(path)!r} has no table"))
+            return dict.fromkeys(queries, GoldFault(Why.BROKEN, f"the database {str(path)!r} has no table"))
         known |= {sql: _fault(database, sql) for sql in unknown}
     _write(file, known)
     return known
 
 
-def _fault(database: Database, sql: str) -> Fault | None:
+def _fault(database: Database, sql: str) -> GoldFault | None:
     try:
         return DEGENERATE if is_degenerate(database.query(sql)) else None
     except QueryError as error:
-        return Fault(Why.BROKEN, f"its gold query fails: {' '.join(str(error).split())}")
+        return GoldFault(Why.BROKEN, f"its gold query fails: {' '.join(str(error).split())}")
 
 
-def _cache_file(path: Path, dialect: str) -> Path:
+def _cache_file(path: Path, engine: str) -> Path:
     stat = path.stat()
-    identity = f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{dialect}|{_LIMITS}|{_GUESSED}"
+    identity = f"{_VERSION}|{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{engine}|{_LIMITS}|{_GUESSED}"
     return cache_folder() / "sql-golds" / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.json"
 
 
-def _read(file: Path) -> dict[str, Fault | None]:
+def _read(file: Path) -> dict[str, GoldFault | None]:
     with suppress(OSError, ValueError, TypeError, AttributeError):
         known: Any = json.loads(file.read_text(encoding="utf-8"))
-        return {sql: None if fault is None else Fault(Why(fault[0]), str(fault[1])) for sql, fault in known.items()}
+        return {sql: None if fault is None else GoldFault(Why(fault[0]), str(fault[1])) for sql, fault in known.items()}
     return {}
 
 
-def _write(file: Path, known: Mapping[str, Fault | None]) -> None:
+def _write(file: Path, known: Mapping[str, GoldFault | None]) -> None:
     """Cache verdicts, if the cache folder is writable."""
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)

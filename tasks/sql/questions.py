@@ -1,6 +1,6 @@
 """Question families: what they draw, how they register, and which drawn questions are good enough to ask.
 
-Families write gold SQL in DuckDB's dialect; `to_sqlite` translates the few functions that differ.
+Families write gold SQL in DuckDB's SQL; `to_sqlite` translates the few functions that differ.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Draft:
     """A drawn question without its wording.
 
     Args:
-        sql: Gold SQL in DuckDB's dialect.
+        sql: Gold SQL in DuckDB's SQL.
         words: The values that the phrasings refer to. It holds every table and column of the gold, mentioned or not.
         shape: The required form of the result.
         ordered: Whether the wording asks for an order.
@@ -109,7 +109,7 @@ def family(level: int, *phrasings: str) -> Callable[[Callable[[Scene], Draft]], 
 
 
 def to_sqlite(sql: str) -> str:
-    """Translate gold SQL from DuckDB's dialect to SQLite's."""
+    """Translate gold SQL from DuckDB's SQL to SQLite's."""
     for pattern, replacement in _TRANSLATIONS:
         sql = pattern.sub(replacement, sql)
     return sql
@@ -136,7 +136,7 @@ def is_good(draft: Draft, world: World) -> bool:
 
 
 def run_steps(draft: Draft, world: World) -> tuple[str, ...]:
-    """Return the draft's steps, in DuckDB's dialect, with every `{answer}` filled in."""
+    """Return the draft's steps, in DuckDB's SQL, with every `{answer}` filled in."""
     done: list[str] = []
     answer = ""
     for step in draft.steps:

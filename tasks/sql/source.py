@@ -1,7 +1,7 @@
 """`SQLTasks`: the procedural source of SQL questions, with splits that share no question.
 
 All splits of a domain share its databases, but no questions. The hash of a question's domain and gold SQL decides its
-split, so no two splits ask the same query on the same domain, whatever the wording, the database, the dialect or the
+split, so no two splits ask the same query on the same domain, whatever the wording, the database, the engine or the
 seed. `test_unseen` asks about domains that no other split uses.
 """
 
@@ -15,15 +15,15 @@ from agentgym.choices import one_of, some_of
 from agentgym.errors import UsageError
 from agentgym.procedural import Families, ProceduralTasks, divide, must_belong
 from agentgym.task import Task
-from agentgym.tasks.sql.database import database_for
+from agentgym.tasks.sql.database import ENGINE_KEY, database_for
 from agentgym.tasks.sql.domains import HELD_OUT, domain_names
 from agentgym.tasks.sql.families import basic, filtering, group, join, nested, relate, steps, window
 from agentgym.tasks.sql.questions import FAMILIES, Draft, Family, is_good, run_steps, to_sqlite
 from agentgym.tasks.sql.scene import Scene
 from agentgym.tasks.sql.world import open_world
+from agentgym.tools.database import ENGINES
 from agentgym.tools.database.schema import DatabaseSpec
 
-DIALECTS = ("duckdb", "sqlite", "mixed")
 FAMILY_MODULES = (basic, filtering, group, join, nested, relate, steps, window)
 """The modules that fill `FAMILIES`, easier ones first."""
 
@@ -38,7 +38,7 @@ class SQLTasks(ProceduralTasks[Family]):
         difficulty: The level or levels, 1 to 5; `None` for all.
         families: Names of the question families; `None` for all (of the levels).
         domains: Names of the domains; `None` for all. Held-out domains serve `test_unseen` only.
-        dialect: SQL dialect of the gold: `duckdb`, `sqlite`, or `mixed` for a random one.
+        engine: The database engine, `duckdb` or `sqlite`; `mixed` chooses one at random for each task.
         databases_per_domain: How many databases each domain has, 1 to 1000.
         seed: Other seeds ask other questions about other databases; splits stay disjoint across seeds.
     """
@@ -52,15 +52,15 @@ class SQLTasks(ProceduralTasks[Family]):
         difficulty: int | Sequence[int] | None = None,
         families: Sequence[str] | None = None,
         domains: Sequence[str] | None = None,
-        dialect: str = "duckdb",
+        engine: str = "duckdb",
         databases_per_domain: int = 4,
         seed: int = 0,
     ):
-        one_of("dialect", dialect, DIALECTS)
+        one_of("engine", engine, (*ENGINES, "mixed"))
         if not 1 <= databases_per_domain <= 1000:
             raise UsageError(f"databases_per_domain must be 1 to 1000, not {databases_per_domain!r}")
         self._domains = divide(some_of("domain", domains, domain_names()), HELD_OUT.__contains__)
-        self._dialect, self._databases = dialect, databases_per_domain
+        self._engine, self._databases = engine, databases_per_domain
         super().__init__(difficulty, families, seed)
 
     @classmethod
@@ -85,18 +85,18 @@ class SQLTasks(ProceduralTasks[Family]):
         draft = family.draw(scene)
         must_belong(split, f"{domain}|{draft.sql}")
         scene.need(is_good(draft, world))
-        dialect = rng.choice(DIALECTS[:2]) if self._dialect == "mixed" else self._dialect
+        engine = rng.choice(ENGINES) if self._engine == "mixed" else self._engine
         return family.task(
             self.id_of(split, index),
             split,
             family.word(draft, rng),
-            data={"domain": domain, "database_seed": database_seed, "dialect": dialect},
-            gold=_gold(draft, run_steps(draft, world), dialect),
+            data={"domain": domain, "database_seed": database_seed, ENGINE_KEY: engine},
+            gold=_gold(draft, run_steps(draft, world), engine),
         )
 
 
-def _gold(draft: Draft, steps: Sequence[str], dialect: str) -> Mapping[str, Any]:
-    say = to_sqlite if dialect == "sqlite" else str
+def _gold(draft: Draft, steps: Sequence[str], engine: str) -> Mapping[str, Any]:
+    say = to_sqlite if engine == "sqlite" else str
     gold = {"sql": say(draft.sql), "ordered": draft.ordered, "answer": "query"}
     gold |= {"tables": draft.tables, "columns": draft.columns}
     return gold | ({"steps": [say(step) for step in steps]} if steps else {})

@@ -1,4 +1,4 @@
-"""Translates SQLite queries into DuckDB's dialect, and makes explicit what SQLite leaves implicit."""
+"""Translates SQLite queries into DuckDB's SQL, and makes explicit what SQLite leaves implicit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def to_duckdb(sql: str, names: frozenset[str]) -> str:
-    """Return a SQLite query in DuckDB's dialect.
+    """Return a SQLite query in DuckDB's SQL.
 
     Args:
         sql: The query.

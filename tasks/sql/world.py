@@ -43,7 +43,7 @@ class World:
         return len(self.database.table(table).rows)
 
     def query(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of a statement in SQLite's dialect."""
+        """Return the rows of a statement in SQLite's SQL."""
         with self._lock:
             return self._connection.execute(sql).fetchall()
 

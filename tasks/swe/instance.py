@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.task import Task
 
@@ -82,9 +82,8 @@ class Instance:
         """Rebuild an instance from `to_dict`. Raises `UsageError` for a key it does not know, lacks, or mistypes."""
         for key in data:
             if key not in _FIELDS:
-                close = get_close_matches(str(key), _FIELDS, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(_FIELDS)}"
-                raise UsageError(f"an instance has no field {key!r}; {hint}")
+                hint = nearest(key, _FIELDS)
+                raise UsageError(f"an instance has no field {key!r}{hint} There are: {', '.join(_FIELDS)}")
         missing = [name for name in _REQUIRED if name not in data]
         if missing:
             raise UsageError(f"an instance needs {', '.join(map(repr, missing))}; it has {sorted(data)}")

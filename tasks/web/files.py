@@ -121,9 +121,9 @@ class WebFileTasks(TaskList):
     def _page(self, target: Mapping[str, Any]) -> dict[str, Any]:
         url, locator = str(target.get("url", "last")), str(target.get("locator") or "").strip()
         if url.startswith("func:") or "__last_url__" in url:
-            raise _unusable("a program finds the page that decides")
+            raise _unusable("its reference page is found by a program")
         if locator and _LOCATOR.fullmatch(locator) is None:
-            raise _unusable(f"a program reads its page: {locator[:80]!r}")
+            raise _unusable(f"its page is read by a program: {locator[:80]!r}")
         contents = target.get("required_contents") or {}
         if not isinstance(contents, Mapping):
             contents = {"must_include": [contents]}

@@ -107,7 +107,7 @@ class Acting:
 
     async def _only_a_tab(self) -> bool:
         """Whether only one window was closed, by its own page, and not the session or the browser."""
-        with suppress(Exception):
+        with suppress(Exception):  # no answer, whatever the reason, means that the session is lost
             async with asyncio.timeout(CLOSE_S):
                 await self._context.cookies("http://the.browser.answers/")
                 return not self._failure and not self._closed and self._alive()
@@ -196,7 +196,7 @@ class Acting:
         if self._closed:
             return
         self._closed = True
-        with suppress(Exception):
+        with suppress(Exception):  # a dead driver has closed it already, and fails with bare exceptions
             async with asyncio.timeout(CLOSE_S):
                 await self._context.close()
         await self._on_close()

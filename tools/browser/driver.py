@@ -33,7 +33,7 @@ class Driver:
 
     async def stop(self) -> None:
         """Stop it, and with it every browser it started."""
-        with suppress(Exception):
+        with suppress(Exception):  # it may be dead already, and then fails with bare exceptions
             async with asyncio.timeout(STOP_S):
                 await self.playwright.stop()
 

@@ -200,7 +200,7 @@ class BrowserPool:
         """Open spare contexts in the background."""
 
         async def fill() -> None:
-            with suppress(Exception):
+            with suppress(Exception):  # the next session opens its own context, and reports what is wrong
                 while len(running.spares) < self.options.spare and not running.dead and not self._spent(running):
                     running.spares.append(await self._spare(running))
 
@@ -221,18 +221,18 @@ class BrowserPool:
         running.dead = True
         if running.filling is not None:
             running.filling.cancel()
-        with suppress(Exception):
+        with suppress(Exception):  # a dead browser needs no closing
             async with asyncio.timeout(CLOSE_S):
                 await running.browser.close()
 
 
 async def _refuse(route: Any) -> None:
-    with suppress(Exception):
+    with suppress(Exception):  # the page may be gone, and its request with it
         await route.abort("blockedbyclient")
 
 
 async def _close(socket: Any) -> None:
-    with suppress(Exception):
+    with suppress(Exception):  # the page may be gone, and its socket with it
         await socket.close()
 
 
@@ -250,5 +250,5 @@ def default_pool(options: BrowserOptions | None = None) -> BrowserPool:
 def _close_all() -> None:
     for pool in list(_pools):
         if pool._state is not None and pool._state.pid == os.getpid():
-            with suppress(Exception):
+            with suppress(Exception):  # the interpreter is exiting; the browsers end with their driver
                 browsers.wait(pool.close.here())

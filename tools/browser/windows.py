@@ -111,7 +111,7 @@ class Windows:
         self.tabs.remove(tab)
         self.tabs[place] = tab
         self.current = place
-        with suppress(Exception):
+        with suppress(Exception):  # it has stopped responding, or is gone already
             async with asyncio.timeout(ARRIVAL_S):
                 await old.page.close()
 

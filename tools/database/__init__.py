@@ -8,7 +8,7 @@ from agentgym.tools.database.base import (
     QueryResult,
     TableInfo,
 )
-from agentgym.tools.database.pool import DIALECTS, DatabasePool, default_pool, open_database, open_file
+from agentgym.tools.database.pool import ENGINES, DatabasePool, default_pool, open_database, open_file
 from agentgym.tools.database.schema import (
     COLUMN_TYPES,
     Column,
@@ -21,7 +21,7 @@ from agentgym.tools.database.shared import DatabaseHandle
 
 __all__ = [
     "COLUMN_TYPES",
-    "DIALECTS",
+    "ENGINES",
     "Column",
     "Database",
     "DatabaseHandle",

@@ -75,7 +75,7 @@ class TableInfo:
 class Database(Protocol):
     """One open, read-only database. Use each handle in one thread at a time; handles share the data."""
 
-    dialect: str
+    engine: str
     """`"duckdb"` or `"sqlite"`."""
 
     def tables(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from agentgym.tools.database.schema import DatabaseSpec
 from agentgym.tools.database.shared import DatabaseHandle, SharedDatabase
 from agentgym.tools.database.sqlite.engine import SqliteDatabase
 
-DIALECTS = ("duckdb", "sqlite")
+ENGINES = ("duckdb", "sqlite")
 DEFAULT_LIMITS = QueryLimits()
 
 
@@ -48,26 +48,26 @@ class DatabasePool:
         self._closed = False
         _pools.add(self)
 
-    def open(self, spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
+    def open(self, spec: DatabaseSpec, engine: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
         """Return a handle to a database with the content of `spec`; equal specs share one database."""
-        if dialect == "sqlite":
+        if engine == "sqlite":
             return self._handle(f"sqlite-{spec.hash}", limits, lambda _: SqliteDatabase(spec))
-        _check_dialect(dialect)
+        _check_engine(engine)
         key = f"{spec.hash}-{limits.memory_mb}"
         return self._handle(
             key, limits, lambda key: DuckDBDatabase(key, spec, limits.memory_mb, self._slots, int(spec.hash[:8], 16))
         )
 
-    def open_file(self, path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
+    def open_file(self, path: str | Path, engine: str, limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
         """Return a handle to an existing database file, read-only. The file must not change while it is open."""
-        _check_dialect(dialect)
+        _check_engine(engine)
         path = Path(path).resolve()
         if not path.is_file():
             raise UsageError(f"there is no database file {str(path)!r}")
         stat = path.stat()
-        identity = f"{path}|{stat.st_mtime_ns}|{stat.st_size}|{limits.memory_mb}|{dialect}"
+        identity = f"{path}|{stat.st_mtime_ns}|{stat.st_size}|{limits.memory_mb}|{engine}"
         key = "file-" + sha256(identity.encode()).hexdigest()
-        if dialect == "sqlite":
+        if engine == "sqlite":
             return self._handle(key, limits, lambda _: SqliteDatabase(path))
         return self._handle(
             key, limits, lambda key: DuckDBDatabase(key, str(path), limits.memory_mb, self._slots, int(key[5:13], 16))
@@ -146,25 +146,25 @@ def default_pool() -> DatabasePool:
         return _default
 
 
-def open_database(spec: DatabaseSpec, dialect: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
+def open_database(spec: DatabaseSpec, engine: str = "duckdb", limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
     """Open a database with the content of `spec` in this process's pool.
 
     Args:
         spec: The database's content.
-        dialect: `"duckdb"` or `"sqlite"`.
+        engine: `"duckdb"` or `"sqlite"`.
         limits: The limits of statements, unless `query` gets others.
     """
-    return default_pool().open(spec, dialect, limits)
+    return default_pool().open(spec, engine, limits)
 
 
-def open_file(path: str | Path, dialect: str, limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
+def open_file(path: str | Path, engine: str, limits: QueryLimits = DEFAULT_LIMITS) -> DatabaseHandle:
     """Open an existing database file read-only in this process's pool."""
-    return default_pool().open_file(path, dialect, limits)
+    return default_pool().open_file(path, engine, limits)
 
 
-def _check_dialect(dialect: str) -> None:
-    if dialect not in DIALECTS:
-        raise UsageError(f"unknown dialect {dialect!r}; choose one of {', '.join(DIALECTS)}")
+def _check_engine(engine: str) -> None:
+    if engine not in ENGINES:
+        raise UsageError(f"unknown database engine {engine!r}; choose one of {', '.join(ENGINES)}")
 
 
 def _after_fork_in_child() -> None:

@@ -18,7 +18,7 @@ TRUSTED_LIMITS = QueryLimits(timeout_s=60.0)
 class SharedDatabase(Protocol):
     """One open database, used by any number of handles and threads at a time."""
 
-    dialect: str
+    engine: str
     schema: tuple[Table, ...]
     """The tables without rows, with the engine's type names."""
 
@@ -43,7 +43,7 @@ class DatabaseHandle:
     """A `Database`: one episode's access to a shared database."""
 
     def __init__(self, shared: SharedDatabase, limits: QueryLimits, release: Callable[[], None]):
-        self.dialect = shared.dialect
+        self.engine = shared.engine
         self._shared = shared
         self._limits = limits
         self._release: Callable[[], None] | None = release

@@ -22,7 +22,7 @@ _MARKS = {"held": ("●", "green"), "partly": ("◐", "yellow"), "not held": ("�
 
 
 @dataclass(frozen=True)
-class Report:
+class Findings:
     """The findings of the doctor."""
 
     facts: Sequence[Fact]
@@ -80,12 +80,12 @@ def doctor(
         raise typer.Exit(1)
 
 
-def examine() -> Report:
+def examine() -> Findings:
     """Examine this machine. Every sandbox is actually tried."""
     from agentgym.tools.sandbox import backends
     from agentgym.tools.sandbox.registry import WEAK, automatic
 
-    return Report(facts=facts(), missing=missing_extras(), probes=backends(), chosen=automatic(), weak=WEAK)
+    return Findings(facts=facts(), missing=missing_extras(), probes=backends(), chosen=automatic(), weak=WEAK)
 
 
 def clean_up() -> list[str]:
@@ -96,7 +96,7 @@ def clean_up() -> list[str]:
     return reap(Daemon())
 
 
-def print_report(report: Report, console: Console) -> None:
+def print_report(report: Findings, console: Console) -> None:
     """Print a report: versions, sandboxes, their protections, missing extras."""
     console.print(_facts_table(report.facts), "")
     console.print(_probes_table(report), "")
@@ -119,7 +119,7 @@ def _facts_table(found: Sequence[Fact]) -> Table:
     return table
 
 
-def _probes_table(report: Report) -> Table:
+def _probes_table(report: Findings) -> Table:
     table = _table("sandbox", "works", "")
     for probe in report.probes:
         works = Text("yes", "green") if probe.works else Text("no", "red")

@@ -23,7 +23,7 @@ from agentgym.errors import InfrastructureError, UsageError
 _BUSY_S = 30.0
 
 
-class Mode(StrEnum):
+class CassetteMode(StrEnum):
     """When to send live requests."""
 
     AUTO = "auto"
@@ -50,13 +50,13 @@ class Cassette:
         mode: When to send live requests.
     """
 
-    def __init__(self, path: Path | str, mode: Mode | str = Mode.AUTO) -> None:
+    def __init__(self, path: Path | str, mode: CassetteMode | str = CassetteMode.AUTO) -> None:
         self.path = Path(path).absolute()
         try:
-            self.mode = Mode(mode)
+            self.mode = CassetteMode(mode)
         except ValueError:
-            raise UsageError(f"a cassette's mode is one of {', '.join(Mode)}, not {mode!r}") from None
-        if self.mode is Mode.REPLAY and not self.path.is_file():
+            raise UsageError(f"a cassette's mode is one of {', '.join(CassetteMode)}, not {mode!r}") from None
+        if self.mode is CassetteMode.REPLAY and not self.path.is_file():
             raise UsageError(f"there is no cassette {str(self.path)!r} to replay; record one first")
         self._renew()
 
@@ -72,12 +72,12 @@ class Cassette:
         """
         text = json.dumps(request, sort_keys=True, ensure_ascii=False)
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        if self.mode is not Mode.RECORD and (found := self._read(key)):
+        if self.mode is not CassetteMode.RECORD and (found := self._read(key)):
             return found
-        if self.mode is Mode.REPLAY:
+        if self.mode is CassetteMode.REPLAY:
             raise InfrastructureError(f"the cassette {self.path.name!r} has no answer to {text}; record it first")
         with self._one_at_a_time(key):
-            if self.mode is Mode.AUTO and (found := self._read(key)):
+            if self.mode is CassetteMode.AUTO and (found := self._read(key)):
                 return found
             self._write(key, text, live())
             # If another process has recorded an answer meanwhile, use that one.
@@ -119,7 +119,7 @@ class Cassette:
 
     def _write(self, key: str, request: str, answer: Recorded) -> None:
         row = (key, _writable(request), json.dumps(answer.about, sort_keys=True), zlib.compress(answer.body))
-        verb = "REPLACE" if self.mode is Mode.RECORD else "IGNORE"
+        verb = "REPLACE" if self.mode is CassetteMode.RECORD else "IGNORE"
         with self._connected() as connection, connection:
             connection.execute(f"INSERT OR {verb} INTO answers VALUES (?, ?, ?, ?)", row)
 
@@ -135,7 +135,7 @@ class Cassette:
                 raise InfrastructureError(f"the cassette {str(self.path)!r} cannot be used: {error}") from error
 
     def _opened(self) -> sqlite3.Connection:
-        if self.mode is Mode.REPLAY:
+        if self.mode is CassetteMode.REPLAY:
             return sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(self.path, timeout=_BUSY_S, check_same_thread=False)

@@ -82,8 +82,8 @@ class SearchR1Client:
             answer = self._connection.request("GET", self.url + "/")
             if answer.status_code in (401, 403):
                 raise UsageError(f"{self.url}: {self._connection.said_by(answer)}")
-            said = _json(answer) if answer.is_success else {}
-            about = self._about = said if isinstance(said, dict) and said.get("service") == SERVICE else {}
+            found = _json(answer) if answer.is_success else {}
+            about = self._about = found if isinstance(found, dict) and found.get("service") == SERVICE else {}
         return about
 
     def search(self, query: str, k: int = 5, filters: Filters | None = None) -> list[Hit]:

@@ -87,7 +87,7 @@ def show(
     typer.secho(page.title or page.id, bold=True)
     typer.echo(page.text)
     if page.end < page.length:
-        typer.echo(f"(characters {page.start} to {page.end} of {page.length}; go on with --start {page.end})")
+        typer.echo(f"(characters {page.start} to {page.end} of {page.length}; continue with --start {page.end})")
 
 
 def _hits_table(hits: list[Hit]) -> Table:

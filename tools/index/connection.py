@@ -84,8 +84,8 @@ class Connection:
             detail = answer.json()["detail"]
         except (ValueError, KeyError, TypeError):
             detail = answer.text.strip()
-        said = f"the server says: {detail!s:.300} (status {answer.status_code})"
-        return self._credential.redact(said) if self._credential else said
+        message = f"the server says: {detail!s:.300} (status {answer.status_code})"
+        return self._credential.redact(message) if self._credential else message
 
     def close(self) -> None:
         """Close the open connections; a later request opens new ones."""

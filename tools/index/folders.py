@@ -88,7 +88,7 @@ def _sweep(folder: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(left, ignore_errors=True)
         except BlockingIOError:
-            pass
+            pass  # its build is still running
         finally:
             os.close(lock)
 

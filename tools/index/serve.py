@@ -70,8 +70,8 @@ class _IndexService:
 
     async def about(self, _: Request) -> Response:
         limits = ("k", "max_k", "max_queries", "max_documents", "max_terms", "body_bytes", "answer_bytes")
-        told = {name: getattr(self._serving, name) for name in limits}
-        return answer({"service": SERVICE, "index": self._index.name, "documents": len(self._index), **told})
+        bounds = {name: getattr(self._serving, name) for name in limits}
+        return answer({"service": SERVICE, "index": self._index.name, "documents": len(self._index), **bounds})
 
     async def retrieve(self, request: Request) -> Response:
         body = await read_body(request, self._serving.body_bytes)

@@ -65,7 +65,7 @@ class Backend(Protocol):
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it protects from on this machine."""
+        """What it protects against on this machine."""
         ...
 
     def probe(self) -> ProbeResult:

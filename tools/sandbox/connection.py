@@ -44,7 +44,7 @@ def greet(endpoint: socket.socket, settings: Mapping[str, Any] | None, timeout_s
 
 def shut(endpoint: socket.socket) -> None:
     """Close a connection for both sides, even while another thread reads from it."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # the other side may have closed it
         endpoint.shutdown(socket.SHUT_RDWR)
     endpoint.close()
 

@@ -24,7 +24,7 @@ class ForkingBackend:
 
     tier: SandboxTier
     base: Mapping[Threat, Protection]
-    """What it protects from on any machine."""
+    """What it protects against on any machine."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class ForkingBackend:
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it protects from on this machine."""
+        """What it protects against on this machine."""
         if not self._holds_memory:
             return self.base
         return {**self.base, Threat.TOTAL_MEMORY: held("a cgroup for each sandbox")}

@@ -55,7 +55,7 @@ class NamespacesBackend(ForkingBackend):
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What it protects from on this machine."""
+        """What it protects against on this machine."""
         found = super().protections
         if not self.own_files:
             return found

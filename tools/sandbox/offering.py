@@ -67,7 +67,7 @@ class _Tunnel:
 
     def close(self) -> None:
         """Kill the sandbox; a request in progress fails."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the agent may have closed it
             self._launched.endpoint.shutdown(socket.SHUT_RDWR)
         self._launched.kill()
         with self._busy:

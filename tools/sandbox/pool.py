@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextlib
 import json
+import logging
 import os
 import threading
 import weakref
@@ -18,6 +18,8 @@ from agentgym.tools.sandbox.backend import START_TIMEOUT_S, Backend, Launched, S
 from agentgym.tools.sandbox.connection import ConnectionBroken, greet
 from agentgym.tools.sandbox.sandbox import AsyncSandbox, Sandbox, connect, connect_async
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
+
+_log = logging.getLogger(__name__)
 
 SPARE = 4
 """Sandboxes kept ready for each kind that was opened more than once."""
@@ -194,13 +196,15 @@ def _alive(launched: Launched) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        pass
+        return False
     return False
 
 
 def _end(launched: Launched) -> None:
-    with contextlib.suppress(InfrastructureError):
+    try:
         launched.kill()
+    except InfrastructureError as error:
+        _log.warning("a sandbox could not be ended: %s", error)
     launched.endpoint.close()
 
 

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from agentgym.tools.serving.crowd import Crowd
 from agentgym.tools.serving.limits import ConnectionLimits
 from agentgym.tools.serving.presence import Presence
+from agentgym.tools.serving.stopping import until_stopped
 
 _PARTING_S = 2.0
 """Seconds for a client to read an error, while its further data is discarded."""
@@ -37,6 +38,7 @@ class GuardedConnection(H11Protocol):
         self.presence = Presence()
         # The application reads it from request.state.presence.
         self.app_state = {**self.app_state, "presence": self.presence}
+        self.app = until_stopped(self.app, self.presence)
         self._awaited = ""
         self._since = 0.0
         self._unread_bytes = 0

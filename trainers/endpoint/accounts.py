@@ -93,13 +93,13 @@ class Account:
             more.append(f"{usage.overflows:,} episodes given up as the conversation outgrew the model's context")
         if self._price is not None:
             more.append(f"cost {usage.cost:.4g}")
-        told = f"{usage.requests:,} requests, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
-        return ", ".join([told, *more])
+        totals = f"{usage.requests:,} requests, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
+        return ", ".join([totals, *more])
 
     def _stop(self, setting: str, limit: str, spent: str) -> None:
         raise UsageError(
             f"the endpoint's {setting} of {limit} is spent ({spent} in {self.usage.requests:,} requests). Finished "
-            f"episodes are in the file of --out; to go on, run the same command with a higher {setting}"
+            f"episodes are in the file of --out; to continue, run the same command with a higher {setting}"
         )
 
 

@@ -14,7 +14,7 @@ from agentgym.retrying import retry_after_s
 from agentgym.trainers.endpoint.accounts import Account
 from agentgym.trainers.endpoint.cache import AnswerCache
 from agentgym.trainers.endpoint.connection import Connection, Lost, Response
-from agentgym.trainers.endpoint.faults import may_pass, refusal, told
+from agentgym.trainers.endpoint.faults import may_pass, reason_of, refusal
 from agentgym.trainers.endpoint.pacing import Pace, Rate
 from agentgym.trainers.endpoint.reading import Answer, Unreadable, read_answer
 from agentgym.trainers.endpoint.settings import EndpointSettings
@@ -120,7 +120,7 @@ class Client:
         if not may_pass(response):
             return refusal(response, self._url, self._settings.key)
         wait_s = retry_after_s(response.headers)
-        problem = f"HTTP {response.status}: {told(response)}"
+        problem = f"HTTP {response.status}: {reason_of(response)}"
         if wait_s > self._settings.longest_wait_s:
             return InfrastructureError(
                 f"{self._url} asks to wait {wait_s:.0f} s, more than longest_wait_s "

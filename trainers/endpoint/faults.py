@@ -21,7 +21,7 @@ class TooLong(Exception):
 
 def may_pass(response: Response) -> bool:
     """Whether the same request may succeed later."""
-    if response.status == 429 and _NO_MONEY.search(told(response)):
+    if response.status == 429 and _NO_MONEY.search(reason_of(response)):
         return False
     return response.status in _MAY_PASS or response.status >= 500
 
@@ -34,9 +34,9 @@ def refusal(response: Response, url: str, key: str) -> Exception:
         url: Where the request went.
         key: Name of the environment variable with the API key.
     """
-    said = told(response)
-    if response.status in (400, 413, 422) and _TOO_LONG.search(said):
-        return TooLong(said)
+    reason = reason_of(response)
+    if response.status in (400, 413, 422) and _TOO_LONG.search(reason):
+        return TooLong(reason)
     advice = {
         401: f"set {key} to a valid API key",
         403: f"check what the API key in {key} may use",
@@ -45,10 +45,10 @@ def refusal(response: Response, url: str, key: str) -> Exception:
     }.get(response.status, "change the setting it names: --endpoint KEY=VALUE")
     if 300 <= response.status < 400:
         advice = f"it moved to {response.headers.get('location', 'another place')}; give that URL"
-    return UsageError(f"{url} refused the request (HTTP {response.status}): {said}; {advice}")
+    return UsageError(f"{url} refused the request (HTTP {response.status}): {reason}; {advice}")
 
 
-def told(response: Response) -> str:
+def reason_of(response: Response) -> str:
     """Return what the endpoint says is wrong, in one line."""
     text = response.body.decode("utf-8", "replace")
     try:

@@ -12,7 +12,7 @@ _BURST_S = 10.0
 
 
 class Rate:
-    """A rate per minute. Who asks for more than is left is told how long to wait, in the order of asking.
+    """A rate per minute. A request for more than is left must wait, after those made before.
 
     Args:
         per_minute: The rate.

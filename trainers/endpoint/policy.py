@@ -138,7 +138,7 @@ def _sampling(settings: EndpointSettings) -> dict[str, Any]:
 def _name(model: str, settings: EndpointSettings) -> str:
     """Return the policy's name. It tells sampling, so that a file of trajectories is not continued with another."""
     chosen: Mapping[str, Any] = {**_sampling(settings), **settings.extra_body}
-    told = [
+    sampling = [
         f"{name}={value if isinstance(value, int | float) else json.dumps(value)}" for name, value in chosen.items()
     ]
-    return " ".join([f"openai:{model}", *told])
+    return " ".join([f"openai:{model}", *sampling])

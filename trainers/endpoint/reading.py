@@ -49,18 +49,18 @@ def read_answer(body: bytes) -> Answer:
     try:
         data = json.loads(body)
         choice = data["choices"][0]
-        said = choice["message"]
-        message = _message(said) | {"finish_reason": str(choice.get("finish_reason") or "stop")}
+        reply = choice["message"]
+        message = _message(reply) | {"finish_reason": str(choice.get("finish_reason") or "stop")}
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         raise Unreadable(f"not a chat completion: {body[:200]!r}") from error
     return Answer(message, _tokens(data.get("usage")))
 
 
-def _message(said: Mapping[str, Any]) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": text_of(said) or str(said.get("refusal") or "")}
-    if calls := said.get("tool_calls"):
+def _message(reply: Mapping[str, Any]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text_of(reply) or str(reply.get("refusal") or "")}
+    if calls := reply.get("tool_calls"):
         message["tool_calls"] = [_call(entry) for entry in calls]
-    if reasoning := said.get("reasoning_content") or said.get("reasoning"):
+    if reasoning := reply.get("reasoning_content") or reply.get("reasoning"):
         message["reasoning_content"] = str(reasoning)
     return message
 

@@ -35,7 +35,7 @@ def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: bool) 
             _add(sent, "user", shown)
             shown = []
         if message.get("role") == "assistant":
-            sent.append(_said(message, reasoning))
+            sent.append(_assistant_turn(message, reasoning))
         elif message.get("role") == "tool":
             sent.append(
                 {"role": "tool", "tool_call_id": message.get("tool_call_id"), "content": _text(message, pictures)}
@@ -104,13 +104,13 @@ def _pictures(message: Message) -> list[Wire]:
     return [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}} for data in found]
 
 
-def _said(message: Mapping[str, Any], reasoning: bool) -> Wire:
-    said: Wire = {"role": "assistant", "content": text_of(message)}
+def _assistant_turn(message: Mapping[str, Any], reasoning: bool) -> Wire:
+    turn: Wire = {"role": "assistant", "content": text_of(message)}
     if calls := message.get("tool_calls"):
-        said["tool_calls"] = [_call(entry) for entry in calls]
+        turn["tool_calls"] = [_call(entry) for entry in calls]
     if reasoning and message.get("reasoning_content"):
-        said["reasoning_content"] = message["reasoning_content"]
-    return said
+        turn["reasoning_content"] = message["reasoning_content"]
+    return turn
 
 
 def _call(entry: Mapping[str, Any]) -> Wire:

@@ -60,7 +60,7 @@ class EndpointSettings:
     forbid_parallel_calls: bool = True
     """Send `parallel_tool_calls: false` where the environment allows one call in a turn."""
     pictures: bool = False
-    """Whether the model can see; otherwise it is told where a picture was shown."""
+    """Whether the model can see; otherwise a line says where a picture was shown."""
     reasoning: Literal["drop", "keep"] = "drop"
     """Whether a turn's reasoning is sent back in later turns. It is recorded either way."""
 

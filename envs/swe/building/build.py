@@ -22,7 +22,7 @@ from agentgym.envs.swe.building.draw import Candidate, all_sites, combined_bugs,
 from agentgym.envs.swe.building.instance import make_instance
 from agentgym.envs.swe.building.report import PackageReport, summary
 from agentgym.envs.swe.building.runner import TestRunner
-from agentgym.envs.swe.building.validation import Baseline, Validation, Verdict, measure_baseline, validate
+from agentgym.envs.swe.building.validation import Baseline, CandidateVerdict, Validation, measure_baseline, validate
 from agentgym.errors import UsageError
 from agentgym.tasks.swe.instance import Instance, write_instances
 from agentgym.tasks.swe.mutation.combine import Located
@@ -115,7 +115,7 @@ class _Maker:
         self._package, self._baseline, self._run_tests = package, baseline, run_tests
         self._options, self._archive = options, archive
         self.instances: list[Instance] = []
-        self.verdicts: Counter[Verdict] = Counter()
+        self.verdicts: Counter[CandidateVerdict] = Counter()
         self.rejected: dict[str, str] = {}
         """Instances that cannot be graded, and the reasons."""
         self.valid: dict[Located, frozenset[str]] = {}
@@ -145,9 +145,11 @@ class _Maker:
         try:
             tree = candidate.tree(self._package)
         except UsageError:
-            return _Tried(Validation(Verdict.BREAKS_COLLECTION))
+            return _Tried(Validation(CandidateVerdict.BREAKS_COLLECTION))
         validation = validate(self._package, tree, candidate.places, self._baseline, self._run_tests)
-        if validation.verdict is not Verdict.VALID or not self._matters(candidate, frozenset(validation.fail_to_pass)):
+        if validation.verdict is not CandidateVerdict.VALID or not self._matters(
+            candidate, frozenset(validation.fail_to_pass)
+        ):
             return _Tried(validation)
         instance = self._instance(candidate, validation)
         visible = apply_patch(self._package.files, instance.meta["bug_patch"])
@@ -156,17 +158,17 @@ class _Maker:
     def _decide(self, candidate: Candidate, tried: _Tried) -> None:
         verdict, instance = tried.validation.verdict, tried.instance
         failing = frozenset(tried.validation.fail_to_pass)
-        if verdict is Verdict.VALID and (instance is None or self._is_duplicate(candidate, failing)):
-            verdict = Verdict.DUPLICATE
+        if verdict is CandidateVerdict.VALID and (instance is None or self._is_duplicate(candidate, failing)):
+            verdict = CandidateVerdict.DUPLICATE
         elif instance is not None and tried.complaint:
-            verdict = Verdict.NOT_GRADABLE
+            verdict = CandidateVerdict.NOT_GRADABLE
             self.rejected[instance.id] = tried.complaint
         self.verdicts[verdict] += 1
         self._options.on_progress(
             f"{self._package.name}: {verdict.value} ({', '.join(item.operator for item in candidate.mutations)}); "
-            f"{len(self.instances) + (verdict is Verdict.VALID)} instances"
+            f"{len(self.instances) + (verdict is CandidateVerdict.VALID)} instances"
         )
-        if verdict is Verdict.VALID and instance is not None:
+        if verdict is CandidateVerdict.VALID and instance is not None:
             self._taken.add(candidate.families)
             if len(candidate.located) == 1:
                 self.valid[candidate.located[0]] = failing

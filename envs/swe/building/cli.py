@@ -14,9 +14,9 @@ def build(
         typer.Option("--from", exists=True, help="A Python package with tests: a folder or sdist; may be repeated."),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write instances and repositories to.", file_okay=False)],
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Validated tasks wanted in all.")] = 100,
-    seed: Annotated[int, typer.Option(help="Where all randomness comes from.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Test runs at the same time.")] = 1,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of validated tasks in total.")] = 100,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of concurrent test runs.")] = 1,
     hide_tests: Annotated[
         bool, typer.Option(help="Leave the tests that find the bug out of what the policy sees.")
     ] = True,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentgym.envs.swe.building.steady import Unfit
-from agentgym.envs.swe.building.validation import Verdict
+from agentgym.envs.swe.building.validation import CandidateVerdict
 from agentgym.tasks.swe.instance import Instance
 
 
@@ -26,7 +26,7 @@ class PackageReport:
     """Modules that tests could not import; installing them may add tests."""
     sites: int = 0
     """Places where a bug could be injected into code that some test runs."""
-    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    verdicts: Counter[CandidateVerdict] = field(default_factory=Counter)
     rejected: Mapping[str, str] = field(default_factory=dict)
     """Instances that cannot be graded, and the reasons."""
     instances: tuple[Instance, ...] = ()
@@ -45,8 +45,8 @@ class PackageReport:
             "missing_modules": list(self.missing_modules),
             "sites": self.sites,
             "tried": tried,
-            "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
-            "yield": round(self.verdicts[Verdict.VALID] / tried, 3) if tried else 0.0,
+            "verdicts": {verdict.value: self.verdicts[verdict] for verdict in CandidateVerdict},
+            "yield": round(self.verdicts[CandidateVerdict.VALID] / tried, 3) if tried else 0.0,
             "rejected": dict(self.rejected),
             "instances": len(self.instances),
             "operators": dict(sorted(_operators(self.instances).items())),
@@ -58,14 +58,14 @@ class PackageReport:
 
 def summary(reports: Sequence[PackageReport]) -> dict[str, Any]:
     """Return the reports of all packages and their totals as JSON data."""
-    verdicts = sum((report.verdicts for report in reports), Counter[Verdict]())
+    verdicts = sum((report.verdicts for report in reports), Counter[CandidateVerdict]())
     instances = [instance for report in reports for instance in report.instances]
     tried = sum(verdicts.values())
     return {
         "instances": len(instances),
         "tried": tried,
-        "verdicts": {verdict.value: verdicts[verdict] for verdict in Verdict},
-        "yield": round(verdicts[Verdict.VALID] / tried, 3) if tried else 0.0,
+        "verdicts": {verdict.value: verdicts[verdict] for verdict in CandidateVerdict},
+        "yield": round(verdicts[CandidateVerdict.VALID] / tried, 3) if tried else 0.0,
         "operators": dict(sorted(_operators(instances).items())),
         "difficulties": dict(sorted(_difficulties(instances).items())),
         "minutes": round(sum(report.minutes for report in reports), 2),

@@ -22,7 +22,7 @@ _QUICK_S = 3.0
 """A faster suite is not worth running in two parts."""
 
 
-class Verdict(StrEnum):
+class CandidateVerdict(StrEnum):
     """The verdict on a candidate."""
 
     VALID = "valid"
@@ -73,7 +73,7 @@ class Baseline:
 class Validation:
     """The verdict on one changed tree, with the evidence."""
 
-    verdict: Verdict
+    verdict: CandidateVerdict
     fail_to_pass: tuple[str, ...] = ()
     pass_to_pass: tuple[str, ...] = ()
     outcome: TestOutcome | None = None
@@ -155,19 +155,19 @@ def validate(
     if baseline.duration_s > _QUICK_S and len(relevant) < len(ordered):
         part = run(relevant)
         verdict = _judge(part, baseline, only=relevant)
-        if verdict is not Verdict.VALID:
+        if verdict is not CandidateVerdict.VALID:
             return Validation(verdict, outcome=part)
     outcome = run(ordered)
     verdict = _judge(outcome, baseline)
-    if verdict is not Verdict.VALID:
+    if verdict is not CandidateVerdict.VALID:
         return Validation(verdict, outcome=outcome)
     failing = _broken(outcome, baseline)
     decisive = tuple(dict.fromkeys(map(file_of, failing)))
     again = run([path for path in ordered if path in decisive], OTHER_HASHES)
-    if _judge(again, baseline, only=decisive) is not Verdict.VALID or _broken(again, baseline) != failing:
-        return Validation(Verdict.FLAKY, outcome=outcome)
+    if _judge(again, baseline, only=decisive) is not CandidateVerdict.VALID or _broken(again, baseline) != failing:
+        return Validation(CandidateVerdict.FLAKY, outcome=outcome)
     return Validation(
-        Verdict.VALID,
+        CandidateVerdict.VALID,
         fail_to_pass=tuple(test for test in baseline.passing if test in failing),
         pass_to_pass=tuple(test for test in baseline.passing if test not in failing),
         outcome=outcome,
@@ -183,17 +183,17 @@ def _broken(outcome: TestOutcome, baseline: Baseline) -> frozenset[str]:
     return frozenset(baseline.passing) & outcome.failing
 
 
-def _judge(outcome: TestOutcome, baseline: Baseline, only: Collection[str] | None = None) -> Verdict:
+def _judge(outcome: TestOutcome, baseline: Baseline, only: Collection[str] | None = None) -> CandidateVerdict:
     if outcome.error is RunError.TIMEOUT:
-        return Verdict.TIMEOUT
+        return CandidateVerdict.TIMEOUT
     if outcome.error is RunError.CRASH:
-        return Verdict.CRASH
+        return CandidateVerdict.CRASH
     broken = _broken(outcome, baseline)
     if len(broken) > baseline.limit:
-        return Verdict.TOO_BROAD
+        return CandidateVerdict.TOO_BROAD
     expected = [test for test in baseline.passing if only is None or file_of(test) in only]
     if outcome.error is RunError.COLLECTION or any(test not in outcome.statuses for test in expected):
-        return Verdict.BREAKS_COLLECTION
+        return CandidateVerdict.BREAKS_COLLECTION
     if any(outcome.statuses[test] not in ("passed", "failed", "error") for test in expected):
-        return Verdict.FLAKY
-    return Verdict.VALID if broken else Verdict.NO_TEST_FAILS
+        return CandidateVerdict.FLAKY
+    return CandidateVerdict.VALID if broken else CandidateVerdict.NO_TEST_FAILS

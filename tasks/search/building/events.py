@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.search.building.world import Builder, country_of, last_year
-from agentgym.tasks.search.entities import Count, Entity, Kind, Term
+from agentgym.tasks.search.entities import Count, Entity, EntityKind, Term
 from agentgym.tasks.search.vocabulary import BEASTS, INDUSTRIES, THEMES
 
 
@@ -39,7 +39,7 @@ def _election(b: Builder, place: Entity, country: Entity, term: Term) -> None:
     loser = b.adult(term.start, country)
     votes = b.between(400, 42_000)
     b.add(
-        Kind.EVENT,
+        EntityKind.EVENT,
         "election",
         f"{term.start} {place.name} mayoral election",
         place=place,
@@ -66,7 +66,7 @@ def _battle(b: Builder) -> None:
     if last_year(commander) <= year or last_year(opponent) <= year:
         return
     b.add(
-        Kind.EVENT,
+        EntityKind.EVENT,
         "battle",
         b.pick((f"Battle of {word}", f"Battle of {word} Heath", f"Siege of {word}", f"Battle of {word} Ford")),
         date=day,
@@ -89,7 +89,7 @@ def _expedition(b: Builder) -> None:
     sponsors = [item for item in b.of("company") if item.facts["founded"] < year and country_of(item) is country]
     goal = b.word()
     b.add(
-        Kind.EVENT,
+        EntityKind.EVENT,
         "expedition",
         b.pick((f"{goal} expedition", f"Great {goal} crossing", f"{goal} survey")),
         leader=leader,
@@ -111,7 +111,7 @@ def _festival(b: Builder) -> None:
     theme = b.pick(THEMES)
     born = founder.facts["birth_date"].year
     b.add(
-        Kind.EVENT,
+        EntityKind.EVENT,
         "festival",
         b.pick(("{} Festival", "{} Fair", "{} Days", "Feast of {}")).format(b.word(country)),
         place=b.pick(places),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentgym.tasks.search.building.world import Builder, country_of, last_year
-from agentgym.tasks.search.entities import Count, Entity, Kind
+from agentgym.tasks.search.entities import Count, Entity, EntityKind
 from agentgym.tasks.search.vocabulary import COLOURS, FIELDS, INDUSTRIES, PRESENT, SPORTS
 
 
@@ -26,7 +26,7 @@ def add_organisations(b: Builder) -> None:
 def _university(b: Builder, place: Entity, country: Entity) -> None:
     word = b.word(country)
     b.add(
-        Kind.ORGANISATION,
+        EntityKind.ORGANISATION,
         "university",
         b.pick((f"{word} University", f"University of {word}", f"{word} Academy of Sciences")),
         place=place,
@@ -44,7 +44,7 @@ def _company(b: Builder, place: Entity, country: Entity) -> None:
     word, year = b.word(country), _active_year(b, founder)
     name = b.pick((f"{word} Works", f"{word} & Sons", f"{word} Brothers", f"{word} Company", f"House of {word}"))
     b.add(
-        Kind.ORGANISATION,
+        EntityKind.ORGANISATION,
         "company",
         name,
         founder=founder,
@@ -62,7 +62,7 @@ def _club(b: Builder, place: Entity, country: Entity) -> None:
         return
     word = b.word(country)
     b.add(
-        Kind.ORGANISATION,
+        EntityKind.ORGANISATION,
         "club",
         b.pick((f"{word} Rovers", f"{word} Athletic", f"{word} United", f"Sporting {word}", f"{word} Wanderers")),
         founder=founder,
@@ -78,7 +78,7 @@ def _prize(b: Builder, field: str) -> None:
     country = b.pick(b.of("country"))
     founder = _founder(b, country, 1820, 1930)
     b.add(
-        Kind.ORGANISATION,
+        EntityKind.ORGANISATION,
         "prize",
         b.pick(("{} Prize", "{} Medal", "{} Award")).format(b.word(country)),
         field=field,

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from agentgym.tasks.search.building.world import Builder, country_of, last_year
-from agentgym.tasks.search.entities import Entity, Kind
-from agentgym.tasks.search.names import Shape
+from agentgym.tasks.search.entities import Entity, EntityKind
+from agentgym.tasks.search.names import NameShape
 from agentgym.tasks.search.vocabulary import EARLIEST_BIRTH, HOBBIES, OCCUPATIONS, PRESENT
 
 _WAVES = 6
@@ -42,8 +42,8 @@ def _names(b: Builder, country: Entity, people: int) -> _Names:
     countries = len(b.of("country"))
     given = 30 + people // countries // 10
     return _Names(
-        men=[b.word(country, Shape.CLOSED) for _ in range(given)],
-        women=[b.word(country, Shape.OPEN) for _ in range(given)],
+        men=[b.word(country, NameShape.CLOSED) for _ in range(given)],
+        women=[b.word(country, NameShape.OPEN) for _ in range(given)],
         surnames=[b.word(country) for _ in range(12 + people // countries // 5)],
     )
 
@@ -60,7 +60,7 @@ def _person(b: Builder, names: dict[str, _Names], place: Entity, year: int, surn
     given = names[country.id].women if woman else names[country.id].men
     occupation = _occupation(b, year)
     person = b.add(
-        Kind.PERSON,
+        EntityKind.PERSON,
         "person",
         _full_name(b, given, surname, occupation, year),
         birth_date=b.date(year),

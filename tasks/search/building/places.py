@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentgym.tasks.search.building.world import Builder
-from agentgym.tasks.search.entities import Count, Entity, Kind
-from agentgym.tasks.search.names import TONGUES, Shape, compound
+from agentgym.tasks.search.entities import Count, Entity, EntityKind
+from agentgym.tasks.search.names import TONGUES, NameShape, compound
 from agentgym.tasks.search.vocabulary import COLOURS, FLOWERS, INDUSTRIES, LANDMARKS, TRADES
 
 
@@ -21,7 +21,7 @@ def add_places(b: Builder) -> None:
 
 def _country(b: Builder, number: int) -> Entity:
     tongue = TONGUES[number % len(TONGUES)]
-    country = b.add(Kind.PLACE, "country", b.words.new(tongue, Shape.OPEN))
+    country = b.add(EntityKind.PLACE, "country", b.words.new(tongue, NameShape.OPEN))
     b.tongues[country.id] = tongue
     b.people[country.id] = []
     country.facts |= {
@@ -37,7 +37,7 @@ def _country(b: Builder, number: int) -> Entity:
 
 
 def _region(b: Builder, country: Entity) -> None:
-    region = b.add(Kind.PLACE, "region", b.word(country), country=country)
+    region = b.add(EntityKind.PLACE, "region", b.word(country), country=country)
     region.facts |= {
         "area": Count(b.between(1_500, 38_000)),
         "peak": f"Mount {b.word(country)}",
@@ -56,7 +56,7 @@ def _settlement(b: Builder, region: Entity, country: Entity, river: str) -> Enti
     founded = b.between(980, 1790)
     name = compound(b.rng, b.word(country), lambda: river)
     settlement = b.add(
-        Kind.PLACE,
+        EntityKind.PLACE,
         "settlement",
         name,
         region=region,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from agentgym.tasks.search.building.world import Builder, country_of, last_year
-from agentgym.tasks.search.entities import Award, Count, Entity, Kind
+from agentgym.tasks.search.entities import Award, Count, Entity, EntityKind
 from agentgym.tasks.search.vocabulary import FIELD_OF, GENRES, MUSEUM, PRESENT, TITLES, WORK_OF
 
 _FIELD_OF_WORK = {"novel": "literature", "film": "film", "painting": "painting", "song": "music"}
@@ -47,7 +47,7 @@ def _works_of(b: Builder, person: Entity, type_: str, houses: dict[str, list[Ent
 def _work(b: Builder, person: Entity, type_: str, year: int, houses: dict[str, list[Entity]]) -> Entity:
     country = country_of(person)
     title = b.pick(TITLES).format(w=b.word(country))
-    work = b.add(Kind.WORK, type_, title, creator=person, year=year, genre=b.pick(GENRES[type_]))
+    work = b.add(EntityKind.WORK, type_, title, creator=person, year=year, genre=b.pick(GENRES[type_]))
     work.facts |= _making(b, type_, year, houses)
     place = b.pick(b.of("settlement"))
     if b.chance(0.7) and place.name not in title:
@@ -95,7 +95,7 @@ def _award_prizes(b: Builder) -> None:
     for entity in b.of("novel", "film", "painting", "song", "person"):
         field = _FIELD_OF_WORK.get(entity.type) or FIELD_OF.get(entity.facts["occupation"], "")
         prize = b.pick(prizes[field]) if b.chance(0.35) and field in prizes else None
-        if prize is None or (entity.kind is Kind.PERSON) != (
+        if prize is None or (entity.kind is EntityKind.PERSON) != (
             field in ("science", "engineering", "medicine", "exploration")
         ):
             continue
@@ -110,7 +110,7 @@ def _award_prizes(b: Builder) -> None:
 
 
 def _prize_year(b: Builder, entity: Entity) -> int:
-    if entity.kind is Kind.WORK:
+    if entity.kind is EntityKind.WORK:
         return entity.facts["year"] + b.between(0, 2)
     born = entity.facts["birth_date"].year
     return b.between(born + 28, min(born + 70, last_year(entity)))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from agentgym.tasks.search.entities import Entity, Kind, Term
-from agentgym.tasks.search.names import TONGUES, Shape, Tongue, Words
+from agentgym.tasks.search.entities import Entity, EntityKind, Term
+from agentgym.tasks.search.names import TONGUES, NameShape, Tongue, Words
 from agentgym.tasks.search.vocabulary import PRESENT
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Builder:
         self.bearers: dict[str, list[Entity]] = {}
         """People by surname."""
 
-    def add(self, kind: Kind, type_: str, name: str, **facts: Any) -> Entity:
+    def add(self, kind: EntityKind, type_: str, name: str, **facts: Any) -> Entity:
         """Add an entity. Facts that are `None` are not stated anywhere."""
         siblings = self.by_type.setdefault(type_, [])
         stated = {relation: value for relation, value in facts.items() if value is not None}
@@ -77,7 +77,7 @@ class Builder:
         """Return a random date in a year."""
         return datetime.date(year, 1, 1) + datetime.timedelta(days=self.between(0, 364))
 
-    def word(self, country: Entity | None = None, shape: Shape = Shape.ANY) -> str:
+    def word(self, country: Entity | None = None, shape: NameShape = NameShape.ANY) -> str:
         """Return a new word in the tongue of a country (in a random tongue by default)."""
         return self.words.new(self.tongues[country.id] if country else self.pick(TONGUES), shape)
 

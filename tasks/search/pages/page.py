@@ -12,7 +12,7 @@ from functools import cached_property
 from random import Random
 from string import Formatter
 
-from agentgym.tasks.search.entities import Entity, Kind, capitalized, say
+from agentgym.tasks.search.entities import Entity, EntityKind, capitalized, say
 
 _GRAMMAR = {"name", "surname", "he", "his", "him", "He", "His", "is", "a_occupation", "a_genre"}
 _FILLERS = (
@@ -69,10 +69,10 @@ class Section:
     def write(self, entity: Entity, words: Mapping[str, str], rng: Random) -> str:
         """Return the text of this section of an entity's article."""
         known = entity.facts.keys()
-        said = [pick(rng, item.wordings).format_map(words) for item in self.sentences if item.relations <= known]
-        if len(said) == 1 or rng.random() < 0.5:
-            said.append(pick(rng, self.fillers or _FILLERS).format_map(words))
-        return " ".join(map(capitalized, said))
+        sentences = [pick(rng, item.wordings).format_map(words) for item in self.sentences if item.relations <= known]
+        if len(sentences) == 1 or rng.random() < 0.5:
+            sentences.append(pick(rng, self.fillers or _FILLERS).format_map(words))
+        return " ".join(map(capitalized, sentences))
 
 
 def section(key: str, heading: str, *sentences: tuple[str, ...], fillers: tuple[str, ...] = ()) -> Section:
@@ -94,7 +94,7 @@ def words_of(entity: Entity) -> dict[str, str]:
     """Return the values of the placeholders on the pages of an entity."""
     words = {relation: say(value) for relation, value in entity.facts.items()}
     words["name"] = entity.name
-    if entity.kind is Kind.PERSON:
+    if entity.kind is EntityKind.PERSON:
         words |= _PRONOUNS[entity.facts["gender"]]
         words["surname"] = entity.name.split()[-1]
         words["a_occupation"] = with_article(entity.facts["occupation"])

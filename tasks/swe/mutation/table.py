@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from agentgym.errors import UsageError
+from agentgym.choices import named
 from agentgym.tasks.swe.mutation import calls, expressions, statements
 from agentgym.tasks.swe.mutation.model import Edit
 from agentgym.tasks.swe.mutation.view import SourceView
@@ -85,7 +84,4 @@ _BY_NAME = {operator.name: operator for operator in OPERATORS}
 
 def operator_named(name: str) -> Operator:
     """Return the operator of that name. Raises `UsageError` naming similar ones."""
-    if name not in _BY_NAME:
-        close = get_close_matches(name, _BY_NAME, n=1)
-        raise UsageError(f"no mutation operator {name!r}; {f'did you mean {close[0]!r}?' if close else list(_BY_NAME)}")
-    return _BY_NAME[name]
+    return named("mutation operator", name, _BY_NAME)

@@ -133,7 +133,7 @@ class WorkerSlot:
 class DuckDBDatabase:
     """A database inside worker processes, built from a spec or opened from a file."""
 
-    dialect = "duckdb"
+    engine = "duckdb"
 
     def __init__(
         self, key: str, source: DatabaseSpec | str, memory_mb: int, slots: tuple[WorkerSlot, ...], home: int = 0

@@ -54,7 +54,7 @@ class _Connection:
 class SqliteDatabase:
     """A database in memory (from a spec) or a file; each running statement borrows a connection."""
 
-    dialect = "sqlite"
+    engine = "sqlite"
 
     def __init__(self, source: DatabaseSpec | Path):
         self._source = source

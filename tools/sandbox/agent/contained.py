@@ -31,7 +31,7 @@ def main(read_fd: int, write_fd: int) -> None:
             return
         start.serve(control, settings, alone=True, wall=wall, kills=ContainerOomKills())
     except (DriverGone, wire.BadFrame):
-        pass
+        pass  # there is nobody left to answer
     finally:
         os._exit(0)
 

@@ -104,7 +104,7 @@ def end(main: types.ModuleType, status: int, folder: str) -> int:
     """Shut down like the interpreter: join threads, call exit functions, close objects' files, flush streams."""
     if _thread._count() or threading._threading_atexits:  # pyright: ignore[reportAttributeAccessIssue]
         status = guarded(threading._shutdown, NAME) or status  # pyright: ignore[reportAttributeAccessIssue]
-    with contextlib.suppress(BaseException):
+    with contextlib.suppress(BaseException):  # the interpreter, too, goes on after a failing exit function
         atexit._run_exitfuncs()
     flush()
     sys.last_traceback = sys.last_value = None
@@ -150,7 +150,7 @@ def _report(error: BaseException, path: str) -> None:
     while trace is not None and trace.tb_frame.f_code.co_filename != path:
         trace = trace.tb_next
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
-    with contextlib.suppress(BaseException):
+    with contextlib.suppress(BaseException):  # whatever reporting raises, the run still needs its exit code
         try:
             sys.excepthook(type(error), error.with_traceback(trace), trace)
         except BaseException:

@@ -48,7 +48,7 @@ def main(read_fd: int, write_fd: int) -> None:
         finally:
             _remove(settings.get("folder"))
     except (DriverGone, wire.BadFrame):
-        pass
+        pass  # there is nobody left to answer
     finally:
         os._exit(0)
 
@@ -79,7 +79,7 @@ def give_up_rights(uid: int | None) -> None:
     if sys.platform == "linux":
         credentials.lock_capabilities()
         credentials.drop_capabilities()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # promised only where the kernel and the architecture support it
             seccomp.apply()
 
 

@@ -198,7 +198,7 @@ class ForkServer:
 def _explain(connection: int, error: Exception) -> None:
     try:
         control.Control(connection, connection).send({"error": "internal", "message": str(error)})
-    except Exception:
+    except Exception:  # the driver reports the missing answer, and this process must not die of it
         return
 
 

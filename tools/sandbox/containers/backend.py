@@ -5,7 +5,7 @@ The user names the image, which is never pulled.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -26,6 +26,7 @@ from agentgym.tools.sandbox.protection import Protection, Threat
 from agentgym.tools.sandbox.pump import Pump, hello
 from agentgym.tools.sandbox.spec import SandboxSpec, SandboxTier
 
+_log = logging.getLogger(__name__)
 _IMAGE = "AGENTGYM_DOCKER_IMAGE"
 _SLOW = "the image has no python3 (3.9 or newer): every call is a docker exec, and sessions are not available"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -68,7 +69,7 @@ class DockerBackend:
 
     @property
     def protections(self) -> Mapping[Threat, Protection]:
-        """What the containers protect from."""
+        """What the containers protect against."""
         return protections_of(self._hardening)
 
     @property
@@ -126,8 +127,10 @@ class DockerBackend:
         with self._lock:
             reaped, self._reaped = self._reaped, True
         if not reaped:
-            with contextlib.suppress(InfrastructureError):
+            try:
                 reap(self.daemon)
+            except InfrastructureError as error:
+                _log.warning("containers of dead processes could not be removed: %s", error)
 
     def _with_agent(self, container_spec: ContainerSpec) -> Launched | None:
         """Return an agent in a new container, or `None` if the image has no suitable python."""

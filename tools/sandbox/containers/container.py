@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
 from agentgym.tools.sandbox.containers.endpoint import Attached, attach
 from agentgym.tools.sandbox.containers.hardening import Hardening, host_config
 from agentgym.tools.sandbox.containers.owner import labels
-from agentgym.tools.sandbox.containers.removal import remove
+from agentgym.tools.sandbox.containers.removal import try_to_remove
 from agentgym.tools.sandbox.interpreter import HASH_SEED
 from agentgym.tools.sandbox.spec import SandboxSpec
 
@@ -104,8 +103,7 @@ class Container:
 
     def _give_up(self, daemon: Daemon) -> None:
         self.endpoint.close()
-        with contextlib.suppress(InfrastructureError):
-            remove(daemon, self.id)
+        try_to_remove(daemon, self.id)
 
     @classmethod
     def _make(cls, container_spec: ContainerSpec, command: Sequence[str], user: str) -> Self:
@@ -130,8 +128,7 @@ class Container:
                 with docker_errors("cannot start a container"):
                     maker.start(container)
             except BaseException:
-                with contextlib.suppress(InfrastructureError):
-                    remove(daemon, container)
+                try_to_remove(daemon, container)
                 raise
         return cls(container, endpoint)
 

@@ -71,7 +71,7 @@ def _alive(pid: int) -> str:
     except ProcessLookupError:
         return ""
     except PermissionError:
-        pass
+        pass  # it exists, and belongs to another user
     return "running"
 
 

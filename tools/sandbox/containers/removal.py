@@ -45,6 +45,14 @@ def remove(daemon: Daemon, container: str) -> None:
     )
 
 
+def try_to_remove(daemon: Daemon, container: str) -> None:
+    """Remove a container as `remove` does. A failure is logged, and left to `doctor --clean`."""
+    try:
+        remove(daemon, container)
+    except InfrastructureError as error:
+        _log.warning("%s", error)
+
+
 class Remover:
     """Removes containers in the background. Failures are logged, and left to `doctor --clean`."""
 
@@ -72,10 +80,7 @@ class Remover:
     def _run(self) -> None:
         while True:
             container = self._waiting.get()
-            try:
-                remove(self._daemon, container)
-            except InfrastructureError as error:
-                _log.warning("%s", error)
+            try_to_remove(self._daemon, container)
             with self._change:
                 self._left -= 1
                 self._change.notify_all()
