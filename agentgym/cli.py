@@ -189,6 +189,10 @@ def eval_(
             help="A setting of openai:MODEL@URL, or a YAML file of settings (docs/endpoint.md); may be repeated.",
         ),
     ] = None,
+    timeouts: Annotated[
+        list[str] | None,
+        typer.Option("--timeout", metavar="NAME=SECONDS", help="A time limit: generation, reset, step, tool, episode."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
@@ -197,7 +201,7 @@ def eval_(
     finished; the success rate does not matter. Tasks whose own gold fails are left out and reported.
     """
     from agentgym.commands.evaluate import EvaluationRequest, run_evaluation
-    from agentgym.commands.options import with_strict
+    from agentgym.commands.options import timeouts_in, with_strict
     from agentgym.rollout import Limits
     from agentgym.settings import parse_settings
 
@@ -212,7 +216,9 @@ def eval_(
         seed=seed,
         temperature=temperature,
         out=out,
-        limits=Limits(max_new_tokens=max_new_tokens, max_in_flight=concurrency, strict=strict),
+        limits=Limits(
+            max_new_tokens=max_new_tokens, max_in_flight=concurrency, strict=strict, **timeouts_in(timeouts or [])
+        ),
         endpoint=tuple(endpoint or ()),
     )
     summary = run_evaluation(request, as_json=as_json)

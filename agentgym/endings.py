@@ -34,9 +34,18 @@ class Reason(StrEnum):
     CONTEXT = "context"
     """The conversation no longer fits the policy's context window."""
     TIME = "time"
+    """The episode reached its time limit."""
+    GENERATION_TIME = "generation_time"
+    """The policy took too long for one turn, which was cut off."""
     FORMAT_ERRORS = "format_errors"
     """Too many consecutive turns had no readable action."""
     INFRASTRUCTURE = "infrastructure"
+    RESET_TIME = "reset_time"
+    """The environment could not be made or reset in time."""
+    STEP_TIME = "step_time"
+    """The environment did not answer a turn in time."""
+    TOOL_TIME = "tool_time"
+    """A tool did not return in time."""
     BROKEN_TASK = "broken_task"
     """The task cannot be graded: its own gold fails, or something it needs is missing."""
     CANCELLED = "cancelled"
@@ -55,8 +64,12 @@ _ENDING_OF = {
     Reason.TOKEN_BUDGET: Ending.TRUNCATED,
     Reason.CONTEXT: Ending.TRUNCATED,
     Reason.TIME: Ending.TRUNCATED,
+    Reason.GENERATION_TIME: Ending.TRUNCATED,
     Reason.FORMAT_ERRORS: Ending.TRUNCATED,
     Reason.INFRASTRUCTURE: Ending.FAILED,
+    Reason.RESET_TIME: Ending.FAILED,
+    Reason.STEP_TIME: Ending.FAILED,
+    Reason.TOOL_TIME: Ending.FAILED,
     Reason.BROKEN_TASK: Ending.FAILED,
     Reason.CANCELLED: Ending.FAILED,
 }

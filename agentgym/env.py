@@ -13,6 +13,7 @@ from agentgym.engine.drive import run_now, run_on_loop
 from agentgym.engine.playing import Engine
 from agentgym.engine.spaces import Action
 from agentgym.engine.steps import Snapshot, StepResult, reset_options
+from agentgym.engine.threads import blocking, blocks
 from agentgym.messages import Message, text_of
 
 
@@ -105,4 +106,7 @@ class Env(Engine):
         """`close` for asynchronous callers; an `async def stop` runs on the loop that played the episode."""
         if self._begun:
             await self._away(self._stop())
-        self.release()
+        if blocks.get():
+            self.release()
+        else:
+            await blocking.run(self.release)

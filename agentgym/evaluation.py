@@ -5,12 +5,11 @@ Independent of the model: the same code evaluates a policy under training and an
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
-from contextlib import aclosing, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,8 @@ from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.policy import Policy
-from agentgym.rollout import EnvFactory, Job, Limits, rollouts
+from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
+from agentgym.rollout.workers.base import Workers
 from agentgym.summary import Rate, Summary, print_summary, summarize
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
@@ -40,6 +40,8 @@ def evaluate(
     limits: Limits | None = None,
     seed: int = 0,
     on_progress: OnProgress | None = None,
+    workers: str | Workers = "threads",
+    failures: Failures | None = None,
 ) -> Summary:
     """Run `policy` on every task `attempts` times and return the results.
 
@@ -53,13 +55,20 @@ def evaluate(
         limits: Limits of each rollout.
         seed: Random seed of environments and policies.
         on_progress: Called after each trajectory, including those found in `out`.
+        workers: Where the environments run (`RolloutEngine`).
+        failures: What to do about episodes that fail (`RolloutEngine`).
 
     Raises:
         UsageError: The arguments cannot be used, or `out` belongs to another evaluation, is being written by another
             process or cannot be written.
     """
-    work = evaluate_async(factory, policy, tasks, attempts, out=out, limits=limits, seed=seed, on_progress=on_progress)
-    return asyncio.run(work)
+    evaluation = _Evaluation(factory, policy, tasks, attempts, out, seed, on_progress)
+    with evaluation.kept() as jobs:
+        if jobs:
+            with RolloutEngine(factory, policy, limits, workers=workers, failures=failures) as engine:
+                for trajectory in engine.trajectories(jobs):
+                    evaluation.add(trajectory)
+    return evaluation.summary()
 
 
 async def evaluate_async(
@@ -73,24 +82,58 @@ async def evaluate_async(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> Summary:
-    """`evaluate`, for callers that already run an event loop."""
-    jobs = evaluation_jobs(tasks, attempts, seed)
-    if out is not None:
-        _check_keepable(out, factory)
-    tell = on_progress or (lambda trajectory, done, total: None)
-    started = time.perf_counter()
-    with nullcontext() if out is None else held(out):
-        found = {} if out is None else _already_done(out, jobs, factory, policy)
-        for done, trajectory in enumerate(found.values(), start=1):
-            tell(trajectory, done, len(jobs))
-        waiting = [job for job in jobs if job.id not in found]
-        async with aclosing(rollouts(waiting, policy, factory, limits)) as stream:
-            async for finished in stream:
-                trajectory = finished if out is None else _keep(out, finished)
-                found[trajectory.id] = trajectory
-                tell(trajectory, len(found), len(jobs))
-    seconds = time.perf_counter() - started
-    return summarize(found.values(), seed=seed, seconds=seconds, figures=factory.figures)
+    """`evaluate` on the caller's event loop."""
+    evaluation = _Evaluation(factory, policy, tasks, attempts, out, seed, on_progress)
+    with evaluation.kept() as jobs:
+        async with aclosing(rollouts(jobs, policy, factory, limits)) as stream:
+            async for trajectory in stream:
+                evaluation.add(trajectory)
+    return evaluation.summary()
+
+
+class _Evaluation:
+    """The trajectories of an evaluation: those found in its file, and those that are still to be made."""
+
+    def __init__(
+        self,
+        factory: EnvFactory,
+        policy: Policy,
+        tasks: Sequence[Task],
+        attempts: int,
+        out: Path | None,
+        seed: int,
+        on_progress: OnProgress | None,
+    ):
+        self._factory, self._policy, self._out, self._seed = factory, policy, out, seed
+        self._jobs = evaluation_jobs(tasks, attempts, seed)
+        self._report = on_progress or (lambda trajectory, done, total: None)
+        self._found: dict[str, Trajectory] = {}
+        if out is not None:
+            _check_keepable(out, factory)
+        self._started = time.perf_counter()
+
+    @contextmanager
+    def kept(self) -> Iterator[list[Job]]:
+        """Hold the file against other processes, if there is one; provide the jobs that are left."""
+        out = self._out
+        with nullcontext() if out is None else held(out):
+            found = {} if out is None else _already_done(out, self._jobs, self._factory, self._policy)
+            for trajectory in found.values():
+                self._note(trajectory)
+            yield [job for job in self._jobs if job.id not in found]
+
+    def add(self, finished: Trajectory) -> None:
+        """Keep a trajectory."""
+        self._note(finished if self._out is None else _keep(self._out, finished))
+
+    def summary(self) -> Summary:
+        """Return the results so far."""
+        seconds = time.perf_counter() - self._started
+        return summarize(self._found.values(), seed=self._seed, seconds=seconds, figures=self._factory.figures)
+
+    def _note(self, trajectory: Trajectory) -> None:
+        self._found[trajectory.id] = trajectory
+        self._report(trajectory, len(self._found), len(self._jobs))
 
 
 def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
@@ -98,9 +141,9 @@ def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
     try:
         Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
     except (TypeError, ValueError, RecursionError) as error:
-        told = f"the trajectory cannot be written down: {describe(error)}"
+        problem = f"the trajectory cannot be written down: {describe(error)}"
         trajectory = replace(
-            trajectory, opening=[], turns=[], counts={}, tokens=None, reason=Reason.INFRASTRUCTURE, error=told
+            trajectory, opening=[], turns=[], counts={}, tokens=None, reason=Reason.INFRASTRUCTURE, error=problem
         )
     write_jsonl(out, [trajectory], append=True)
     return trajectory

@@ -46,8 +46,8 @@ class Generation:
     ids: list[int]
     logprobs: list[float]
     """Log-probability of each id under the sampling policy."""
-    finish: Literal["stop", "length"]
-    """Whether the model ended its turn or hit the token limit."""
+    finish: Literal["stop", "length", "time"]
+    """Whether the model ended its turn, or hit the token or the time limit."""
     version: int = 0
     """Number of weight updates of the sampling policy."""
 
@@ -77,8 +77,18 @@ class TokenPolicy(Protocol):
     context: int
     """Maximum number of tokens in a conversation, prompt and completion together."""
 
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
-        """Sample one turn after `ids`. Calls with the same `session` extend each other, so that state can be reused."""
+    async def generate(
+        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+    ) -> Generation:
+        """Sample one turn after `ids`.
+
+        Args:
+            ids: The conversation so far.
+            max_new_tokens: The most tokens to sample.
+            session: Names the conversation. Calls with the same one extend each other, so that state can be reused.
+            timeout_s: Seconds after which to cut the turn off and return what has been sampled, which may be nothing,
+                with the finish `"time"`. They run from when sampling begins, not from when the turn is queued.
+        """
         ...
 
     def release(self, session: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -28,8 +28,12 @@ class Seat:
     @classmethod
     def at(cls, env: Env, seed: int) -> Self:
         """Return a seat in the running episode of `env`."""
-        tools = Toolset(map(_DescribedTool, env.tools.schemas))
-        return cls(tools, env.dialect, seed, env.max_calls_per_turn)
+        return cls.of(env.tools.schemas, env.dialect, seed, env.max_calls_per_turn)
+
+    @classmethod
+    def of(cls, schemas: Iterable[Mapping[str, Any]], dialect: Dialect, seed: int, max_calls: int = 1) -> Self:
+        """Return a seat in an episode whose tools have these schemas."""
+        return cls(Toolset(map(_DescribedTool, schemas)), dialect, seed, max_calls)
 
 
 class _DescribedTool(Tool):
@@ -40,8 +44,10 @@ class _DescribedTool(Tool):
     """
 
     def __init__(self, schema: Mapping[str, Any]):
-        its = schema["function"]
-        super().__init__(its["name"], its["description"], its["parameters"], ToolOptions(), is_async=False)
+        function = schema["function"]
+        super().__init__(
+            function["name"], function["description"], function["parameters"], ToolOptions(), is_async=False
+        )
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments if the schema allows them; the environment may be more lenient."""

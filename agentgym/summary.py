@@ -79,6 +79,8 @@ class Summary:
     """Mean over episodes of each reward channel's unweighted total."""
     figures: dict[str, float] = field(default_factory=dict)
     """The environment's own metrics (`Env.figures`)."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Maps what failed (`Trajectory.component`) to the number of failed episodes, most frequent first."""
     errors: dict[str, int] = field(default_factory=dict)
     """Maps an error to the number of episodes, most frequent first; task ids in it are replaced by `<task>`."""
     seconds: float = 0.0
@@ -135,6 +137,7 @@ def summarize(
         seconds_per_episode=_mean(t.seconds for t in valid),
         channels=_channels(valid),
         figures=dict(figures(valid)),
+        failures=dict(Counter(t.component or "unknown" for t in failed).most_common()),
         errors=dict(Counter(map(_error_of, failed)).most_common()),
         seconds=seconds,
     )
@@ -151,7 +154,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     title = Text.assemble((summary.policy, "bold"), " on ", (summary.env_id, "bold"))
     if overall.success is None:
         broken = f", {len(summary.broken_tasks)} task(s) are broken" if summary.broken_tasks else ""
-        body = Text(f"no episode came to its end; {summary.failed} failed{broken}", style="bold red")
+        failed = f"{summary.failed} failed" + (f" ({counted(summary.failures)})" if summary.failures else "")
+        body = Text(f"no episode came to its end; {failed}{broken}", style="bold red")
         console.print(Panel(body, title=title, title_align="left", expand=False))
         print_errors(summary, console)
         _print_broken_tasks(summary, console)
@@ -160,8 +164,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
     if summary.failed:
         console.print(
-            f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke; they are "
-            "not counted. Run the same command again to retry them."
+            f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke "
+            f"({counted(summary.failures)}); they are not counted. Run the same command again to retry them."
         )
         print_errors(summary, console)
     _print_broken_tasks(summary, console)
@@ -183,6 +187,11 @@ def _print_broken_tasks(summary: Summary, console: Console) -> None:
         console.print(Text(f"  {plain(task_id)}: {plain(reason)}", style="red"))
     if (more := len(broken) - MAX_ERRORS) > 0:
         console.print(Text(f"  … and {more} more; --json lists all", style="dim"))
+
+
+def counted(failures: Mapping[str, int]) -> str:
+    """Return failures by what failed as text, in order."""
+    return ", ".join(f"{component}: {count}" for component, count in failures.items())
 
 
 def print_errors(summary: Summary, console: Console) -> None:

@@ -129,6 +129,8 @@ class Trajectory:
     """Wall-clock duration of the episode."""
     error: str | None = None
     """The error of a failed episode."""
+    component: str | None = None
+    """What failed: `making` (the environment), `reset`, `step`, `policy`, `worker` or `task`."""
 
     @property
     def ending(self) -> Ending | None:
@@ -236,6 +238,7 @@ _FIELDS: Rules = {
     "tokens": (or_null(is_object), "an object or null"),
     "seconds": (is_number, "a finite number"),
     "error": (or_null(is_text), "text or null"),
+    "component": (or_null(is_text), "text or null"),
 }
 _TURN_FIELDS: Rules = {
     "action": (lambda value: value is None or type(value) in (str, dict), "text, a message or null"),

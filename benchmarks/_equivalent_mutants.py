@@ -55,7 +55,7 @@ EQUIVALENT = (
     ),
     Equivalent(
         "trainers/batches.py",
-        '"env_seed": draw.getrandbits(31),',
+        'return Dataset.from_list([{"prompt": Row(index, draw.getrandbits(31)).prompt} for index in indices])',
         None,
         "a bit more or less leaves seeds as unlikely to meet",
     ),
@@ -66,8 +66,8 @@ EQUIVALENT = (
         "the number of attempts itself is added in any case",
     ),
     Equivalent(
-        "agentgym/rollout.py",
-        "await asyncio.sleep(min(0.05 * 2 ** (attempt - 1), 1.0))",
+        "agentgym/rollout/streams.py",
+        "await asyncio.sleep(self.failures.backoff.wait_s(failures + lost, draw))",
         None,
         "how long is waited between two tries is a courtesy to what broke; it changes no result",
     ),

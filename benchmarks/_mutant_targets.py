@@ -44,7 +44,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/engine/authoring.py": _ENV,
     "agentgym/engine/playing.py": _ENV,
     "agentgym/env.py": _ENV,
-    "agentgym/engine/pool.py": ("tests/test_sharing.py", *_ROLLOUT),
+    "agentgym/engine/threads.py": ("tests/test_threads.py", *_ROLLOUT),
     "agentgym/evaluation.py": ("tests/test_evaluation_seeds.py", "tests/test_evaluation.py"),
     "agentgym/history.py": ("tests/test_history.py",),
     "agentgym/records/json_lines.py": _RECORDS,
@@ -56,7 +56,12 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "agentgym/procedural/splits.py": ("tests/test_procedural.py",),
     "agentgym/records/fields.py": ("tests/test_record_fields.py", *_RECORDS),
     "agentgym/rewards.py": ("tests/test_rewards_bounds.py", "tests/test_rewards.py"),
-    "agentgym/rollout.py": _ROLLOUT,
+    **{
+        f"agentgym/rollout/{name}.py": _ROLLOUT
+        for name in ("deadlines", "engine", "episode", "failures", "jobs", "limits", "streams", "waits")
+    },
+    "agentgym/rollout/workers/local.py": _ROLLOUT,
+    "agentgym/rollout/workers/pool.py": ("tests/test_sharing.py", *_ROLLOUT),
     "agentgym/statistics.py": ("tests/test_statistics_edges.py", "tests/test_statistics.py"),
     "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),
     "agentgym/records/strict_json.py": (

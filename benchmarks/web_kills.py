@@ -10,7 +10,6 @@ Playwright's driver gets SIGKILL at moments that a seed draws. All of it runs in
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import random
 import signal
@@ -29,7 +28,9 @@ from agentgym import make
 from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
 from agentgym.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
+from agentgym.rollout.workers.local import LocalWorkers
+from agentgym.rollout.workers.pool import EnvPool
 from agentgym.script import Move, ScriptedPlayer
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory
@@ -51,9 +52,9 @@ class CountingPool(EnvPool):
 
     begun = 0
 
-    async def take(self, patience_s: float | None = None) -> Env:
+    async def take(self, limit_s: float | None = None) -> Env:
         self.begun += 1
-        return await super().take(patience_s)
+        return await super().take(limit_s)
 
 
 class Killer(threading.Thread):
@@ -127,10 +128,11 @@ def play(options: argparse.Namespace) -> dict[str, Any]:
     limits = Limits(max_in_flight=options.at_once, retries=options.retries)
     started = time.perf_counter()
     killer.start()
-    done = asyncio.run(collect(jobs, policy, factory, limits, pool))
+    with RolloutEngine(factory, policy, limits, workers=LocalWorkers(pool)) as engine:
+        found = {trajectory.id: trajectory for trajectory in engine.trajectories(jobs)}
     killer.over.set()
     killer.join()
-    pool.close()
+    done = [found[job.id] for job in jobs]
     verdicts = Counter(map(judged, jobs, done))
     return {
         "episodes": len(jobs),

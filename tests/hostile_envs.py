@@ -203,7 +203,7 @@ class HostileSpeaker:
         self.codec, self._plan = _HostileLetters(self), plan
         self.session = ""
 
-    async def generate(self, ids: Any, max_new_tokens: int, session: str) -> Generation:
+    async def generate(self, ids: Any, max_new_tokens: int, session: str, **_: Any) -> Generation:
         self.session = session
         self.run("generate")
         dialect, tools = Counter().dialect, Counter.tools

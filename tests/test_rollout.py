@@ -15,7 +15,9 @@ from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.rewards import OUTCOME
-from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect, rollouts
+from agentgym.rollout import EnvFactory, Job, Limits, collect, rollouts
+from agentgym.rollout.workers.local import LocalWorkers
+from agentgym.rollout.workers.pool import EnvPool
 from agentgym.seat import Seat
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
@@ -175,9 +177,9 @@ def test_giving_up_ends_the_episode_and_is_graded():
 
 def test_a_slow_environment_is_bounded():
     factory, made = watched(lambda env: time.sleep(0.5))
-    (trajectory,) = run(jobs(1), ScriptedPolicy(), factory, turn_timeout_s=0.05, retries=0)
-    assert trajectory.reason is Reason.INFRASTRUCTURE
-    assert "TimeoutError" in str(trajectory.error)
+    (trajectory,) = run(jobs(1), ScriptedPolicy(), factory, step_timeout_s=0.05, retries=0)
+    assert (trajectory.reason, trajectory.component) == (Reason.STEP_TIME, "step")
+    assert "a step took longer than its limit of 0.05 s" in str(trajectory.error)
     assert made[0].closed
 
 
@@ -186,7 +188,7 @@ def test_a_slow_policy_is_bounded():
         await asyncio.sleep(3600)
         return ""
 
-    (trajectory,) = run(jobs(1), FunctionPolicy("slow", ask), turn_timeout_s=0.05, retries=0)
+    (trajectory,) = run(jobs(1), FunctionPolicy("slow", ask), generation_timeout_s=0.05, retries=0)
     assert trajectory.reason is Reason.INFRASTRUCTURE
 
 
@@ -236,13 +238,17 @@ def test_environments_are_used_again_and_closed_at_the_end():
     assert all(env.closed == 1 for env in made)
 
 
-def test_a_given_pool_stays_open():
+def test_given_workers_keep_their_environments():
     factory, made = watched()
-    pool = EnvPool(factory)
-    for _ in range(2):
-        asyncio.run(collect(jobs(2), ScriptedPolicy(), factory, Limits(max_in_flight=1), pool))
-    assert [env.closed for env in made] == [0]
-    pool.close()
+
+    async def play() -> None:
+        workers = LocalWorkers(EnvPool(factory))
+        for _ in range(2):
+            await collect(jobs(2), ScriptedPolicy(), factory, Limits(max_in_flight=1), workers)
+        assert [env.closed for env in made] == [0]
+        await workers.close()
+
+    asyncio.run(play())
     assert [env.closed for env in made] == [1]
 
 

@@ -16,7 +16,8 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import Message
 from agentgym.policy import Generation, ScriptedPolicy
-from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout.workers.pool import EnvPool
 from agentgym.seat import Seat
 from agentgym.trajectory import Trajectory
 
@@ -46,7 +47,7 @@ class Talker:
     def __init__(self, says: int, context: int = 1_000):
         self.codec, self.context, self.says, self.rooms = Codec(), context, says, list[int]()
 
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
         self.rooms.append(max_new_tokens)
         count = min(self.says, max_new_tokens)
         return Generation([*range(2, count + 1), 9], [-1.0] * count, "stop")
@@ -78,7 +79,18 @@ def test_the_tokens_of_an_episode_add_up_to_its_budget_and_no_more():
 
 
 def test_without_settings_an_episode_has_these_bounds():
-    assert Limits() == Limits(512, None, 300.0, 2, 256)
+    assert Limits() == Limits(
+        max_new_tokens=512,
+        max_tokens=None,
+        generation_timeout_s=300.0,
+        reset_timeout_s=300.0,
+        step_timeout_s=300.0,
+        tool_timeout_s=None,
+        episode_timeout_s=None,
+        retries=2,
+        max_in_flight=256,
+        strict=False,
+    )
 
 
 @pytest.mark.parametrize("at_once", [0, -1])
@@ -151,7 +163,7 @@ def test_an_environment_that_was_given_back_is_used_again_and_closed_with_the_po
         assert await pool.take() is first
         assert await pool.take() is not first
         pool.give_back(first)
-        pool.close()
+        await pool.close()
         assert await pool.take() is not first
 
     asyncio.run(play())

@@ -71,7 +71,7 @@ class Speaker:
         self.history: dict[str, list[int]] = {}
         self.turn: dict[str, int] = {}
 
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
         before = self.history.get(session, [])
         assert list(ids[: len(before)]) == before
         turn = self.turn[session] = self.turn.get(session, -1) + 1
@@ -163,7 +163,7 @@ def test_a_turn_has_no_more_tokens_than_allowed():
 
 def test_a_policy_that_samples_nothing_is_an_infrastructure_failure():
     class Mute(Speaker):
-        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
             return Generation([], [], "stop")
 
     (trajectory,) = run(jobs(1), Mute([""]), retries=0)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from agentgym.engine.pool import EnvPool
 from agentgym.engine.sharing import shared
 from agentgym.env import Env
 from agentgym.envs.code import CodeEnv
@@ -22,6 +21,7 @@ from agentgym.envs.sql import SQLEnv
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import SilentPolicy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout.workers.pool import EnvPool
 from agentgym.task import Task, TaskList
 
 DATA = Path(__file__).parent / "data"
@@ -210,20 +210,20 @@ class Leisurely(GuessEnv):
 def test_patience_is_for_making_an_environment_and_not_for_waiting_until_others_are_made():
     async def play() -> list[Env]:
         pool = EnvPool(Leisurely)
-        return await asyncio.gather(*(pool.take(patience_s=10 * 0.15) for _ in range(20)))
+        return await asyncio.gather(*(pool.take(limit_s=10 * 0.15) for _ in range(20)))
 
     assert len(asyncio.run(play())) == 20
 
 
 def test_an_environment_that_is_never_made_is_an_infrastructure_failure():
     async def play() -> None:
-        with pytest.raises(InfrastructureError, match=r"no environment was made within 0\.1 s"):
-            await EnvPool(Slow).take(patience_s=0.1)
+        with pytest.raises(InfrastructureError, match=r"making an environment took longer than its limit of 0\.1 s"):
+            await EnvPool(Slow).take(limit_s=0.1)
         Slow.go_on.set()
 
     Slow.again()
     asyncio.run(play())
-    assert all(made.closed.is_set() for made in Slow.made)
+    assert all(made.closed.wait(30) for made in Slow.made)
 
 
 def test_an_environment_that_is_made_for_nobody_is_closed():
@@ -235,6 +235,8 @@ def test_an_environment_that_is_made_for_nobody_is_closed():
         Slow.go_on.set()
 
     Slow.again()
-    asyncio.run(play())  # ends when its threads have ended
+    asyncio.run(play())
+    while not Slow.made:
+        time.sleep(0.001)
     (made,) = Slow.made
-    assert made.closed.is_set()
+    assert made.closed.wait(30)

@@ -305,7 +305,14 @@ def test_a_failed_episode_is_never_a_success():
 
 @pytest.mark.parametrize("reason", [*Reason, None])
 def test_only_what_broke_around_the_model_is_a_failed_episode(reason: Reason | None):
-    failures = (Reason.INFRASTRUCTURE, Reason.BROKEN_TASK, Reason.CANCELLED)
+    failures = (
+        Reason.INFRASTRUCTURE,
+        Reason.RESET_TIME,
+        Reason.STEP_TIME,
+        Reason.TOOL_TIME,
+        Reason.BROKEN_TASK,
+        Reason.CANCELLED,
+    )
     assert record(reason=reason).failed is (reason in failures)
 
 

@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Protocol
 
 from datasets import Dataset
 
 from agentgym.errors import InfrastructureError
+from agentgym.messages import Message
 from agentgym.policy import TokenPolicy
-from agentgym.rollout import EnvFactory, EnvPool, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Failures, Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.task import Task, TaskSource
 from agentgym.trainers.credit import Credit
 from agentgym.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the dataset: a task, and the seed of its episodes. TRL passes on nothing but its prompt."""
+
+    index: int
+    """Of the task in the split `train`."""
+    seed: int
+
+    @classmethod
+    def of(cls, prompt: Any) -> Row:
+        """Read a row from its prompt."""
+        index, seed = json.loads(prompt[0]["content"])
+        return cls(index, seed)
+
+    @property
+    def prompt(self) -> list[Message]:
+        """The row as a prompt."""
+        return [{"role": "user", "content": json.dumps([self.index, self.seed])}]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The groups of one training step, of this process."""
+
+    sampled: Sequence[PlayedGroup]
+    """As they were sampled first: metrics are computed from these."""
+    groups: Sequence[PlayedGroup]
+    """To learn from: some of them may have replaced groups that teach nothing."""
+
+    @property
+    def trajectories(self) -> list[Trajectory]:
+        """The trajectories to learn from, in the order of the rows."""
+        return [trajectory for played in self.groups for trajectory in played.trajectories]
 
 
 class LearningPolicy(TokenPolicy, Protocol):
@@ -26,24 +63,15 @@ class LearningPolicy(TokenPolicy, Protocol):
         ...
 
 
-def task_rows(source: TaskSource, count: int, seed: int, split: str = "train") -> Dataset:
-    """Return a dataset of `count` tasks, each given by its index in `split` and the seed of its episodes.
+def task_rows(source: TaskSource, count: int, seed: int) -> Dataset:
+    """Return a dataset of `count` training tasks (`Row`).
 
     `seed` alone determines the order. TRL repeats each row once per member of its group.
     """
     draw = random.Random(f"tasks/{seed}")
-    size = source.size(split)
+    size = source.size("train")
     indices = _without_end(count, draw) if size is None else _repeated(size, count, draw)
-    return Dataset.from_list(
-        [
-            {
-                "prompt": [{"role": "user", "content": f"{split}/{index}"}],
-                "index": index,
-                "env_seed": draw.getrandbits(31),
-            }
-            for index in indices
-        ]
-    )
+    return Dataset.from_list([{"prompt": Row(index, draw.getrandbits(31)).prompt} for index in indices])
 
 
 def _without_end(count: int, draw: random.Random) -> list[int]:
@@ -62,7 +90,7 @@ def _repeated(size: int, count: int, draw: random.Random) -> list[int]:
 
 
 class BatchRollouts:
-    """Runs the trajectories of a training step.
+    """Runs the groups of a training step.
 
     Args:
         policy: Samples the turns; shares its weights with the model that is being trained.
@@ -74,6 +102,8 @@ class BatchRollouts:
             (dynamic sampling, DAPO, arXiv 2503.14476).
         seed: Seeds the choice of fresh tasks.
         updates_per_step: Weight updates per training step; converts updates into steps.
+        workers: Where the environments run (`RolloutEngine`).
+        failures: What to do about episodes that fail (`RolloutEngine`).
     """
 
     def __init__(
@@ -87,18 +117,15 @@ class BatchRollouts:
         refill_rounds: int = 0,
         seed: int = 0,
         updates_per_step: int = 1,
+        workers: str = "threads",
+        failures: Failures | None = None,
     ):
-        self._policy, self._factory, self._source = policy, factory, source
-        self._credit, self._limits = credit, limits
+        self._policy, self._source, self._credit = policy, source, credit
         self._refill_rounds, self._seed, self._updates_per_step = refill_rounds, seed, updates_per_step
-        self._pool = EnvPool(factory)
-        self.first_round: list[Trajectory] = []
-        """The trajectories of the last step before any group was replaced; metrics are computed from them."""
+        self._engine = RolloutEngine(factory, policy, limits, workers=workers, failures=failures)
 
-    def __call__(
-        self, rows: Sequence[dict[str, Any]], version: int, *, training: bool, first: int = 0
-    ) -> list[Trajectory]:
-        """Return one trajectory per row. Rows with the same index and seed are one group.
+    def __call__(self, rows: Sequence[Row], version: int, *, training: bool, first: int = 0) -> Batch:
+        """Return the groups of a step. Equal adjacent rows are one group.
 
         Args:
             rows: The rows of this process.
@@ -112,41 +139,39 @@ class BatchRollouts:
         """
         self._policy.updated(version)
         step = version // self._updates_per_step if training else None
-        jobs = [
-            Job(self._source.get("train", row["index"]), row["env_seed"], attempt, step)
-            for attempt, row in enumerate(rows, start=first)
-        ]
-        trajectories = self._run(jobs)
-        if trajectories and all(t.failed for t in trajectories):
-            raise InfrastructureError(f"all {len(trajectories)} episodes of a step failed; {trajectories[0].error}")
-        self.first_round = list(trajectories)
-        if training:
-            self._refill(trajectories, jobs, random.Random(f"refill/{self._seed}/{version}/{first}"), first)
-        return trajectories
+        sampled = self._engine.collect(self._groups(rows, first, step))
+        check_some_real(sampled)
+        draw = random.Random(f"refill/{self._seed}/{version}/{first}")
+        return Batch(sampled, self._refilled(sampled, draw) if training else sampled)
 
     def close(self) -> None:
         """Close the environments."""
-        self._pool.close()
+        self._engine.close()
 
-    def _run(self, jobs: list[Job]) -> list[Trajectory]:
-        return asyncio.run(collect(jobs, self._policy, self._factory, self._limits, self._pool))
+    def _groups(self, rows: Sequence[Row], first: int, step: int | None) -> list[Group]:
+        groups: list[Group] = []
+        for row, members in groupby(rows):
+            size = len(list(members))
+            groups.append(Group(self._source.get("train", row.index), row.seed, size, first, step))
+            first += size
+        return groups
 
-    def _refill(self, trajectories: list[Trajectory], jobs: list[Job], draw: random.Random, first: int) -> None:
-        """Replace groups that teach nothing, in place."""
+    def _refilled(self, sampled: Sequence[PlayedGroup], draw: random.Random) -> list[PlayedGroup]:
+        """Return the groups, those that teach nothing replaced."""
+        groups = list(sampled)
         for _ in range(self._refill_rounds):
-            flat = [rows for rows in _groups(jobs) if self._is_flat([trajectories[row] for row in rows])]
+            flat = [place for place, played in enumerate(groups) if self._is_flat(played)]
             if not flat:
-                return
-            for rows in flat:
-                task, seed = self._fresh_task(draw), draw.getrandbits(31)
-                for row in rows:
-                    jobs[row] = replace(jobs[row], task=task, seed=seed)
-            wanted = [row for rows in flat for row in rows]
-            for row, trajectory in zip(wanted, self._run([jobs[row] for row in wanted]), strict=True):
-                trajectories[row] = trajectory
+                break
+            fresh = [
+                replace(groups[place].group, task=self._fresh_task(draw), seed=draw.getrandbits(31)) for place in flat
+            ]
+            for place, played in zip(flat, self._engine.collect(fresh), strict=True):
+                groups[place] = played
+        return groups
 
-    def _is_flat(self, group: list[Trajectory]) -> bool:
-        rewards = {reward for reward in self._credit.logged_rewards(group) if reward is not None}
+    def _is_flat(self, played: PlayedGroup) -> bool:
+        rewards = {reward for reward in self._credit.logged_rewards(played.trajectories) if reward is not None}
         return len(rewards) < 2
 
     def _fresh_task(self, draw: random.Random) -> Task:
@@ -154,12 +179,10 @@ class BatchRollouts:
         return self._source.get("train", draw.randrange(2**20, 2**30) if size is None else draw.randrange(size))
 
 
-def _groups(jobs: Sequence[Job]) -> list[list[int]]:
-    """Return the row numbers of each group: consecutive jobs of the same task and seed."""
-    groups: list[list[int]] = []
-    for row, job in enumerate(jobs):
-        if groups and (jobs[row - 1].task.id, jobs[row - 1].seed) == (job.task.id, job.seed):
-            groups[-1].append(row)
-        else:
-            groups.append([row])
-    return groups
+def check_some_real(groups: Sequence[PlayedGroup]) -> None:
+    """Raise `InfrastructureError` if every trajectory failed."""
+    trajectories = [trajectory for played in groups for trajectory in played.trajectories]
+    if trajectories and all(trajectory.failed for trajectory in trajectories):
+        first = trajectories[0]
+        message = f"all {len(trajectories)} episodes of a step failed in {first.component}; {first.error}"
+        raise InfrastructureError(message)

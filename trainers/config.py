@@ -83,8 +83,22 @@ class TrainConfig:
     """Sampled tokens per episode."""
     max_in_flight: int = 256
     """Largest number of episodes that run at the same time."""
-    turn_timeout_s: float = 120.0
-    """Longest wait for the model or the environment, in seconds."""
+    generation_timeout_s: float | None = 120.0
+    """Seconds for one turn of the model. It is then cut off and the episode truncated; its tokens are trained on."""
+    reset_timeout_s: float | None = 120.0
+    """Seconds for making an environment, and for resetting it. Then the episode fails."""
+    step_timeout_s: float | None = 120.0
+    """Seconds for the environment's side of a turn. Then the episode fails."""
+    tool_timeout_s: float | None = None
+    """Seconds for a single tool call. Then the episode fails."""
+    episode_timeout_s: float | None = None
+    """Seconds for a whole episode. It is then truncated."""
+    workers: str = "threads"
+    """Where environments run: `inline`, `threads`, `processes` or `ray`."""
+    at_least: int = 2
+    """Trajectories of a group that must not have failed for the group to be trained on."""
+    outage: float = 0.9
+    """Share of failed tries, among the latest 64, at which training stops."""
 
     # Optimisation
     learning_rate: float = 5e-4

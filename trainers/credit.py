@@ -11,6 +11,7 @@ There are three modes. All gate before they normalise, so that a shut gate means
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -46,6 +47,8 @@ class Credit:
     samples spreads it over everything else, which raises the entropy of a small model."""
     gamma: float = 1.0
     """Discount per turn of the reward still to come."""
+    at_least: int = 2
+    """Trajectories of a group that must be real (not failed) for the group to be trained on."""
     train_on_truncated: bool = True
     """Whether truncated episodes contribute gradients. Their rewards always count in the group."""
 
@@ -54,19 +57,27 @@ class Credit:
 
         Args:
             trajectories: A whole batch; failed trajectories get 0 everywhere and do not count in their group.
-            groups: The group of each trajectory; attempts at the same task share one.
+            groups: The group of each trajectory (`group_numbers`).
         """
         rewards = [episode_reward(t, self.mode, self.scheme) for t in trajectories]
         whole = normalise(rewards, groups, scale_by_std=self.scale_by_std)
+        unusable = self._unusable(trajectories, groups)
         turns = [len(t.model_turns) for t in trajectories]
         result = [[advantage] * count for advantage, count in zip(whole, turns, strict=True)]
         if self.mode is CreditMode.TURN:
             for row, extra in zip(result, self._turn_stream(trajectories, groups), strict=True):
                 row[:] = [a + self.turn_weight * b for a, b in zip(row, extra, strict=True)]
         return [
-            [self._weighed(advantage) for advantage in row] if self._may_train(trajectory) else [0.0] * len(row)
-            for row, trajectory in zip(result, trajectories, strict=True)
+            [self._weighed(advantage) for advantage in row]
+            if self._may_train(trajectory) and group not in unusable
+            else [0.0] * len(row)
+            for row, trajectory, group in zip(result, trajectories, groups, strict=True)
         ]
+
+    def _unusable(self, trajectories: Sequence[Trajectory], groups: Sequence[int]) -> set[int]:
+        """Return the groups with too few real trajectories."""
+        real = Counter(group for trajectory, group in zip(trajectories, groups, strict=True) if not trajectory.failed)
+        return {group for group, size in Counter(groups).items() if real[group] < min(self.at_least, size)}
 
     def _weighed(self, advantage: float) -> float:
         return advantage if advantage > 0 else advantage * self.negative_weight
@@ -91,6 +102,12 @@ class Credit:
 
     def _may_train(self, trajectory: Trajectory) -> bool:
         return self.train_on_truncated or trajectory.ending is not Ending.TRUNCATED
+
+
+def group_numbers(trajectories: Sequence[Trajectory]) -> list[int]:
+    """Return the number of each trajectory's group, from 0. Trajectories of the same task and seed are a group."""
+    numbers: dict[tuple[str, int | None], int] = {}
+    return [numbers.setdefault((t.task_id, t.seed), len(numbers)) for t in trajectories]
 
 
 def episode_reward(trajectory: Trajectory, mode: CreditMode, scheme: Scheme) -> float:

@@ -14,7 +14,8 @@ import torch
 from accelerate.utils import gather_object
 
 from agentgym.errors import UsageError
-from agentgym.trainers.credit import Credit
+from agentgym.trainers.batches import Batch, Row
+from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trajectory import Trajectory
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -24,10 +25,8 @@ from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUs
 class Rollouts(Protocol):
     """Runs a batch of trajectories for the trainer."""
 
-    def __call__(
-        self, rows: Sequence[dict[str, Any]], version: int, *, training: bool, first: int = 0
-    ) -> list[Trajectory]:
-        """Return one trajectory with tokens per dataset row, in the same order.
+    def __call__(self, rows: Sequence[Row], version: int, *, training: bool, first: int = 0) -> Batch:
+        """Return the groups of the rows; one trajectory with tokens per row, in the same order.
 
         Args:
             rows: This process's rows.
@@ -44,7 +43,8 @@ class AgentGRPOTrainer(GRPOTrainer):
     Args:
         rollouts: Runs the trajectories of a batch.
         credit: Turns their rewards into advantages.
-        on_batch: Called with every batch of trajectories on every rank, e.g. to log it.
+        on_batch: Called on every rank with the trajectories of all ranks as they were sampled, before any group was
+            replaced, and the number of weight updates so far, e.g. to log them.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
 
@@ -58,11 +58,9 @@ class AgentGRPOTrainer(GRPOTrainer):
     ):
         refuse(kwargs["args"], kwargs)
         self._rollouts, self._credit, self._on_batch = rollouts, credit, on_batch
-        self._rows: list[dict[str, Any]] = []
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._rows = inputs  # rollout_func receives only the prompts
         output = super()._generate_and_score_completions(inputs)
         if output["advantages"].dim() != 1:
             raise RuntimeError(
@@ -75,9 +73,8 @@ class AgentGRPOTrainer(GRPOTrainer):
 
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
         """Return advantages, `(rows, completion tokens)`: each turn's on its sampled tokens, 0 elsewhere."""
-        size = (self.num_generations if self._is_training else self.num_generations_eval) or 1
         everyone: list[Trajectory] = gather_object(trajectories)  # a group may span several ranks
-        per_turn = self._credit.advantages(everyone, [row // size for row in range(len(everyone))])
+        per_turn = self._credit.advantages(everyone, group_numbers(everyone))
         first = self.accelerator.process_index * len(trajectories)
         advantages = torch.zeros_like(completion_ids, dtype=torch.float32)
         for row, trajectory in enumerate(trajectories):
@@ -87,16 +84,18 @@ class AgentGRPOTrainer(GRPOTrainer):
                     advantages[row, span[0] : span[1]] = advantage
         return advantages
 
-    def run_rollouts(self) -> list[Trajectory]:
-        """Run the trajectories of the current batch."""
+    def run_rollouts(self, rows: Sequence[Row]) -> list[Trajectory]:
+        """Run the trajectories of a batch."""
         # In vLLM server mode, rank 0 pushes the weights; the other ranks must not sample before it is done.
         self.accelerator.wait_for_everyone()
-        first = self.accelerator.process_index * len(self._rows)
-        trajectories = self._rollouts(self._rows, self.state.global_step, training=self._is_training, first=first)
-        if len(trajectories) != len(self._rows):
-            raise RuntimeError(f"expected {len(self._rows)} trajectories, got {len(trajectories)}")
+        first = self.accelerator.process_index * len(rows)
+        batch = self._rollouts(rows, self.state.global_step, training=self._is_training, first=first)
+        trajectories = batch.trajectories
+        if len(trajectories) != len(rows):
+            raise RuntimeError(f"expected {len(rows)} trajectories, got {len(trajectories)}")
         if self._on_batch is not None:
-            self._on_batch(gather_object(trajectories), self.state.global_step)
+            sampled = [trajectory for played in batch.sampled for trajectory in played.trajectories]
+            self._on_batch(gather_object(sampled), self.state.global_step)
         return trajectories
 
     @property
@@ -149,7 +148,7 @@ def completion_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
 
 def _roll_out(prompts: list[Any], trainer: Any) -> dict[str, Any]:
     """TRL's `rollout_func`: one row per prompt, in the same order."""
-    trajectories = trainer.run_rollouts()
+    trajectories = trainer.run_rollouts([Row.of(prompt) for prompt in prompts])
     completions = [completion_of(trajectory) for trajectory in trajectories]
     return {
         "prompt_ids": [(t.tokens.prompt_ids if t.tokens else None) or [0] for t in trajectories],

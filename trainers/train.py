@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import gather_object
 from datasets.utils import logging as datasets_logging
 from rich.console import Console
 from transformers import PrinterCallback
@@ -45,6 +44,7 @@ from agentgym.trainers.trl_config import (
     credit_of,
     env_factory,
     eval_split_of,
+    failures_of,
     grpo_config,
     limits_of,
     optimizer_steps,
@@ -141,6 +141,8 @@ class _HeldOut:
             out=out,
             limits=limits_of(config),
             seed=config.seed,
+            workers=config.workers,
+            failures=failures_of(config),
             on_progress=lambda _, done, of: self._progress(f"evaluation {when}", done, of),
         )
 
@@ -176,6 +178,8 @@ class _Run:
             refill_rounds=config.refill_rounds,
             seed=config.seed,
             updates_per_step=optimizer_steps(config),
+            workers=config.workers,
+            failures=failures_of(config),
         )
         self._log = RunLog(config, progress)
         self._trainer = AgentGRPOTrainer(
@@ -223,10 +227,9 @@ class _Run:
         if self._trainer.is_world_process_zero():
             describe_training(final, self._factory.env_id, self._factory.kwargs)
 
-    def _on_batch(self, trajectories: list[Trajectory], updates: int) -> None:
+    def _on_batch(self, sampled: list[Trajectory], updates: int) -> None:
         """Log the metrics of a batch as it was sampled, before any group was replaced."""
-        sampled: list[Trajectory] = gather_object(self._rollouts.first_round) or trajectories
-        metrics = batch_metrics(sampled, self._credit, self._config.group_size)
+        metrics = batch_metrics(sampled, self._credit)
         if (kl := self._start.divergence(self._trainer.model, sampled)) is not None:
             metrics["kl_to_start"] = kl
         self._log.batch(metrics, sampled)

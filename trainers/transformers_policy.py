@@ -7,18 +7,21 @@ for its next turn. As in a serving engine, no turn waits for the slowest row.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
+import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import for_future
 from agentgym.policy import Codec, Generation
+from agentgym.trainers.model_thread import own_thread
 from agentgym.trainers.slots import SlotCache
 
 
@@ -48,10 +51,18 @@ class _Request:
     budget: int
     draws: random.Random
     done: asyncio.Future[Generation]
+    timeout_s: float | None
     seat: _Session = field(init=False)
     """A second reference: a conversation may be released while a pass over its last request is still running."""
+    deadline: float = math.inf
+    """When to cut the turn off (`time.monotonic`); set when sampling begins."""
     sampled: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Start the clock."""
+        if self.timeout_s is not None:
+            self.deadline = time.monotonic() + self.timeout_s
 
     def pending(self, filled: int) -> list[int]:
         """Return the tokens that the cache does not hold yet."""
@@ -95,6 +106,7 @@ class TransformersPolicy:
         self._waiting: deque[_Request] = deque()
         self._active: dict[str, _Request] = {}
         self._worker: asyncio.Task[None] | None = None
+        self._thread = own_thread("sampling")
 
     def use(self, model: Any) -> None:
         """Sample from `model` from now on."""
@@ -102,12 +114,14 @@ class TransformersPolicy:
         self._cache = None
         self.updated(self.version)
 
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+    async def generate(
+        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+    ) -> Generation:
         """Sample one turn after `ids`. Calls with the same `session` must extend each other."""
         loop = asyncio.get_running_loop()
         # Each turn has its own generator, so its tokens depend only on the conversation, not on the rest of the batch.
         draws = random.Random(f"{self.sampling.seed}/{self.version}/{session}/{len(ids)}")
-        request = _Request(session, list(ids), max_new_tokens, draws, loop.create_future())
+        request = _Request(session, list(ids), max_new_tokens, draws, loop.create_future(), timeout_s)
         self._waiting.append(request)
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
@@ -134,7 +148,7 @@ class TransformersPolicy:
             while self._waiting or self._active:
                 self._admit()
                 requests = list(self._active.values())
-                failure = await asyncio.to_thread(self._advanced, requests)
+                failure = await asyncio.get_running_loop().run_in_executor(self._thread, self._advanced, requests)
                 if failure is not None:
                     self._fail(failure)
                     return
@@ -166,6 +180,7 @@ class TransformersPolicy:
                 request.seat = self._sessions.setdefault(request.session, _Session(slot))
                 self._sessions.move_to_end(request.session)
                 self._active[request.session] = request
+                request.begin()
             self._waiting.popleft()
 
     def _slot_for(self, session: str) -> int | None:
@@ -181,15 +196,21 @@ class TransformersPolicy:
         return None
 
     def _is_done(self, request: _Request) -> bool:
-        return bool(request.sampled) and (
-            request.sampled[-1] in self._end_ids or len(request.sampled) >= request.budget
-        )
+        return (
+            bool(request.sampled) and (request.sampled[-1] in self._end_ids or len(request.sampled) >= request.budget)
+        ) or time.monotonic() >= request.deadline
 
     def _finish(self, request: _Request) -> None:
         self._active.pop(request.session, None)
         if not request.done.done():
-            finish = "stop" if request.sampled[-1] in self._end_ids else "length"
-            request.done.set_result(Generation(request.sampled, request.logprobs, finish, self.version))
+            request.done.set_result(
+                Generation(request.sampled, request.logprobs, self._finish_of(request), self.version)
+            )
+
+    def _finish_of(self, request: _Request) -> Literal["stop", "length", "time"]:
+        if request.sampled and request.sampled[-1] in self._end_ids:
+            return "stop"
+        return "length" if len(request.sampled) >= request.budget else "time"
 
     def _fail(self, error: Exception) -> None:
         for request in [*self._active.values(), *self._waiting]:

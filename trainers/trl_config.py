@@ -9,7 +9,7 @@ from accelerate import DistributedType
 from agentgym.commands.options import make_env, with_strict
 from agentgym.errors import UsageError, require
 from agentgym.rewards import Scheme
-from agentgym.rollout import EnvFactory, Limits
+from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
@@ -58,6 +58,7 @@ def credit_of(config: TrainConfig, scheme: Scheme) -> Credit:
         scale_by_std=config.scale_by_std,
         turn_weight=config.turn_weight,
         negative_weight=config.negative_weight,
+        at_least=config.at_least,
         train_on_truncated=config.train_on_truncated,
     )
 
@@ -67,10 +68,19 @@ def limits_of(config: TrainConfig) -> Limits:
     return Limits(
         max_new_tokens=config.max_new_tokens,
         max_tokens=config.max_tokens,
-        turn_timeout_s=config.turn_timeout_s,
+        generation_timeout_s=config.generation_timeout_s,
+        reset_timeout_s=config.reset_timeout_s,
+        step_timeout_s=config.step_timeout_s,
+        tool_timeout_s=config.tool_timeout_s,
+        episode_timeout_s=config.episode_timeout_s,
         max_in_flight=config.max_in_flight,
         strict=config.strict,
     )
+
+
+def failures_of(config: TrainConfig) -> Failures:
+    """Return what a run does about episodes that fail."""
+    return Failures(at_least=config.at_least, breaker=Breaker(config.outage))
 
 
 def optimizer_steps(config: TrainConfig) -> int:

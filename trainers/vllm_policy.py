@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -19,6 +18,7 @@ import torch
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.foreign.errors import for_future
 from agentgym.policy import Codec, Generation
+from agentgym.trainers.model_thread import own_thread
 from agentgym.trainers.transformers_policy import Sampling
 
 
@@ -68,13 +68,15 @@ class VLLMPolicy:
         self._running: dict[str, _Request] = {}
         self._given_up: list[str] = []
         self._worker: asyncio.Task[None] | None = None
-        self._thread = _own_thread()
+        self._thread = own_thread("vllm")
 
     def use(self, engine: Any) -> None:
         """Sample with `engine` (`vllm.LLM.llm_engine`) from now on."""
         self._engine = engine
 
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+    async def generate(
+        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+    ) -> Generation:
         """Sample one turn after `ids`. vLLM's prefix cache finds what `session` has computed before."""
         loop = asyncio.get_running_loop()
         params = self._params(ids, max_new_tokens, session)
@@ -174,10 +176,3 @@ def _sampling_params() -> Callable[..., Any]:
     from vllm import SamplingParams  # type: ignore[import-not-found]
 
     return SamplingParams
-
-
-def _own_thread() -> ThreadPoolExecutor:
-    """Return one thread for all steps, since CUDA's current device belongs to a thread."""
-    if not torch.cuda.is_available():
-        return ThreadPoolExecutor(1, "vllm")
-    return ThreadPoolExecutor(1, "vllm", torch.cuda.set_device, (torch.cuda.current_device(),))

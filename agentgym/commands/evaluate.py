@@ -27,7 +27,7 @@ from agentgym.loading import load_named
 from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy
 from agentgym.registry import class_of
-from agentgym.rollout import EnvFactory, Limits
+from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.rooms import TRAINING_ARGUMENTS
 from agentgym.task import TEST, Task, default_split
 from agentgym.task_files.arguments import recorded_arguments
@@ -72,6 +72,7 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
                 limits=request.limits,
                 seed=request.seed,
                 on_progress=_bar(progress, len(tasks) * request.attempts),
+                failures=Failures(breaker=Breaker()),
             )
         except KeyboardInterrupt:
             if request.out is not None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agentgym.choices import nearest
+from agentgym.choices import named, nearest
 from agentgym.engine.authoring import Authoring
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.registry import class_of, is_class_path, make, resolve
+from agentgym.settings import parse_settings
 from agentgym.task import Task, check_split, iterate, read_manifest
+
+_TIMEOUTS = {name: f"{name}_timeout_s" for name in ("generation", "reset", "step", "tool", "episode")}
 
 ENDLESS_LIMIT = 100
 """Default number of tasks from an endless split."""
@@ -50,6 +53,21 @@ def with_strict(env_id: str, kwargs: Mapping[str, Any], strict: bool) -> dict[st
     """Return the arguments, with `strict=True` added if wanted and if the environment takes it."""
     takes = strict and "strict" in arguments_of(class_of(env_id))
     return {**kwargs, "strict": True} if takes else dict(kwargs)
+
+
+def timeouts_in(pairs: Iterable[str]) -> dict[str, Any]:
+    """Return time limits such as `tool=30` as arguments of `Limits`.
+
+    Raises:
+        UsageError: There is no such limit, or the value is not a number of seconds.
+    """
+    found: dict[str, Any] = {}
+    for name, seconds in parse_settings(pairs, "--timeout").items():
+        argument = named("time limit", name, _TIMEOUTS)
+        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
+            raise UsageError(f"--timeout {name} takes a number of seconds, or null for no limit, not {seconds!r}")
+        found[argument] = seconds
+    return found
 
 
 def choose_tasks(env: Env, spec: str, limit: int | None = None) -> list[Task]:

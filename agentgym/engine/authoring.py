@@ -138,6 +138,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         self._actions: list[Action] = []
         self._turns: list[dict[str, float]] = []
         self._reason: AnyReason | None = None
+        self._running: dict[str, tuple[str, float]] = {}
         self._begun = False
         self._own_words: tuple[str, Toolset] | None = None
         self._task: Task | None = None

@@ -18,9 +18,10 @@ from agentgym.endings import AnyReason, Ending, Reason
 from agentgym.engine.actions import is_text, refusals, text_in, with_ids
 from agentgym.engine.answers import as_text, finite, message_of, opening_messages, without_pictures
 from agentgym.engine.authoring import Authoring
-from agentgym.engine.drive import close_unbegun, run_now, run_on_loop
+from agentgym.engine.drive import run_now, run_on_loop
 from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.engine.steps import StepResult, chosen_task, training_step_in
+from agentgym.engine.threads import blocking, blocks
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message, ToolCall, calls_of, system, tool_result, user, with_pictures
@@ -59,13 +60,10 @@ class Engine(Authoring):
         return run_on_loop(work) if self._is_async else run_now(work)
 
     async def _away(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Await `work` here if the environment is asynchronous, else run it in a thread."""
+        """Await `work` here if the environment is asynchronous, else run it in a thread, or here if `blocks` is set."""
         if self._is_async:
             return await work
-        try:
-            return await asyncio.to_thread(run_now, work)
-        finally:
-            close_unbegun(work)  # it may have been cancelled while waiting for a thread
+        return run_now(work) if blocks.get() else await blocking.run(lambda: run_now(work))
 
     async def _reset(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[list[Message], dict[str, Any]]:
         if self._begun:
@@ -224,7 +222,11 @@ class Engine(Authoring):
             tool = self.tools.get(call.name)
             arguments = tool.check(call.arguments)
             self._understood()
-            result = await self._invoke(tool, arguments)
+            self._running[call.id] = call.name, time.monotonic()
+            try:
+                result = await self._invoke(tool, arguments)
+            finally:
+                self._running.pop(call.id, None)
             content, pictures = without_pictures(result)
             content = bounded(content, tool.max_chars)
         except ToolError as mistake:
@@ -236,9 +238,14 @@ class Engine(Authoring):
         method = tool.bound_to(self)
         if self._is_async and not tool.is_async:
             # `_call` runs inside the thread so that only our own errors leave it: a future cannot hold `StopIteration`.
-            return await asyncio.to_thread(self._call, method, **arguments)
+            return await blocking.run(lambda: self._call(method, **arguments))
         result = self._call(method, **arguments)
         return await self._awaited(result) if type(result) is CoroutineType else result
+
+    @property
+    def running_tool(self) -> tuple[str, float] | None:
+        """The tool that has been running longest, and since when (`time.monotonic`); for other threads to read."""
+        return min(self._running.copy().values(), key=lambda tool: tool[1], default=None)
 
     def _understood(self) -> None:
         self._format_errors = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym.endings import Reason
 from agentgym.engine.steps import reset_options
 from agentgym.env import Env
 from agentgym.registry import class_of, make
@@ -65,7 +66,7 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
     for number, turn in enumerate(trajectory.turns, start=1):
         if env.reason is not None:
             return Difference(number - 1, "ending", None, env.reason)
-        if turn.action is not None:
+        if turn.action is not None and not _was_cut_off(trajectory, number):
             result = env.step(turn.action)
         elif trajectory.reason is not None:
             result = env.interrupt(trajectory.reason)
@@ -81,3 +82,8 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
     if trajectory.reason is not None and not trajectory.error and env.reason != trajectory.reason:
         return Difference(len(trajectory.turns), "ending", trajectory.reason, env.reason)
     return None
+
+
+def _was_cut_off(trajectory: Trajectory, number: int) -> bool:
+    """Whether this turn was cut off while the policy generated it, so that the environment never saw it."""
+    return trajectory.reason is Reason.GENERATION_TIME and number == len(trajectory.turns)

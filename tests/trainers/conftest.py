@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +103,21 @@ class Canned:
 
     def __init__(self, make: Any = None):
         self.make = make or (lambda row, rows: _trajectory(row, [[20 + row, 21], [22, 5]], float(row == rows - 1)))
-        self.rows: list[list[dict[str, Any]]] = []
+        self.rows: list[list[Any]] = []
 
     def __call__(self, rows: Any, version: int, *, training: bool, first: int = 0) -> Any:
+        from agentgym.rollout import Group, PlayedGroup
+        from agentgym.task import Task
+        from agentgym.trainers.batches import Batch
+
         self.rows.append(list(rows))
-        return [self.make(row, len(rows)) for row in range(len(rows))]
+        played: list[PlayedGroup] = []
+        for row, members in groupby(range(len(rows)), lambda number: rows[number]):
+            found = [self.make(number, len(rows)) for number in members]
+            for trajectory in found:
+                trajectory.task_id, trajectory.seed = f"t/{row.index}", row.seed
+            played.append(PlayedGroup(Group(Task(f"t/{row.index}", "train", "?"), row.seed, len(found)), found))
+        return Batch(played, played)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from agentgym.messages import ToolCall
 from agentgym.policy import Generation
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.task import GeneratedTasks, Task
-from agentgym.trainers.batches import BatchRollouts, task_rows
+from agentgym.trainers.batches import BatchRollouts, Row, task_rows
 from agentgym.trainers.credit import Credit
 
 pytestmark = pytest.mark.train
@@ -26,7 +26,7 @@ def source(size: int | None) -> GeneratedTasks:
 
 
 def indices(size: int | None, count: int, seed: int = 0) -> list[int]:
-    return list(task_rows(source(size), count, seed)["index"])
+    return [Row.of(prompt).index for prompt in task_rows(source(size), count, seed)["prompt"]]
 
 
 def test_the_order_of_tasks_depends_on_the_seed_alone():
@@ -77,7 +77,7 @@ class Guesser:
 
     def release(self, session: str) -> None: ...
 
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
         self.sessions.append(session)
         said = [*map(ord, "?" if self._unreadable(session) else self._call), 0]
         return Generation(said, [-1.0] * len(said), "stop")
@@ -99,13 +99,17 @@ def rollouts(policy: Any, refill_rounds: int = 0, updates_per_step: int = 1) -> 
     )
 
 
-def rows(*indices: int, group_size: int = 2) -> list[dict[str, Any]]:
-    return [{"index": index, "env_seed": index} for index in indices for _ in range(group_size)]
+def rows(*indices: int, group_size: int = 2) -> list[Row]:
+    return [Row(index, seed=index) for index in indices for _ in range(group_size)]
+
+
+def test_a_row_comes_back_from_its_prompt():
+    assert Row.of(Row(5, 2**31).prompt) == Row(5, 2**31)
 
 
 def test_each_row_gets_its_trajectory_in_order():
     policy = Guesser()
-    found = rollouts(policy)(rows(5, 3), 7, training=True)
+    found = rollouts(policy)(rows(5, 3), 7, training=True).trajectories
     assert [t.task_id for t in found] == [f"guess/train/{i}" for i in (5, 5, 3, 3)]
     assert [t.attempt for t in found] == [0, 1, 2, 3]
     assert policy.versions == [7]
@@ -125,31 +129,34 @@ def test_flat_groups_are_replaced_by_fresh_tasks_while_others_stay():
 
     batch = rollouts(Guesser(unreadable), refill_rounds=1)
     solved = next(i for i in range(10_000) if GuessEnv.default_tasks().get("train", i).gold["number"] == 1)
-    found = batch(rows(solved, 3), 0, training=True)
+    step = batch(rows(solved, 3), 0, training=True)
+    found = step.trajectories
     assert [t.task_id for t in found[:2]] == [f"guess/train/{solved}"] * 2
     assert [t.outcome for t in found[:2]] == [0.0, 1.0]
     fresh = {t.task_id for t in found[2:]}
     assert len(fresh) == 1
     assert fresh != {"guess/train/3"}
-    assert [t.task_id for t in batch.first_round[2:]] == ["guess/train/3"] * 2
+    assert [t.task_id for t in step.sampled[1].trajectories] == ["guess/train/3"] * 2
 
 
 def test_evaluation_replaces_nothing_and_is_at_no_step_of_training():
-    found = rollouts(Guesser(), refill_rounds=3)(rows(4), 7, training=False)
+    found = rollouts(Guesser(), refill_rounds=3)(rows(4), 7, training=False).trajectories
     assert {t.task_id for t in found} == {"guess/train/4"}
     assert {t.training_step for t in found} == {None}
 
 
 def test_the_training_step_counts_batches_not_weight_updates():
     batch = rollouts(Guesser(), refill_rounds=1, updates_per_step=4)
-    steps = [{t.training_step for t in batch(rows(5, 3), version, training=True)} for version in (0, 4, 12)]
+    steps = [
+        {t.training_step for t in batch(rows(5, 3), version, training=True).trajectories} for version in (0, 4, 12)
+    ]
     assert steps == [{0}, {1}, {3}]
 
 
 def test_a_step_in_which_everything_fails_is_an_error():
     class Mute(Guesser):
-        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+        async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
             raise ConnectionError("no answer")
 
-    with pytest.raises(InfrastructureError, match=r"all 2 episodes of a step failed; .*no answer"):
+    with pytest.raises(InfrastructureError, match=r"all 2 episodes of a step failed in policy; .*no answer"):
         rollouts(Mute())(rows(1), 0, training=True)

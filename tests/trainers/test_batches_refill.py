@@ -12,9 +12,9 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError
-from agentgym.rollout import EnvFactory, Job, Limits
+from agentgym.rollout import EnvFactory, Group, Job, Limits, PlayedGroup
 from agentgym.task import GeneratedTasks, Task
-from agentgym.trainers.batches import BatchRollouts, task_rows
+from agentgym.trainers.batches import Batch, BatchRollouts, Row, task_rows
 from agentgym.trainers.credit import Credit
 from agentgym.trajectory import Trajectory, Turn
 
@@ -48,9 +48,12 @@ class Played(BatchRollouts):
         credit = Credit(scheme=GuessEnv.scheme)
         super().__init__(Silent(), factory, self.asked.source(), credit, Limits(), **settings)  # type: ignore[arg-type]
 
-    def _run(self, jobs: list[Job]) -> list[Trajectory]:
-        self.rounds.append(list(jobs))
-        return [self._played(job) for job in jobs]
+        self._engine.close()
+        self._engine = self  # type: ignore[assignment]
+
+    def collect(self, groups: Sequence[Group]) -> list[PlayedGroup]:
+        self.rounds.append([job for group in groups for job in group.jobs])
+        return [PlayedGroup(group, [self._played(job) for job in group.jobs]) for group in groups]
 
     def _played(self, job: Job) -> Trajectory:
         index = int(job.task.prompt)
@@ -59,7 +62,17 @@ class Played(BatchRollouts):
         error = "it broke" if outcome is None else None
         turns = [Turn("said", [], {"outcome": outcome or 0.0}, 0.0)]
         return Trajectory(
-            job.id, "env", job.task.id, "hash", job.seed, "policy", [], turns=turns, reason=reason, error=error
+            job.id,
+            "env",
+            job.task.id,
+            "hash",
+            job.seed,
+            "policy",
+            [],
+            turns=turns,
+            reason=reason,
+            error=error,
+            component=None if error is None else "step",
         )
 
 
@@ -69,12 +82,12 @@ class Silent:
     def updated(self, version: int) -> None: ...
 
 
-def rows(*indices: int) -> list[dict[str, Any]]:
-    return [{"index": index, "env_seed": index} for index in indices for _ in range(2)]
+def rows(*indices: int) -> list[Row]:
+    return [Row(index, seed=index) for index in indices for _ in range(2)]
 
 
-def names(trajectories: Sequence[Trajectory]) -> list[int]:
-    return [int(t.task_id.rpartition("/")[2]) for t in trajectories]
+def names(batch: Batch) -> list[int]:
+    return [int(t.task_id.rpartition("/")[2]) for t in batch.trajectories]
 
 
 def test_a_group_is_replaced_as_often_as_asked_and_no_more():
@@ -89,8 +102,8 @@ def test_replacing_ends_when_every_group_teaches_something():
     found = batch(rows(1, 2), 0, training=True)
     assert [len(jobs) for jobs in batch.rounds] == [4, 2]
     assert names(found)[:2] == [1, 1]
-    assert [t.outcome for t in found] == [0.0, 1.0, 1.0, 0.0]
-    assert [t.outcome for t in batch.first_round] == [0.0, 1.0, 0.0, 0.0]
+    assert [t.outcome for t in found.trajectories] == [0.0, 1.0, 1.0, 0.0]
+    assert [t.outcome for played in found.sampled for t in played.trajectories] == [0.0, 1.0, 0.0, 0.0]
 
 
 def test_without_rounds_nothing_is_replaced():
@@ -122,7 +135,7 @@ def test_fresh_tasks_of_an_endless_source_are_none_that_a_run_or_its_warm_start_
     assert max(fresh) < 2**30
     # Most of the room above is used: two processes or two steps hardly ever draw the same.
     assert max(fresh) > 2**29
-    starts = [next(iter(task_rows(Asked(None).source(), 1, seed)["index"])) for seed in range(50)]
+    starts = [Row.of(task_rows(Asked(None).source(), 1, seed)["prompt"][0]).index for seed in range(50)]
     assert all(0 <= start < TASKS_OF_A_RUN for start in starts)
     assert max(starts) > TASKS_OF_A_RUN // 2
 
@@ -142,17 +155,13 @@ def test_every_process_and_every_step_draws_fresh_tasks_of_its_own():
 
 
 def test_a_step_of_some_failures_goes_on_and_one_of_nothing_else_does_not():
-    assert len(Played({1: (0.0, None), -1: (0.0, 1.0)})(rows(1), 0, training=True)) == 2
-    with pytest.raises(InfrastructureError, match="all 2 episodes of a step failed; it broke"):
+    assert len(Played({1: (0.0, None), -1: (0.0, 1.0)})(rows(1), 0, training=True).trajectories) == 2
+    with pytest.raises(InfrastructureError, match="all 2 episodes of a step failed in step; it broke"):
         Played({-1: (None, None)})(rows(1), 0, training=True)
-    assert Played({})([], 0, training=True) == []
+    assert Played({})([], 0, training=True).trajectories == []
 
 
-def test_rows_are_of_the_split_that_was_asked_for_and_each_has_its_own_seed():
-    tasks = GeneratedTasks("t", lambda split, i: Task(f"t/{split}/{i}", split, "?"), {"train": None, "test": 2})
-    drawn = task_rows(tasks, 4, 0, split="test")
-    assert sorted(drawn["index"]) == [0, 0, 1, 1]
-    assert [row["prompt"][0]["content"] for row in drawn.to_list()] == [f"test/{index}" for index in drawn["index"]]
-    assert len(set(drawn["env_seed"])) == 4
-    assert task_rows(tasks, 4, 0, split="test")["env_seed"][:] == drawn["env_seed"][:]
-    assert task_rows(tasks, 1, 0)[0]["prompt"][0]["content"].startswith("train/")
+def test_every_row_has_a_seed_of_its_own():
+    drawn = [Row.of(prompt) for prompt in task_rows(Asked(2).source(), 4, 0)["prompt"]]
+    assert sorted(row.index for row in drawn) == [0, 0, 1, 1]
+    assert len({row.seed for row in drawn}) == 4

@@ -14,6 +14,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.endings import Reason
+from agentgym.trainers.batches import Batch
 from agentgym.trainers.credit import Credit, CreditMode
 from agentgym.trainers.grpo import check_batch, completion_of
 from agentgym.trajectory import Tokens, Trajectory, Turn
@@ -135,7 +136,7 @@ def test_episodes_that_never_began_can_be_in_a_batch(trainer_of: Any, canned: An
 def test_too_few_trajectories_are_refused(trainer_of: Any, canned: Any):
     rollouts = canned()
     rollouts.make = None
-    short = type("Short", (canned,), {"__call__": lambda self, rows, version, **_: []})()
+    short = type("Short", (canned,), {"__call__": lambda self, rows, version, **_: Batch([], [])})()
     with pytest.raises(RuntimeError, match="expected 8 trajectories, got 0"):
         trainer_of(short).train()
 

@@ -39,7 +39,7 @@ def test_metrics_are_means_over_the_episodes_that_were_played():
         episode(0.0, Reason.MAX_TURNS, calls=1, format_errors=2),
         episode(9.0, Reason.INFRASTRUCTURE, calls=50, tool_errors=50),
     ]
-    metrics = batch_metrics(batch, Credit(), group_size=3)
+    metrics = batch_metrics(batch, Credit())
     assert metrics["failed"] == pytest.approx(1 / 3)
     assert metrics["reward"] == metrics["success"] == metrics["truncated"] == 0.5
     assert metrics["tool_errors"] == 1 / 4
@@ -58,7 +58,8 @@ def test_each_metric_counts_what_it_is_named_for():
         episode(0.5),
     ]
     batch[3].turns = batch[3].turns[1:]
-    metrics = batch_metrics(batch, Credit(), group_size=2)
+    batch[2].seed = batch[3].seed = 1
+    metrics = batch_metrics(batch, Credit())
     assert metrics["failed"] == 1 / 4
     assert metrics["reward"] == 1.5 / 3
     assert metrics["success"] == metrics["truncated"] == pytest.approx(1 / 3)
@@ -72,7 +73,7 @@ def test_each_metric_counts_what_it_is_named_for():
 def test_episodes_in_which_nothing_was_called_or_said_have_no_errors():
     silent = episode(0.0)
     silent.turns = []
-    metrics = batch_metrics([silent], Credit(), group_size=1)
+    metrics = batch_metrics([silent], Credit())
     assert metrics["tool_errors"] == metrics["format_errors"] == metrics["turns"] == metrics["failed"] == 0
     assert not [name for name in metrics if name.startswith("channel/")]
 
@@ -80,23 +81,23 @@ def test_episodes_in_which_nothing_was_called_or_said_have_no_errors():
 def test_one_call_that_is_wrong_and_one_turn_that_cannot_be_read_are_all_of_them():
     only = episode(0.0, calls=1, tool_errors=1, format_errors=1)
     only.turns = only.turns[:1]
-    metrics = batch_metrics([only], Credit(), group_size=1)
+    metrics = batch_metrics([only], Credit())
     assert metrics["tool_errors"] == metrics["format_errors"] == 1.0
 
 
 def test_a_channel_that_is_not_measured_in_every_turn_counts_there_as_nothing():
     batch = [episode(1.0), episode(1.0)]
     del batch[1].turns[0].rewards["format"]
-    assert batch_metrics(batch, Credit(), group_size=2)["channel/format"] == 0.5
+    assert batch_metrics(batch, Credit())["channel/format"] == 0.5
 
 
 def test_a_batch_of_failures_has_nothing_else_to_tell():
-    assert batch_metrics([episode(1.0, Reason.CANCELLED)], Credit(), 1) == {"failed": 1.0}
+    assert batch_metrics([episode(1.0, Reason.CANCELLED)], Credit()) == {"failed": 1.0}
 
 
 def test_groups_are_flat_when_all_rewards_that_count_are_equal():
-    assert flat_groups([1, 1, 0, 1], 2) == 0.5
-    assert flat_groups([1, None, None, None, 0.5, 0.25], 2) == pytest.approx(2 / 3)
+    assert flat_groups([1, 1, 0, 1], [0, 0, 1, 1]) == 0.5
+    assert flat_groups([1, None, None, None, 0.5, 0.25], [0, 0, 1, 1, 2, 2]) == pytest.approx(2 / 3)
 
 
 def sampled(model: Any, temperature: float = 1.0) -> Trajectory:

@@ -242,7 +242,7 @@ def test_equal_rewards_for_some_steps_give_a_warning_that_says_what_to_change(sm
 
 
 def test_an_environment_that_never_works_stops_the_run(small: Any):
-    with pytest.raises(InfrastructureError, match=r"all 8 episodes of a step failed; .*the disk is full"):
+    with pytest.raises(InfrastructureError, match=r"all 8 episodes of a step failed in step; .*the disk is full"):
         go(small(output_dir="run", env="letters_env:BrokenEnv"))
 
 

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 
 from agentgym.errors import UsageError
-from agentgym.trainers.batches import task_rows
+from agentgym.trainers.batches import Row, task_rows
 from agentgym.trainers.config import LOSSES, TrainConfig
 from agentgym.trainers.grpo import AgentGRPOTrainer, refuse
 from agentgym.trainers.trl_config import grpo_config
@@ -51,10 +51,8 @@ def test_prompts_come_in_contiguous_groups(trainer_of: Any, canned: Any):
     rollouts = canned()
     trainer_of(rollouts, groups=3, group_size=4).train()
     [rows] = rollouts.rows
-    names = [(row["index"], row["env_seed"]) for row in rows]
-    assert names == [name for name in dict.fromkeys(names) for _ in range(4)]
-    assert len(set(names)) == 3
-    assert len({id(row) for row in rows}) == len(rows)
+    assert rows == [row for row in dict.fromkeys(rows) for _ in range(4)]
+    assert len(set(rows)) == 3
 
 
 def test_every_update_of_a_step_uses_the_same_rollouts(trainer_of: Any, canned: Any):
@@ -71,8 +69,8 @@ def test_tasks_come_in_the_order_of_the_data(trainer_of: Any, canned: Any):
     rollouts = canned()
     trainer = trainer_of(rollouts, steps=3)
     trainer.train()
-    seen = [row["index"] for rows in rollouts.rows for row in rows[::4]]
-    assert seen == list(trainer.train_dataset["index"])
+    seen = [row for rows in rollouts.rows for row in rows[::4]]
+    assert seen == [Row.of(prompt) for prompt in trainer.train_dataset["prompt"]]
 
 
 def test_the_mask_of_sampled_tokens_becomes_the_loss_mask(trainer_of: Any, canned: Any):

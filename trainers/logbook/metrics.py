@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import fmean
 
 from agentgym.endings import Ending
-from agentgym.trainers.credit import Credit
+from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trajectory import Trajectory
 
 
-def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit, group_size: int) -> dict[str, float]:
-    """Return metrics of one step with at least one trajectory. Failed trajectories count only in `failed`."""
+def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit) -> dict[str, float]:
+    """Return metrics of one step with at least one trajectory.
+
+    Failed trajectories count only in `failed`, and by what failed in `failed/<component>`.
+    """
     played = [t for t in trajectories if not t.failed]
     metrics = {"failed": 1 - len(played) / len(trajectories)}
+    for component, count in Counter(t.component for t in trajectories if t.failed and t.component).items():
+        metrics[f"failed/{component}"] = count / len(trajectories)
     if not played:
         return metrics
     calls = sum(t.counts.get("calls", 0) for t in played)
@@ -26,7 +32,7 @@ def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit, group_size
         "truncated": fmean(t.ending is Ending.TRUNCATED for t in played),
         "tool_errors": sum(t.counts.get("tool_errors", 0) for t in played) / max(1, calls),
         "format_errors": sum(t.counts.get("format_errors", 0) for t in played) / max(1, turns),
-        "flat_groups": flat_groups(rewards, group_size),
+        "flat_groups": flat_groups(rewards, group_numbers(trajectories)),
         "sampled_tokens": fmean(t.tokens.sampled for t in played if t.tokens),
     }
     for channel in played[0].turns[0].rewards if played[0].turns else ():
@@ -34,7 +40,9 @@ def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit, group_size
     return metrics
 
 
-def flat_groups(rewards: Sequence[float | None], group_size: int) -> float:
+def flat_groups(rewards: Sequence[float | None], groups: Sequence[int]) -> float:
     """Return the share of groups whose rewards are all equal, which teach nothing."""
-    groups = [rewards[start : start + group_size] for start in range(0, len(rewards), group_size)]
-    return fmean(len({reward for reward in group if reward is not None}) < 2 for group in groups)
+    members: defaultdict[int, set[float]] = defaultdict(set)
+    for reward, group in zip(rewards, groups, strict=True):
+        members[group] |= set() if reward is None else {reward}
+    return fmean(len(values) < 2 for values in members.values())

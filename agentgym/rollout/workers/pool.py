@@ -1,7 +1,7 @@
-"""`EnvPool`: the environments of a rollout, made on demand and reused.
+"""`EnvPool`: the environments of one process, made on demand and reused.
 
-Making one may be slow (it reads task files, pulls images), so it happens in a thread and blocks no running episode.
-Environments are made one at a time: constructors are not expected to be thread-safe.
+Making and closing one may be slow (it reads task files, pulls images), so both happen beside the event loop and block
+no running episode. Environments are made one at a time: constructors are not expected to be thread-safe.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from agentgym.endings import Reason
+from agentgym.engine.threads import blocking
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
+from agentgym.rollout.deadlines import OutOfTime
 
 CLOSING_S = 60.0
-"""Time limit for closing an environment after a failed episode."""
+"""Time limit for closing an environment."""
+
+STUCK_S = 5.0
+"""Time limit at the end of a rollout for closing environments that did not return in time."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,23 +38,24 @@ class EnvPool:
         self._one_at_a_time = threading.Lock()
         self._begun = 0.0
         """Start time of the construction in progress."""
+        self._closing: set[asyncio.Task[None]] = set()
 
-    async def take(self, patience_s: float | None = None) -> Env:
+    async def take(self, limit_s: float | None = None) -> Env:
         """Return an idle environment, or a fresh one.
 
         Args:
-            patience_s: Time limit for making one, without the time spent waiting for others to be made.
+            limit_s: Time limit for making one, without the time spent waiting for others to be made.
 
         Raises:
-            InfrastructureError: Making one took longer.
+            OutOfTime: Making one took longer.
         """
         if self._idle:
             return self._idle.pop()
         making = _Making(self._make)
         try:
-            while not await making.is_done(patience_s):
-                if patience_s is not None and time.monotonic() - self._begun >= patience_s:
-                    raise InfrastructureError(f"no environment was made within {patience_s:g} s")
+            while not await making.is_done(limit_s):
+                if limit_s is not None and time.monotonic() - self._begun >= limit_s:
+                    raise OutOfTime(Reason.RESET_TIME, "making an environment", limit_s)
         except BaseException:
             making.abandon()
             raise
@@ -77,10 +84,18 @@ class EnvPool:
             raise UsageError(f"{type(env).__name__}.max_concurrent must be at least 1, not {env.max_concurrent}")
         return min(wanted, env.max_concurrent)
 
-    def close(self) -> None:
+    def close_later(self, env: Env) -> None:
+        """Close an environment that is stuck, without waiting: its release may be what ends the stuck work."""
+        task = asyncio.get_running_loop().create_task(discard(env))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
         """Close the idle environments."""
-        while self._idle:
-            discard(self._idle.pop())
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*map(discard, idle))
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=STUCK_S)
 
     def _make(self) -> Env:
         with self._one_at_a_time:
@@ -96,7 +111,7 @@ class _Making:
         self._lock = threading.Lock()
         self._made: Env | None = None
         self._unwanted = False
-        self._running = asyncio.ensure_future(asyncio.to_thread(self._run))
+        self._running = asyncio.ensure_future(blocking.run(self._run))
 
     async def is_done(self, timeout_s: float | None) -> bool:
         """Wait up to `timeout_s`; return whether there is a result."""
@@ -117,7 +132,7 @@ class _Making:
         with self._lock:
             self._unwanted = True
         if self._made is not None:
-            discard(self._made)
+            _close(self._made)
 
     def _run(self) -> BaseException | None:
         """Make the environment; return its exception, if any, since futures cannot carry every exception."""
@@ -129,7 +144,7 @@ class _Making:
             if not self._unwanted:
                 self._made = made
                 return None
-        discard(made)
+        _close(made)
         return None
 
 
@@ -138,14 +153,14 @@ def is_callers_mistake(error: BaseException) -> bool:
     return isinstance(error, AgentGymError) and not isinstance(error, InfrastructureError | ToolError)
 
 
-def discard(env: Env) -> None:
-    """Close an environment that is no longer needed. An error in closing is logged and loses no trajectory."""
+def _close(env: Env) -> None:
+    """Close an environment that has played nothing. An error in closing is logged."""
     with _logging(env):
         env.close()
 
 
-async def discard_here(env: Env) -> None:
-    """`discard` for an environment that ran on this event loop, since its resources may be bound to the loop."""
+async def discard(env: Env) -> None:
+    """Close an environment that ran on this event loop. An error in closing is logged and loses no trajectory."""
     with _logging(env):
         async with asyncio.timeout(CLOSING_S):
             await env.aclose()

@@ -1,0 +1,89 @@
+"""Time limits of a rollout, each with an ending of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError
+
+_T = TypeVar("_T")
+
+_MARGIN_S = 0.005
+"""A limit is looked at again this much after it can have passed at the earliest."""
+
+
+class OutOfTime(InfrastructureError):
+    """Something around the model took longer than its limit."""
+
+    def __init__(self, reason: Reason, what: str, limit_s: float):
+        super().__init__(reason, what, limit_s)
+        self.reason, self.what, self.limit_s = reason, what, limit_s
+
+    def __str__(self) -> str:
+        return f"{self.what} took longer than its limit of {self.limit_s:g} s"
+
+
+async def within(work: Awaitable[_T], limit_s: float | None, reason: Reason, what: str) -> _T:
+    """Await `work` for at most `limit_s` seconds.
+
+    Raises:
+        OutOfTime: It took longer. It was cancelled; blocking work goes on in a thread that nobody waits for.
+    """
+    limit = asyncio.timeout(limit_s)
+    try:
+        async with limit:
+            result = await work
+    except TimeoutError as error:
+        if limit.expired() and limit_s is not None:
+            raise OutOfTime(reason, what, limit_s) from error
+        raise
+    if (task := asyncio.current_task()) is not None and task.cancelling():
+        raise asyncio.CancelledError  # the code inside was cancelled but swallowed it
+    return result
+
+
+async def watched(
+    work: Awaitable[_T], running: Callable[[], tuple[str, float] | None], limit_s: float | None, reason: Reason
+) -> _T:
+    """Await `work` while no single part of it runs longer than `limit_s`.
+
+    Args:
+        work: What to await.
+        running: Returns the name of the part that has been running longest, and when it began (`time.monotonic`).
+        limit_s: The limit of one part; `None` means no limit.
+        reason: How an episode ends at this limit.
+
+    Raises:
+        OutOfTime: A part took longer.
+    """
+    if limit_s is None:
+        return await work
+    loop, overdue = asyncio.get_running_loop(), "a tool"
+    timer: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal timer, overdue
+        part = running()
+        left = limit_s if part is None else limit_s - (time.monotonic() - part[1])
+        if part is not None and left <= 0:
+            overdue = part[0]
+            limit.reschedule(loop.time())
+        else:
+            timer = loop.call_later(left + _MARGIN_S, look)
+
+    limit = asyncio.timeout(None)
+    try:
+        async with limit:
+            look()
+            return await work
+    except TimeoutError as error:
+        if limit.expired():
+            raise OutOfTime(reason, overdue, limit_s) from error
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()

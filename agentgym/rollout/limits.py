@@ -1,0 +1,44 @@
+"""`Limits`: the bounds of a rollout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from agentgym.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a rollout. Every time limit runs from the start of the work, not from when it was asked for."""
+
+    max_new_tokens: int = 512
+    """Sampled tokens per turn."""
+    max_tokens: int | None = None
+    """Sampled tokens per episode (observations do not count); `None` means no limit."""
+    generation_timeout_s: float | None = 300.0
+    """Seconds for one turn of the policy. A token policy's turn is then cut off: the episode is truncated
+    (`generation_time`) and keeps the sampled tokens, because retrying or dropping it would favour short answers. A chat
+    policy has nothing to keep, so its episode fails."""
+    reset_timeout_s: float | None = 300.0
+    """Seconds to make an environment, and seconds to reset it. Then the episode fails (`reset_time`)."""
+    step_timeout_s: float | None = 300.0
+    """Seconds for the environment's side of a turn. Then the episode fails (`step_time`)."""
+    tool_timeout_s: float | None = None
+    """Seconds for a single tool call. Then the episode fails (`tool_time`)."""
+    episode_timeout_s: float | None = None
+    """Seconds for the whole episode, from its reset on. Then it is truncated (`time`) at the end of its turn."""
+    retries: int = 2
+    """How often a failed episode is tried again on a fresh environment."""
+    max_in_flight: int = 256
+    """Episodes that run concurrently; fewer if the environment's `max_concurrent` is lower."""
+    strict: bool = False
+    """Stop at a broken task, instead of recording it as broken and going on."""
+
+    def __post_init__(self) -> None:
+        if self.max_in_flight < 1:
+            raise UsageError(f"max_in_flight must be at least 1, not {self.max_in_flight}: nothing would be played")
+        if self.retries < 0:
+            raise UsageError(f"retries must be at least 0, not {self.retries}")
+        for one in fields(self):
+            if one.name.endswith("_timeout_s") and (value := getattr(self, one.name)) is not None and not value > 0:
+                raise UsageError(f"{one.name} must be a number of seconds above 0, or None for no limit, not {value!r}")

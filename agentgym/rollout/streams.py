@@ -1,0 +1,171 @@
+"""Runs jobs on the current event loop: one coroutine per trajectory, no barrier between turns.
+
+If something around the model breaks, the episode is retried on a fresh environment and, if that keeps failing, recorded
+as failed. Such a failure never becomes an observation or a reward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from agentgym.errors import BrokenTask, InfrastructureError, UsageError
+from agentgym.foreign.errors import caught, describe, ends_work
+from agentgym.foreign.tasks import contained_tasks
+from agentgym.policy import Policy
+from agentgym.rollout.episode import Episode
+from agentgym.rollout.failures import Failures, Tally, WorkerLost
+from agentgym.rollout.jobs import EnvFactory, Job
+from agentgym.rollout.limits import Limits
+from agentgym.rollout.waits import Waits
+from agentgym.rollout.workers.base import Workers
+from agentgym.rollout.workers.local import LocalWorkers
+from agentgym.rollout.workers.pool import EnvPool, is_callers_mistake
+from agentgym.trajectory import Trajectory
+
+LOST_WORKERS = 10
+"""How often an episode is tried again because its worker is gone, on top of its other retries."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What the jobs of a rollout share."""
+
+    policy: Policy
+    factory: EnvFactory
+    workers: Workers
+    limits: Limits = field(default_factory=Limits)
+    failures: Failures = field(default_factory=Failures)
+    tally: Tally = field(default_factory=Tally)
+    waits: Waits = field(default_factory=Waits)
+
+    async def played(self, jobs: Iterable[Job]) -> AsyncGenerator[tuple[Job, Trajectory]]:
+        """Run all jobs and yield each with its trajectory as they finish, in no particular order.
+
+        Any exception of an environment or a policy, including `SystemExit` and the like, fails one try at one episode.
+        Only `UsageError`, `TaskError` and what `failures` decides propagate. A `BrokenTask` propagates only if the
+        limits are strict; otherwise it fails the episodes of that task without a retry. Close the generator
+        (`contextlib.aclosing`) to cancel the other episodes.
+
+        Args:
+            jobs: The jobs to run; consumed as slots become free, so the iterable may be endless.
+
+        Raises:
+            UsageError: Two jobs with the same id would run at once.
+        """
+        waiting = iter(jobs)
+        job_of: dict[asyncio.Task[Trajectory], Job] = {}
+        ids: set[str] = set()
+        running: set[asyncio.Task[Trajectory]] = set()
+        finished: set[asyncio.Task[Trajectory]] = set()
+        try:
+            at_once = await self.workers.at_once(self.limits.max_in_flight)
+            with contained_tasks():
+                while True:
+                    while len(running) < at_once and (job := next(waiting, None)) is not None:
+                        if job.id in ids:
+                            raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
+                        ids.add(job.id)
+                        task = asyncio.create_task(self._tries(job))
+                        job_of[task] = job
+                        running.add(task)
+                    if not running:
+                        return
+                    finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    while finished:
+                        task = finished.pop()
+                        job = job_of.pop(task)
+                        ids.discard(job.id)
+                        yield job, task.result()
+        finally:
+            for task in running:
+                task.cancel()
+            # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
+            await asyncio.gather(*running, *finished, return_exceptions=True)
+
+    async def _tries(self, job: Job) -> Trajectory:
+        """Run a job; retry it on a fresh environment if something around the model breaks."""
+        draw = random.Random(job.id)
+        failures = lost = 0
+        while True:
+            episode = Episode(job, self.policy, self.factory, self.limits, self.waits)
+            outcome = await _try(episode, self.workers)
+            if isinstance(outcome, Trajectory):
+                self.tally.succeeded()
+                return outcome
+            is_broken = isinstance(outcome, BrokenTask) and not self.limits.strict
+            if not is_broken and (
+                is_callers_mistake(outcome) or (isinstance(outcome, KeyboardInterrupt) and ends_work(outcome, None))
+            ):
+                raise outcome
+            self.tally.fails(episode.component_of(outcome), describe(outcome))
+            if isinstance(outcome, WorkerLost) and lost < LOST_WORKERS:
+                lost += 1
+            else:
+                failures += 1
+            if is_broken or failures > self.limits.retries:
+                return self._given_up(episode.failed(outcome))
+            await asyncio.sleep(self.failures.backoff.wait_s(failures + lost, draw))
+
+    def _given_up(self, failed: Trajectory) -> Trajectory:
+        if self.failures.fail_fast:
+            raise InfrastructureError(f"{failed.id} failed in {failed.component}: {failed.error}")
+        return failed
+
+
+async def rollouts(
+    jobs: Iterable[Job],
+    policy: Policy,
+    factory: EnvFactory,
+    limits: Limits | None = None,
+    workers: Workers | None = None,
+) -> AsyncGenerator[Trajectory]:
+    """Run all jobs on the current event loop and yield trajectories as they finish (see `Rollout.played`).
+
+    Args:
+        jobs: The jobs to run.
+        policy: Plays every episode.
+        factory: Makes the environments; recorded in the trajectories so that they can be replayed.
+        limits: Limits of the rollout.
+        workers: Hold the environments between calls; without them, threads do, and environments are closed at the end.
+    """
+    used = LocalWorkers(EnvPool(factory)) if workers is None else workers
+    rollout = Rollout(policy, factory, used, limits or Limits())
+    try:
+        async with aclosing(rollout.played(jobs)) as stream:
+            async for _, trajectory in stream:
+                yield trajectory
+    finally:
+        if workers is None:
+            await used.close()
+
+
+async def collect(
+    jobs: Sequence[Job],
+    policy: Policy,
+    factory: EnvFactory,
+    limits: Limits | None = None,
+    workers: Workers | None = None,
+) -> list[Trajectory]:
+    """Run all jobs on the current event loop and return their trajectories in the order of the jobs."""
+    async with aclosing(rollouts(jobs, policy, factory, limits, workers)) as stream:
+        found = {t.id: t async for t in stream}
+    return [found[job.id] for job in jobs]
+
+
+async def _try(episode: Episode, workers: Workers) -> Trajectory | BaseException:
+    """Play an episode; return its trajectory or the exception it raised.
+
+    The episode runs in its own task, so that an environment that cancels its task is not mistaken for the caller.
+    """
+    playing = asyncio.create_task(caught(lambda: episode.run(workers)))
+    try:
+        await asyncio.wait((playing,))
+    finally:
+        if not playing.done():  # the caller cancels
+            playing.cancel()
+            await asyncio.wait((playing,))
+    return asyncio.CancelledError("the episode cancelled itself") if playing.cancelled() else playing.result()

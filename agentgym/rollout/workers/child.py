@@ -1,0 +1,88 @@
+"""The main program of a worker process: hosts environments for the process that started it.
+
+    python -m agentgym.rollout.workers.child DESCRIPTOR
+
+It ends when the other end of the socket is closed, so it cannot outlive its rollout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from agentgym.env import Env
+from agentgym.errors import UsageError
+from agentgym.foreign.errors import describe
+from agentgym.rollout.workers.host import Host, Reply, Request, portable
+from agentgym.rollout.workers.wire import packed, received
+
+LAST_S = 5.0
+"""Seconds for closing the environments once nobody is left who could use them."""
+
+
+async def _serve(descriptor: int) -> None:
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
+    try:
+        host = Host(await _factory(reader))
+    except Exception as error:
+        writer.write(packed(Reply(0, error=portable(error))))
+        await writer.drain()
+        return
+    writer.write(packed(Reply(0)))
+    answering: set[asyncio.Task[None]] = set()
+
+    async def answer(request: Request) -> None:
+        reply = await host.answer(request)
+        try:
+            data = packed(reply)
+        except Exception as error:
+            data = packed(Reply(reply.number, error=portable(error)))
+        with suppress(ConnectionError):
+            writer.write(data)
+            await writer.drain()
+
+    with suppress(EOFError):
+        while True:
+            request = await received(reader)
+            if request.verb == "memory":
+                writer.write(packed(Reply(request.number, _peak_mb())))
+                continue
+            task = asyncio.create_task(answer(request))
+            answering.add(task)
+            task.add_done_callback(answering.discard)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LAST_S):
+            await host.answer(Request(0, 0, "close"))
+
+
+async def _factory(reader: asyncio.StreamReader) -> Callable[[], Env]:
+    try:
+        return await received(reader)
+    except (AttributeError, ImportError) as error:
+        raise UsageError(
+            f"a worker process cannot import the environment ({describe(error)}); define it in a module that can be "
+            "imported, not in a script or a notebook, or use workers='threads'"
+        ) from error
+
+
+def _peak_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def main() -> None:
+    """Serve on the socket whose descriptor is the first argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    os.dup2(2, 1)  # what environments print must not mix with the output of the rollout
+    asyncio.run(_serve(int(sys.argv[1])))
+    os._exit(0)  # stuck threads of environments must not keep it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Plays episodes for a rollout in another process: one object there, requests and replies as plain data.
+
+Both process workers and Ray actors host environments with it, so that they mean the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.errors import AgentGymError, InfrastructureError, UsageError
+from agentgym.foreign.errors import caught, describe
+from agentgym.foreign.tasks import contained_tasks
+from agentgym.policy import Player
+from agentgym.rollout.deadlines import OutOfTime
+from agentgym.rollout.workers.base import Place
+from agentgym.rollout.workers.local import LocalWorkers
+from agentgym.rollout.workers.pool import EnvPool
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something to do for one episode."""
+
+    number: int
+    place: int
+    """Number of the place: given by the rollout, which takes a place with the first request."""
+    verb: str
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The result of a request, or its error."""
+
+    number: int
+    value: Any = None
+    error: Exception | None = None
+
+
+class Host:
+    """Holds environments and plays episodes in them.
+
+    Args:
+        factory: Makes the environments.
+    """
+
+    def __init__(self, factory: Callable[[], Env]):
+        self._workers = LocalWorkers(EnvPool(factory))
+        self._places: dict[int, Place] = {}
+        self._players: dict[int, Player] = {}
+        self._running: dict[int, asyncio.Task[Any]] = {}
+        """The request that each place is busy with."""
+
+    async def answer(self, request: Request) -> Reply:
+        """Do what a request asks for. Whatever is raised becomes the reply."""
+        with contained_tasks():
+            task = asyncio.create_task(caught(lambda: self._do(request)))
+            if request.verb != "discard":
+                self._running[request.place] = task
+            await asyncio.wait((task,))
+            if self._running.get(request.place) is task:
+                del self._running[request.place]
+        result = asyncio.CancelledError("the episode cancelled itself") if task.cancelled() else task.result()
+        if isinstance(result, BaseException):
+            return Reply(request.number, error=portable(result))
+        return Reply(request.number, result)
+
+    async def _do(self, request: Request) -> Any:
+        return await self._VERBS[request.verb](self, request.place, *request.arguments)
+
+    async def _at_once(self, _: int, wanted: int) -> int:
+        return await self._workers.at_once(wanted)
+
+    async def _take(self, number: int, limit_s: float | None) -> None:
+        self._places[number] = await self._workers.take(limit_s)
+
+    async def _script(self, number: int, policy: Any) -> None:
+        self._players[number] = await self._places[number].script(policy)
+
+    async def _act(self, number: int, observation: Any) -> Any:
+        return await self._players[number].act(observation)
+
+    async def _reset(self, number: int, *arguments: Any) -> Any:
+        return await self._places[number].reset(*arguments)
+
+    async def _step(self, number: int, *arguments: Any) -> Any:
+        return await self._places[number].step(*arguments)
+
+    async def _interrupt(self, number: int, *arguments: Any) -> Any:
+        return await self._places[number].interrupt(*arguments)
+
+    async def _give_back(self, number: int) -> None:
+        await self._left(number).give_back()
+
+    async def _discard(self, number: int) -> None:
+        if (task := self._running.pop(number, None)) is not None:  # nobody waits for its reply any more
+            task.cancel()
+            await asyncio.wait((task,))
+        if number in self._places:
+            await self._left(number).discard(stuck=False)
+
+    async def _close(self, _: int) -> None:
+        await asyncio.gather(*(place.discard(stuck=False) for place in self._places.values()))
+        self._places.clear()
+        await self._workers.close()
+
+    def _left(self, number: int) -> Place:
+        self._players.pop(number, None)
+        return self._places.pop(number)
+
+    _VERBS: ClassVar[Mapping[str, Callable[..., Awaitable[Any]]]] = MappingProxyType(
+        {
+            "at_once": _at_once,
+            "take": _take,
+            "script": _script,
+            "act": _act,
+            "reset": _reset,
+            "step": _step,
+            "interrupt": _interrupt,
+            "give_back": _give_back,
+            "discard": _discard,
+            "close": _close,
+        }
+    )
+
+
+def portable(error: BaseException) -> Exception:
+    """Return an error in a form that means the same in the other process."""
+    if isinstance(error, OutOfTime):
+        return OutOfTime(Reason(error.reason), error.what, error.limit_s)
+    kind = type(error) if isinstance(error, AgentGymError | TypeError | ImportError) else InfrastructureError
+    if not kind.__module__.startswith(("agentgym.", "builtins")):
+        kind = next(base for base in kind.__mro__ if base.__module__.startswith(("agentgym.", "builtins")))
+    text = str(error) if isinstance(error, AgentGymError) else describe(error)
+    try:
+        made = kind(text)
+        pickle.loads(pickle.dumps(made))
+    except Exception:
+        return InfrastructureError(text)
+    return made
+
+
+def check_portable(what: str, value: Any) -> None:
+    """Raise `UsageError` if a value cannot be sent to another process."""
+    try:
+        pickle.dumps(value)
+    except Exception as error:
+        raise UsageError(
+            f"{what} cannot be sent to another process ({describe(error)}); use workers='threads', or define it at the "
+            "top of a module"
+        ) from error

@@ -1,0 +1,79 @@
+"""Environments of this process. Blocking ones run in threads, or on the event loop itself."""
+
+from __future__ import annotations
+
+from agentgym.endings import AnyReason, Reason
+from agentgym.engine.spaces import Action
+from agentgym.engine.steps import reset_options
+from agentgym.engine.threads import blocks
+from agentgym.env import Env
+from agentgym.policy import Player, ScriptedPolicy
+from agentgym.rollout.deadlines import watched
+from agentgym.rollout.workers.base import Opening, Place, Played
+from agentgym.rollout.workers.pool import EnvPool, discard
+from agentgym.task import Task
+
+
+class LocalWorkers:
+    """Environments of this process.
+
+    Args:
+        pool: Makes and keeps the environments.
+        inline: Run blocking environments on the event loop: one at a time, for debugging. No time limit can stop them.
+    """
+
+    def __init__(self, pool: EnvPool, *, inline: bool = False):
+        self._pool, self._inline = pool, inline
+
+    async def at_once(self, wanted: int) -> int:
+        """Return how many of `wanted` episodes can run concurrently."""
+        return await self._pool.at_once(wanted)
+
+    async def take(self, limit_s: float | None) -> Place:
+        """Return a place with an environment."""
+        env = await self._pool.take(limit_s)
+        if self._inline:
+            blocks.set(True)  # in the episode's own task
+        return LocalPlace(env, self._pool)
+
+    async def close(self) -> None:
+        """Close the idle environments."""
+        await self._pool.close()
+
+
+class LocalPlace:
+    """An environment of this process."""
+
+    def __init__(self, env: Env, pool: EnvPool):
+        self._env, self._pool = env, pool
+
+    async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
+        """Start an episode."""
+        messages, info = await self._env.areset(seed=seed, options=reset_options(task, training_step))
+        return Opening(messages, info["tools"], self._env.dialect, self._env.max_calls_per_turn)
+
+    async def step(self, action: Action, tool_limit_s: float | None) -> Played:
+        """Play a turn."""
+        env = self._env
+        result = await watched(env.astep(action), lambda: env.running_tool, tool_limit_s, Reason.TOOL_TIME)
+        return Played(result, env.reason)
+
+    async def interrupt(self, reason: AnyReason) -> Played:
+        """End the episode and grade it."""
+        result = await self._env.ainterrupt(reason)
+        return Played(result, self._env.reason)
+
+    async def script(self, policy: ScriptedPolicy) -> Player:
+        """Return the player of a script."""
+        return policy.begin(self._env)
+
+    async def give_back(self) -> None:
+        """Keep the environment for another episode."""
+        self._pool.give_back(self._env)
+
+    async def discard(self, *, stuck: bool) -> None:
+        """Close the environment. If it is stuck, do not wait for that."""
+        if stuck:
+            self._pool.close_later(self._env)
+        else:
+            await discard(self._env)

@@ -1,0 +1,222 @@
+"""Environments in worker processes: they use all cores, cannot block the rollout, and can be killed when stuck.
+
+Each process holds several environments. If one does not return in time, its process is killed; the other episodes in it
+are tried again, which does not count against their retries. Processes are started afresh (not forked), before they are
+needed, and replaced after a number of episodes or at a size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.errors import UsageError
+from agentgym.rollout.deadlines import OutOfTime, within
+from agentgym.rollout.failures import WorkerLost
+from agentgym.rollout.workers.base import Place
+from agentgym.rollout.workers.host import Request, check_portable
+from agentgym.rollout.workers.remote import RemotePlace
+from agentgym.rollout.workers.wire import packed, received
+
+START_S = 120.0
+"""Seconds for a process to start and import what it needs."""
+
+CLOSE_S = 15.0
+"""Seconds for a process to close its environments before it is killed."""
+
+
+class ProcessWorkers:
+    """Worker processes on this machine.
+
+    Args:
+        factory: Makes the environments; it is sent to the processes.
+        max_in_flight: Episodes that may run at once.
+        processes: Number of processes; one per core by default, and never more than episodes.
+        episodes: A process is replaced after this many episodes.
+        memory_mb: A process is replaced when it has needed this much memory; `None` for no limit.
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], Env],
+        max_in_flight: int,
+        *,
+        processes: int | None = None,
+        episodes: int = 2_000,
+        memory_mb: float | None = None,
+    ):
+        if processes is not None and processes < 1:
+            raise UsageError(f"processes must be at least 1, not {processes}")
+        if not hasattr(os, "register_at_fork"):
+            raise UsageError("worker processes need Linux or macOS; use workers='threads'")
+        check_portable("the environment factory", factory)
+        self._factory, self._episodes, self._memory_mb = factory, episodes, memory_mb
+        self._wanted = min(processes or os.cpu_count() or 1, max_in_flight)
+        self._per_process: int | None = None
+        self._running: list[_Process] = []
+        self._numbers = count(1)
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def at_once(self, wanted: int) -> int:
+        """Start the processes; return how many of `wanted` episodes can run concurrently."""
+        while len(self._running) < min(self._wanted, wanted):
+            self._running.append(_Process(self._factory))
+        first = self._running[0]
+        most = await first.ask(0, "at_once", sys.maxsize)
+        self._per_process = None if most == sys.maxsize else most
+        return wanted if self._per_process is None else min(wanted, self._per_process * self._wanted)
+
+    async def take(self, limit_s: float | None) -> Place:
+        """Return a place in the process with the fewest episodes."""
+        process = self._least_busy()
+        number = next(self._numbers)
+        process.places.add(number)
+        # Environments are made one at a time, and the process itself may still be starting.
+        patience_s = None if limit_s is None else START_S + limit_s * len(process.places)
+        try:
+            await within(process.ask(number, "take", limit_s), patience_s, Reason.RESET_TIME, "making an environment")
+        except BaseException as error:
+            process.places.discard(number)
+            if isinstance(error, OutOfTime) and error.limit_s == patience_s:
+                process.kill("it did not make an environment in time")
+            raise
+        return RemotePlace(process, number, lambda: self._left(process, number))
+
+    async def close(self) -> None:
+        """End the processes."""
+        running, self._running = self._running, []
+        await asyncio.gather(*(process.close() for process in running), *self._leaving)
+
+    def _least_busy(self) -> _Process:
+        self._running = [process for process in self._running if process.is_usable]
+        while len(self._running) < self._wanted:
+            self._running.append(_Process(self._factory))
+        process = min(self._running, key=lambda one: len(one.places))
+        if self._per_process is not None and len(process.places) >= self._per_process:
+            # All are full, because one has just been replaced: the new one starts empty.
+            process = _Process(self._factory)
+            self._running.append(process)
+        return process
+
+    def _left(self, process: _Process, number: int) -> None:
+        """Note that a place is free, and replace its process if it is due."""
+        process.places.discard(number)
+        process.episodes += 1
+        task = asyncio.get_running_loop().create_task(self._replace_if_due(process))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _replace_if_due(self, process: _Process) -> None:
+        """Give a process that has done enough no more episodes, and end it after its last one."""
+        if process.is_usable and process.episodes >= self._episodes:
+            process.is_usable = False
+        if process.is_usable and self._memory_mb is not None:
+            with suppress(WorkerLost):
+                process.is_usable = await process.ask(0, "memory") < self._memory_mb
+        if not process.is_usable and not process.places:
+            await process.close()
+
+
+class _Process:
+    """A worker process, as seen by the one that started it."""
+
+    def __init__(self, factory: Callable[[], Env]):
+        self.places: set[int] = set()
+        self.episodes = 0
+        self.is_usable = True
+        self._ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "agentgym.rollout.workers.child", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+            )
+        self._numbers = count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._lost: str | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[Any] = loop.create_future()
+        self._waiting[0] = self._ready
+        self._reading = loop.create_task(self._read(factory))
+
+    async def ask(self, place: int, verb: str, *arguments: Any) -> Any:
+        """Send a request and return the value of its reply, or raise its error."""
+        await asyncio.shield(self._ready)
+        if self._lost is not None or self._writer is None:
+            raise WorkerLost(f"worker process {self._process.pid} is gone: {self._lost}")
+        number = next(self._numbers)
+        reply = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._writer.write(packed(Request(number, place, verb, arguments)))
+            return await reply
+        finally:
+            self._waiting.pop(number, None)
+
+    def kill(self, why: str) -> None:
+        """End the process at once."""
+        self._lose(f"it was killed, because {why}")
+        self._process.kill()
+
+    async def close(self) -> None:
+        """Let the process close its environments and end; kill it if that takes too long."""
+        if self._lost is None:
+            try:
+                await within(self.ask(0, "close"), CLOSE_S, Reason.STEP_TIME, "closing a worker process")
+            except (WorkerLost, OutOfTime, UsageError):
+                self._process.kill()
+        self._lose("it was closed")
+        if self._writer is not None:
+            self._writer.close()
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await self._reaped()
+
+    async def _read(self, factory: Callable[[], Env]) -> None:
+        try:
+            async with asyncio.timeout(START_S):
+                reader, self._writer = await asyncio.open_connection(sock=self._ours)
+                self._writer.write(packed(factory))
+                self._settle(await received(reader))
+            while True:
+                self._settle(await received(reader))
+        except (EOFError, TimeoutError):
+            self._process.kill()
+            code = await self._reaped()
+            self._lose(f"it ended by itself (exit status {code})")
+
+    async def _reaped(self) -> int:
+        """Wait until the process has ended; return its exit status."""
+        while (code := self._process.poll()) is None:
+            await asyncio.sleep(0.01)
+        return code
+
+    def _settle(self, reply: Any) -> None:
+        future = self._waiting.get(reply.number)
+        if future is None or future.done():
+            return
+        if reply.error is None:
+            future.set_result(reply.value)
+        else:
+            future.set_exception(reply.error)
+
+    def _lose(self, why: str) -> None:
+        """Fail everything that waits for the process."""
+        self.is_usable = False
+        if self._lost is not None:
+            return
+        self._lost = why
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(WorkerLost(f"worker process {self._process.pid} is gone: {why}"))
+                future.exception()  # nobody may wait for it

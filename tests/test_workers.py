@@ -1,0 +1,214 @@
+"""Wherever environments run, the same seeds give the same trajectories, and what is lost is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from agentgym.endings import Reason
+from agentgym.envs.catalog import ENVIRONMENTS
+from agentgym.errors import UsageError
+from agentgym.policy import RandomPolicy, ScriptedPolicy
+from agentgym.registry import make
+from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
+from agentgym.rollout.workers.processes import ProcessWorkers
+from agentgym.task import iterate
+from agentgym.toolset import tool
+from agentgym.trajectory import Trajectory
+from tests.browsers import why_no_browser
+from tests.counter_env import Counter
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("agentgym/guess-v0", {}),
+    ("agentgym/errand-v0", {}),
+    ("agentgym/sql-v0", {}),
+    ("agentgym/search-v0", {}),
+    ("agentgym/code-v0", {}),
+    ("agentgym/swe-v0", {}),
+    ("agentgym/web-v0", {"difficulty": 1}),
+    ("agentgym/miniwob-click-button-v0", {}),
+]
+
+
+def needs_browser(env_id: str) -> bool:
+    return env_id.startswith(("agentgym/web", "agentgym/miniwob"))
+
+
+def workers_alive() -> list[psutil.Process]:
+    """The worker processes that this process has started."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "agentgym.rollout.workers.child" in child.cmdline():
+                found.append(child)
+    return found
+
+
+@pytest.fixture
+def children() -> Iterator[None]:
+    """No worker process is left behind."""
+    assert workers_alive() == []
+    yield
+    _, alive = psutil.wait_procs(workers_alive(), timeout=10)
+    assert alive == []
+
+
+def content(trajectory: Trajectory) -> Trajectory:
+    """A trajectory without what differs from one run to the next."""
+    trajectory.seconds = 0.0
+    return trajectory
+
+
+def played(factory: EnvFactory, policy: Any, work: list[Group], workers: Any) -> list[Trajectory]:
+    with RolloutEngine(factory, policy, Limits(max_in_flight=4), workers=workers) as engine:
+        return [content(t) for group in engine.collect(work) for t in group.trajectories]
+
+
+def test_every_class_of_environment_is_among_the_cases():
+    assert {ENVIRONMENTS[env_id][0] for env_id, _ in CASES} == {where for where, _ in ENVIRONMENTS.values()}
+
+
+@pytest.mark.usefixtures("children")
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        pytest.param(
+            *case,
+            id=case[0],
+            marks=[pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
+            if needs_browser(case[0])
+            else [],
+        )
+        for case in CASES
+    ],
+)
+def test_the_same_seeds_give_the_same_trajectories_wherever_the_environments_run(env_id: str, kwargs: dict[str, Any]):
+    env = make(env_id, **kwargs)
+    work = [Group(task, seed) for seed, task in enumerate(iterate(env.tasks, "train", 2))]
+    env.close()
+    factory = EnvFactory(env_id, kwargs)
+    for policy in (ScriptedPolicy(), RandomPolicy()):
+        expected = played(factory, policy, work, "threads")
+        assert not any(t.failed for t in expected)
+        for workers in ("inline", "processes"):
+            assert played(factory, policy, work, workers) == expected
+
+
+class Killing(Counter):
+    """Kills its own process the first time that a task is played, and hangs if the task says so."""
+
+    def __init__(self, folder: str, hangs: bool = False, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._folder, self._hangs = Path(folder), hangs
+
+    @tool
+    def done(self) -> str:
+        """Say that the goal is reached."""
+        mark = self._folder / self.task.id.replace("/", "-")
+        if self.task.id.endswith(("2", "4")) and not mark.exists():
+            mark.touch()
+            if self._hangs:
+                time.sleep(3600)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().done()
+
+
+def counted(count: int) -> list[Group]:
+    source = Counter.default_tasks()
+    return [Group(source.get("train", index), index) for index in range(count)]
+
+
+@pytest.mark.usefixtures("children")
+@pytest.mark.parametrize("hangs", [False, True])
+def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp_path: Path, hangs: bool):
+    factory = EnvFactory("tests.test_workers:Killing", {"folder": str(tmp_path), "hangs": hangs})
+    limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
+    workers = ProcessWorkers(factory, 6, processes=2)
+    with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
+        found = engine.collect(counted(12))
+    assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 12
+    assert len(list(tmp_path.iterdir())) > 0
+    assert engine.tally.failed["step" if hangs else "worker"] > 0
+
+
+@pytest.mark.usefixtures("children")
+def test_a_process_is_replaced_after_its_share_of_episodes():
+    factory = EnvFactory("tests.test_workers:Placed", {})
+    workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
+        found = engine.collect(counted(6))
+    pids = [t.details["pid"] for group in found for t in group.trajectories]
+    assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
+    assert os.getpid() not in pids
+
+
+@pytest.mark.usefixtures("children")
+def test_a_process_is_replaced_when_it_has_grown():
+    factory = EnvFactory("tests.test_workers:Placed", {})
+    workers = ProcessWorkers(factory, 1, processes=1, memory_mb=1)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
+        pids = {t.details["pid"] for group in engine.collect(counted(4)) for t in group.trajectories}
+    assert len(pids) > 1
+
+
+class Placed(Counter):
+    """Says which process it runs in."""
+
+    max_concurrent = 2
+
+    def details(self) -> dict[str, Any]:
+        return {"pid": os.getpid()}
+
+
+@pytest.mark.usefixtures("children")
+def test_a_limit_of_environments_holds_in_every_process():
+    factory = EnvFactory("tests.test_workers:Placed", {})
+
+    async def at_once() -> int:
+        workers = ProcessWorkers(factory, 64, processes=3)
+        try:
+            return await workers.at_once(64)
+        finally:
+            await workers.close()
+
+    assert asyncio.run(at_once()) == 6
+
+
+@pytest.mark.usefixtures("children")
+def test_an_environment_that_processes_cannot_import_is_refused_in_one_line():
+    class Local(Counter):
+        pass
+
+    class LocalFactory(EnvFactory):
+        pass
+
+    with pytest.raises(UsageError, match="the environment factory cannot be sent to another process"):
+        RolloutEngine(LocalFactory("x", {}), ScriptedPolicy(), workers="processes")
+    with (
+        pytest.raises(UsageError, match="unknown environment 'no-such-env'"),
+        RolloutEngine(EnvFactory("no-such-env", {}), ScriptedPolicy(), workers="processes") as engine,
+    ):
+        engine.collect(counted(1))
+
+
+def test_unknown_workers_are_refused_with_the_choices():
+    with pytest.raises(UsageError, match=r"there are no workers 'threds'.*threads.*inline, threads, processes, ray"):
+        RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy(), workers="threds")
+
+
+def test_leaving_early_leaves_no_process(children: None):
+    source = Counter.default_tasks()
+    endless = (Job(source.get("train", index), index) for index in range(10**9))
+    with RolloutEngine(
+        EnvFactory("tests.counter_env:Counter", {}), ScriptedPolicy(), Limits(max_in_flight=4), workers="processes"
+    ) as engine:
+        assert next(iter(engine.trajectories(endless))).success
