@@ -201,6 +201,15 @@ def test_one_call_at_a_time_is_asked_for_where_more_are_refused():
     assert "parallel_tool_calls" not in fake.requests[0]
 
 
+def test_rollouts_tell_players_how_many_calls_a_turn_may_have():
+    for env_id, asked in ((f"{__name__}:Albums", False), ("agentgym/guess-v0", True)):
+        fake = Fake(lambda request, number: calling(call("close_album", {})))
+        factory = EnvFactory(env_id, {"dialect": "native", "max_turns": 1})
+        with fake.serving() as url:
+            asyncio.run(collect([Job(factory().tasks.get("train", 0), 0)], policy_at(url), factory))
+        assert ("parallel_tool_calls" in fake.requests[0]) == asked
+
+
 def test_a_prompt_with_native_calling_explains_no_syntax():
     fake, _ = play(make("guess", dialect="native"), [completion("?")])
     [message] = fake.requests[0]["messages"]
