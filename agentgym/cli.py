@@ -159,7 +159,10 @@ def play(
 def eval_(
     env: Annotated[str, typer.Option(help="An id such as 'sql', or module:Class.")],
     policy: Annotated[
-        str, typer.Option(help="scripted, random, silent, tiny, a checkpoint's folder or name, or module:factory.")
+        str,
+        typer.Option(
+            help="scripted, random, silent, tiny, a checkpoint's folder or name, openai:MODEL@URL, or module:factory."
+        ),
     ] = "scripted",
     tasks: Annotated[
         str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")
@@ -179,6 +182,13 @@ def eval_(
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")] = 64,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum sampled tokens per turn.")] = 512,
+    endpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE|FILE",
+            help="A setting of openai:MODEL@URL, or a YAML file of settings (docs/endpoint.md); may be repeated.",
+        ),
+    ] = None,
     timeouts: Annotated[
         list[str] | None,
         typer.Option("--timeout", metavar="NAME=SECONDS", help="A time limit: generation, reset, step, tool, episode."),
@@ -209,6 +219,7 @@ def eval_(
         limits=Limits(
             max_new_tokens=max_new_tokens, max_in_flight=concurrency, strict=strict, **timeouts_in(timeouts or [])
         ),
+        endpoint=tuple(endpoint or ()),
     )
     summary = run_evaluation(request, as_json=as_json)
     if summary.failed or summary.success is None:

@@ -88,6 +88,38 @@ def pictures_in(message: Mapping[str, Any]) -> int:
     return sum(isinstance(block, Mapping) and block.get("type") == "image" for block in content)
 
 
+def without_pictures(message: Message) -> Message:
+    """Return `message` as text, with a line that says what a policy that reads only text cannot see."""
+    if not (shown := pictures_in(message)):
+        return message
+    what = "A picture was" if shown == 1 else f"{shown} pictures were"
+    return {**message, "content": f"{text_of(message)}\n({what} shown here, which you cannot see.)".lstrip("\n")}
+
+
+def with_call_ids(message: Mapping[str, Any], taken: set[str]) -> Mapping[str, Any]:
+    """Return an assistant message in which every call has an id of its own, as chat endpoints require.
+
+    Args:
+        message: The message. Ids that are missing or taken are replaced.
+        taken: The ids used in the conversation so far; those of this message are added.
+    """
+    entries = message.get("tool_calls")
+    if not entries or not isinstance(entries, list | tuple):
+        return message
+    return {**message, "tool_calls": [_with_id(entry, taken) for entry in entries]}
+
+
+def _with_id(entry: Any, taken: set[str]) -> Any:
+    if not isinstance(entry, Mapping):
+        return entry
+    own = entry.get("id")
+    number = len(taken) + 1
+    while not own or not isinstance(own, str) or own in taken:
+        own, number = f"call_{number}", number + 1
+    taken.add(own)
+    return {"type": "function", **entry, "id": own}
+
+
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Return the tool calls of an assistant message, whose arguments may be an object or JSON text.
 

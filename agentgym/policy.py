@@ -7,13 +7,14 @@ can also be trained. A `ScriptedPolicy` is not a model: it has access to the env
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.env import Env
-from agentgym.messages import Message
+from agentgym.messages import Message, with_call_ids
 from agentgym.script import Script, ScriptedPlayer, solution_player, written
 from agentgym.seat import Seat
 
@@ -115,10 +116,12 @@ class _Scripted:
     def __init__(self, env: Env, script: ScriptedPlayer):
         self._env = env
         self._script = Script(script(env, env.task))
+        self._ids: set[str] = set()
 
     async def act(self, observation: list[Message]) -> Action | None:
         move = self._script.next_move(observation)
-        return None if move is None else written(self._env, move)
+        action = None if move is None else written(self._env, move)
+        return with_call_ids(action, self._ids) if isinstance(action, Mapping) else action
 
 
 Policy = ChatPolicy | TokenPolicy | ScriptedPolicy
@@ -165,32 +168,45 @@ class _Asked:
         return await self._ask(observation)
 
 
+def _has_parameter(function: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return False
+
+
 class FunctionPolicy:
     """Plays the actions that a function returns: a model endpoint, a human, a rule.
 
     Args:
         name: Name in reports.
-        ask: `(messages) -> action`, plain or `async def`; receives the whole conversation so far.
+        ask: `(messages) -> action` or `(messages, tools) -> action`, plain or `async def`; receives the whole
+            conversation so far, and the tools' schemas if it has a parameter `tools`. The calls of a message it
+            returns get ids of their own where theirs are missing or repeated.
         history: Transforms the conversation first, e.g. `agentgym.history.shorten_observations`.
     """
 
     def __init__(
         self,
         name: str,
-        ask: Callable[[list[Message]], Any],
+        ask: Callable[..., Any],
         history: Callable[[list[Message]], list[Message]] | None = None,
     ):
         self.name = name
         self._ask, self._history = ask, history
+        self._wants_tools = _has_parameter(ask, "tools")
 
     def player(self, seat: Seat) -> Player:
         """Return a player that keeps the conversation and asks the function."""
         conversation: list[Message] = []
+        schemas = {"tools": seat.tools.schemas} if self._wants_tools else {}
+        ids: set[str] = set()
 
         async def ask(observation: list[Message]) -> Action | None:
             conversation.extend(observation)
-            action = self._ask(self._history(conversation) if self._history else conversation)
+            action = self._ask(self._history(conversation) if self._history else conversation, **schemas)
             action = await action if asyncio.iscoroutine(action) else action
+            action = with_call_ids(action, ids) if isinstance(action, Mapping) else action
             if action is not None:
                 said: Any = {"role": "assistant", "content": action} if isinstance(action, str) else action
                 conversation.append(said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from agentgym.choices import nearest
 from agentgym.errors import UsageError, require
 from agentgym.loading import load_named
 from agentgym.policy import ChatPolicy, Policy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
-from agentgym.rooms import POLICIES
+from agentgym.rooms import ENDPOINT, POLICIES
 
 TINY = "tiny"
+_ENDPOINT = "openai:"
 
 BUILTIN: dict[str, Callable[[], Policy]] = {
     "scripted": ScriptedPolicy,
@@ -23,27 +24,42 @@ BUILTIN: dict[str, Callable[[], Policy]] = {
 
 CHOICES = (
     f"{', '.join(BUILTIN)}, {TINY}, a folder with a transformers checkpoint, a model's public name (org/name), "
-    "or module:factory"
+    "openai:MODEL@URL, or module:factory"
 )
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PUBLIC_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 
 
-def load_policy(name: str, *, env_id: str, env_kwargs: Mapping[str, Any], **options: Any) -> Policy:
+def load_policy(
+    name: str,
+    *,
+    env_id: str,
+    env_kwargs: Mapping[str, Any],
+    endpoint: Sequence[str] = (),
+    max_new_tokens: int | None = None,
+    **options: Any,
+) -> Policy:
     """Return the policy that `name` names.
 
     Args:
-        name: `scripted`, `random`, `silent`, `tiny`, a checkpoint's folder or public name, or `module:factory`, which
-            is called without arguments.
+        name: `scripted`, `random`, `silent`, `tiny`, a checkpoint's folder or public name, `openai:MODEL@URL`, or
+            `module:factory`, which is called without arguments.
         env_id: The environment to play.
         env_kwargs: Arguments of that environment.
+        endpoint: Settings of an endpoint: `KEY=VALUE` or YAML files.
+        max_new_tokens: Maximum sampled tokens per turn, for an endpoint that no setting tells otherwise.
         options: For policies with weights: see `agentgym.trainers.policies.load`.
 
     Raises:
         UsageError: There is no such policy; the message lists the choices.
         MissingExtra: The policy has weights, and the packages to run them are not installed.
     """
+    if is_endpoint(name):
+        defaults = {"max_tokens": max_new_tokens, "temperature": options.get("temperature")}
+        return load_named(ENDPOINT, "a function")(name, endpoint, defaults)
+    if endpoint:
+        raise UsageError(f"--endpoint is for policies openai:MODEL@URL, not for {name!r}")
     if name in BUILTIN:
         return BUILTIN[name]()
     if _FACTORY.fullmatch(name):
@@ -56,9 +72,14 @@ def load_policy(name: str, *, env_id: str, env_kwargs: Mapping[str, Any], **opti
     )
 
 
+def is_endpoint(name: str) -> bool:
+    """Whether `name` names a model behind a chat endpoint."""
+    return name.startswith(_ENDPOINT)
+
+
 def has_weights(name: str) -> bool:
     """Whether `name` names a model: `tiny`, a folder that exists, or a public name."""
-    if name in BUILTIN or _FACTORY.fullmatch(name):
+    if name in BUILTIN or is_endpoint(name) or _FACTORY.fullmatch(name):
         return False
     return name == TINY or Path(name).is_dir() or _PUBLIC_NAME.fullmatch(name) is not None
 

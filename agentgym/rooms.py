@@ -20,5 +20,7 @@ ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
 TRAIN = "agentgym.trainers.command:main"
 POLICIES = "agentgym.trainers.policies:load"
 """Loads policies with weights."""
+ENDPOINT = "agentgym.trainers.endpoint.loading:load"
+"""Makes policies behind chat endpoints."""
 TRAINING_ARGUMENTS = "agentgym.trainers.policies:training_arguments"
 """Reads from a trained model the arguments of the environment it was trained in."""

@@ -22,16 +22,18 @@ class Seat:
     """How calls are written."""
     seed: int
     """The player's random seed."""
+    max_calls: int = 1
+    """Tool calls allowed in one turn."""
 
     @classmethod
     def at(cls, env: Env, seed: int) -> Self:
         """Return a seat in the running episode of `env`."""
-        return cls.of(env.tools.schemas, env.dialect, seed)
+        return cls.of(env.tools.schemas, env.dialect, seed, env.max_calls_per_turn)
 
     @classmethod
-    def of(cls, schemas: Iterable[Mapping[str, Any]], dialect: Dialect, seed: int) -> Self:
+    def of(cls, schemas: Iterable[Mapping[str, Any]], dialect: Dialect, seed: int, max_calls: int = 1) -> Self:
         """Return a seat in an episode whose tools have these schemas."""
-        return cls(Toolset(map(_DescribedTool, schemas)), dialect, seed)
+        return cls(Toolset(map(_DescribedTool, schemas)), dialect, seed, max_calls)
 
 
 class _DescribedTool(Tool):

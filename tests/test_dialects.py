@@ -79,7 +79,8 @@ SHARDS = [
     "<tool_call>", "</tool_call>", "<think>", "</think>", "<sql>", "</sql>", "<sql/>", "<tables>", "</find>", "&lt;",
     "&amp;", "&#32;", "&", "```", "````", "```sql", "\n", "\n\n", " ", "\t", "\r\n", "\u2028", "\x1c", "@sql ",
     "@tables", "\n@sql", "\\", "\n\\@tables", "@", "{", "}", '"', '{"name": "sql", "arguments": {"query": "x"}}', "NaN",
-    "Zoë", "日本", "🙂", "\ud800", "\x00", "\ufffd", "select 1", "-1e999", "[" * 50, "'", "output",
+    '{"tool_calls":', '{"tool_calls": []}', '\n{"tool_calls": [{"function": {"name": "sql"}}]}', "Zoë",
+    "日本", "🙂", "\ud800", "\x00", "\ufffd", "select 1", "-1e999", "[" * 50, "'", "output",
 ]  # fmt: skip
 WILD = st.lists(st.sampled_from(SHARDS) | st.text(max_size=6), max_size=12).map("".join)
 TEXT = WILD.map(lambda text: text.replace("\ud800", "").replace("\x00", ""))
@@ -199,7 +200,18 @@ def test_a_string_tool_is_rendered_with_its_string_only(name, arguments):
         get_dialect(name).render("", [ToolCall("sql", arguments)], TOOLS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_hermes_offers_several_calls_only_where_they_are_allowed():
+    dialect = get_dialect("hermes")
+    assert "one function at a time" in dialect.instructions(TOOLS, 1)
+    assert "one or more" not in dialect.instructions(TOOLS, 1)
+    assert "You may call one or more functions to assist with the user query." in dialect.instructions(TOOLS, 2)
+
+
+def test_native_calling_explains_nothing_as_the_endpoint_is_given_the_schemas():
+    assert get_dialect("native").instructions(TOOLS) == ""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "native"])
 def test_instructions_name_every_tool(name):
     instructions = get_dialect(name).instructions(TOOLS)
     assert all(tool in instructions for tool in TOOLS.names)

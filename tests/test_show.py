@@ -11,6 +11,8 @@ from agentgym.endings import Reason
 from agentgym.messages import Message, ToolCall, assistant, system, user
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
+ENDS = ("length", "stop")
+
 
 def console(width: int = 100) -> Console:
     return Console(file=io.StringIO(), width=width, color_system=None, force_terminal=True)
@@ -53,6 +55,11 @@ def test_a_message_without_calls_shows_none():
         where = console()
         print_message({"role": "tool", "content": "Fine.", **calls}, where)
         assert [line.strip() for line in text_in(where).splitlines()] == ["tool", "Fine."]
+
+
+def test_a_turn_that_was_cut_off_says_so():
+    turns = [Turn({"role": "assistant", "content": "I", "finish_reason": finish}, [], {}, 0.0) for finish in ENDS]
+    assert [shown(record(turns=[turn])).count("cut off") for turn in turns] == [1, 0]
 
 
 def test_everything_of_note_is_shown_in_order():

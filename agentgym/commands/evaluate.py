@@ -18,14 +18,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from agentgym.commands.options import choose_tasks, full_env_id, make_env
+from agentgym.commands.options import arguments_of, choose_tasks, full_env_id, make_env
 from agentgym.commands.outputs import check_file
 from agentgym.commands.terminal import console
 from agentgym.errors import require
 from agentgym.evaluation import Summary, evaluate, print_summary
 from agentgym.loading import load_named
 from agentgym.policy import Policy
-from agentgym.policy_loader import TINY, has_weights, load_policy
+from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy
 from agentgym.registry import class_of
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.rooms import TRAINING_ARGUMENTS
@@ -50,6 +50,8 @@ class EvaluationRequest:
     temperature: float
     out: Path | None
     limits: Limits
+    endpoint: tuple[str, ...] = ()
+    """Settings of an endpoint, as typed."""
 
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
@@ -76,6 +78,9 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
             if request.out is not None:
                 progress.console.print(f"Finished trajectories are in {request.out}; run the same command to resume.")
             raise
+        finally:
+            if callable(account := getattr(policy, "account", None)):
+                progress.console.print(f"{policy.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
     if as_json:
         print_json(summary)
     else:
@@ -89,7 +94,12 @@ def print_json(summary: Summary) -> None:
 
 
 def _arguments(request: EvaluationRequest) -> dict[str, Any]:
-    """Return the environment's arguments. Those not given (above all the dialect) are as in the model's training."""
+    """Return the environment's arguments. Those not given (above all the dialect) are as in the model's training.
+
+    An endpoint plays with its own tool calling, if the environment lets the dialect be chosen.
+    """
+    if is_endpoint(request.policy) and "dialect" in arguments_of(class_of(request.env)):
+        return {"dialect": "native", **request.env_kwargs}
     if not has_weights(request.policy):
         return request.env_kwargs
     require("torch", "train")
@@ -128,6 +138,8 @@ def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress)
         temperature=request.temperature,
         seed=request.seed,
         concurrency=request.limits.max_in_flight,
+        max_new_tokens=request.limits.max_new_tokens,
+        endpoint=request.endpoint,
         progress=tell,
     )
     if has_weights(request.policy) and request.temperature != 1.0:

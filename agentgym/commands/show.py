@@ -169,6 +169,8 @@ def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None
     label = Text.assemble((f"turn {number}", "bold reverse"), "  ", rewards_text(turn.rewards, turn.reward))
     if turn.span is not None:
         label.append(f"  {turn.span[1] - turn.span[0]} tokens", style="dim")
+    if isinstance(turn.action, Mapping) and turn.action.get("finish_reason") == "length":
+        label.append("  cut off at the limit of tokens", style="yellow")
     console.print(label)
     messages: list[Mapping[str, Any] | Message] = []
     if turn.action is None:

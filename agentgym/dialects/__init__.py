@@ -12,6 +12,7 @@ DIALECTS: dict[str, str] = {
     "tags": "agentgym.dialects.tags:Tags",
     "fenced": "agentgym.dialects.fenced:Fenced",
     "compact": "agentgym.dialects.compact:Compact",
+    "native": "agentgym.dialects.native:Native",
 }
 """The location of each dialect's class, by name. Add yours here, or pass its "module:Class" as the name."""
 

@@ -35,8 +35,8 @@ class Dialect(Protocol):
 
     name: str
 
-    def instructions(self, tools: Toolset) -> str:
-        """Return the part of a system prompt that explains how to call these tools in this dialect."""
+    def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
+        """Return the part of a system prompt that explains how to call these tools, at most `max_calls` in a turn."""
         ...
 
     def parse(self, text: str, tools: Toolset) -> Parsed:

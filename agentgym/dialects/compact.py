@@ -29,7 +29,7 @@ class Compact(TextDialect):
 
     name = "compact"
 
-    def instructions(self, tools: Toolset) -> str:
+    def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """List the calls on one line."""
         return "Tools: " + " | ".join(map(_usage, tools))
 

@@ -44,7 +44,7 @@ class Fenced(TextDialect):
 
     name = "fenced"
 
-    def instructions(self, tools: Toolset) -> str:
+    def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """List the tools with an example block for each."""
         strings = text_parameters(tools)
         shown = []

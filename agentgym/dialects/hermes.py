@@ -20,7 +20,7 @@ _IN_JSON = re.compile(r"<(?=/?(?:tool_call|think)>)")
 
 _INSTRUCTIONS = """# Tools
 
-You may call one or more functions to assist with the user query.
+{how_many}
 
 You are provided with function signatures within <tools></tools> XML tags:
 <tools>
@@ -33,6 +33,9 @@ For each function call, return a json object with function name and arguments wi
 </tool_call>
 End your message after the last </tool_call>."""
 
+_ONE = "You may call one function at a time to assist with the user query."
+_SEVERAL = "You may call one or more functions to assist with the user query."
+
 
 class Hermes(TextDialect):
     """JSON in `<tool_call>` tags, after free text; `<think>...</think>` is text, whatever it contains.
@@ -43,9 +46,13 @@ class Hermes(TextDialect):
 
     name = "hermes"
 
-    def instructions(self, tools: Toolset) -> str:
-        """List the schemas in `<tools>` and show the syntax, with the exact wording of Qwen's chat templates."""
-        return _INSTRUCTIONS.format(schemas="\n".join(strict_json.write(schema) for schema in tools.schemas))
+    def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
+        """List the schemas in `<tools>` and show the syntax, in the words of Qwen's chat templates.
+
+        Only where a second call would be refused, "one or more functions" is "one function at a time".
+        """
+        schemas = "\n".join(strict_json.write(schema) for schema in tools.schemas)
+        return _INSTRUCTIONS.format(how_many=_ONE if max_calls == 1 else _SEVERAL, schemas=schemas)
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
         first = first_outside_reasoning(text, _MARKS)

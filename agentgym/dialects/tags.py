@@ -47,7 +47,7 @@ class Tags(TextDialect):
 
     name = "tags"
 
-    def instructions(self, tools: Toolset) -> str:
+    def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """List the tools with an example of each tag."""
         strings = text_parameters(tools)
         shown = []

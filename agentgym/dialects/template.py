@@ -50,7 +50,7 @@ class TemplateDialect(TextDialect):
         fields = tokenizer.response_template["fields"]
         self._unmarked = {name for name, field in fields.items() if not {"open", "open_pattern"} & field.keys()}
 
-    def instructions(self, tools: Toolset) -> str:
+    def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """Return an empty text: the chat template writes the tools into the prompt."""
         return ""
 

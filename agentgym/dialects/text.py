@@ -34,8 +34,8 @@ class TextDialect(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def instructions(self, tools: Toolset) -> str:
-        """Return the part of a system prompt that explains how to call these tools in this dialect."""
+    def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
+        """Return the part of a system prompt that explains how to call these tools, at most `max_calls` in a turn."""
 
     @abstractmethod
     def _read(self, text: str, tools: Toolset) -> Parsed:

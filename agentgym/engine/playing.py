@@ -15,6 +15,7 @@ from gymnasium.utils import seeding
 
 from agentgym.batches import batches, together
 from agentgym.endings import AnyReason, Ending, Reason
+from agentgym.engine.actions import is_text, refusals, text_in, with_ids
 from agentgym.engine.answers import as_text, finite, message_of, opening_messages, without_pictures
 from agentgym.engine.authoring import Authoring
 from agentgym.engine.drive import run_now, run_on_loop
@@ -23,12 +24,13 @@ from agentgym.engine.steps import StepResult, chosen_task, training_step_in
 from agentgym.engine.threads import blocking, blocks
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message, ToolCall, calls_of, system, text_of, user, with_pictures
+from agentgym.messages import Message, ToolCall, calls_of, system, tool_result, user, with_pictures
 from agentgym.rewards import OUTCOME, SOLVED_AT
 from agentgym.task import Task
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
 
 _T = TypeVar("_T")
+_Shown = Callable[[ToolCall, str], Message]
 _log = logging.getLogger(__name__)
 _TOO_LATE = "the episode has ended, so this call did not run."
 
@@ -135,7 +137,7 @@ class Engine(Authoring):
         """Return the system message: the environment's prompt and the tool instructions. Cached."""
         known, words = self._instructed, self.system_prompt
         if known is None or known[0] is not self.dialect or known[1] is not words or known[2] is not self.tools:
-            of_tools = self.dialect.instructions(self.tools) if len(self.tools) else ""
+            of_tools = self.dialect.instructions(self.tools, self.max_calls_per_turn) if len(self.tools) else ""
             text = "\n\n".join(part for part in (words, of_tools) if part)
             known = self._instructed = (self.dialect, words, self.tools, text)
         return known[3]
@@ -150,11 +152,11 @@ class Engine(Authoring):
         self._channels = self._zeros.copy()
         self._actions.append(action)
         if self.render_mode is not None:
-            self._show([{"role": "assistant", "content": action if isinstance(action, str) else text_of(action)}])
+            self._show([{"role": "assistant", "content": text_in(action)}])
         try:
             text, calls = self._read(action)
             if calls:
-                observation = await self._run_all(text, calls)
+                observation = await self._run_all(text, calls, self.dialect.result if is_text(action) else tool_result)
             else:
                 answer = self._call(self.respond, text)
                 if type(answer) is CoroutineType:
@@ -164,7 +166,8 @@ class Engine(Authoring):
         except ToolError as mistake:
             self._format_errors += 1
             self._unreadable += 1
-            observation = [self.dialect.problem(bounded(message_of(mistake), MAX_RESULT_CHARS))]
+            problem = bounded(message_of(mistake), MAX_RESULT_CHARS)
+            observation = refusals(action, f"Error: {problem}", self._calls) or [self.dialect.problem(problem)]
         except Exception as error:
             self._blame(error, None)
             raise
@@ -181,12 +184,12 @@ class Engine(Authoring):
 
     def _read(self, action: Action) -> tuple[str, Sequence[ToolCall]]:
         """Return the text and the calls of an action. Raises `ToolError` if it cannot be read."""
-        if not isinstance(action, str):
-            text, calls = text_of(action), calls_of(action)
+        if not (isinstance(action, str) or is_text(action)):
+            text, calls = text_in(action), calls_of(action)
         elif not len(self.tools):
-            return action, ()
+            return text_in(action), ()
         else:
-            parsed = self.dialect.parse(action, self.tools)
+            parsed = self.dialect.parse(text_in(action), self.tools)
             if parsed.error is not None:
                 raise ToolError(parsed.error)
             text, calls = parsed.text, parsed.calls
@@ -194,27 +197,27 @@ class Engine(Authoring):
             raise ToolError(f"Call {self.max_calls_per_turn} tool(s) at a time, not {len(calls)}. None of them ran.")
         return text, calls
 
-    async def _run_all(self, text: str, calls: Sequence[ToolCall]) -> list[Message]:
-        """Run the calls of a turn in order, after passing the accompanying text to `aside`."""
+    async def _run_all(self, text: str, calls: Sequence[ToolCall], shown: _Shown) -> list[Message]:
+        """Run the calls of a turn in order, after passing the accompanying text to `aside`. Each gets a result."""
         answer = None
         if self._hears_asides and text.strip():
             answer = self._call(self.aside, text)
             if type(answer) is CoroutineType:
                 answer = await self._awaited(answer)
+        calls = with_ids(calls, self._calls)
         observation: list[Message] = []
         for some in batches(calls, self.tools) if len(calls) > 1 else (calls,):
             if self._reason is not None:
-                observation += [self.dialect.result(call, "Error: " + _TOO_LATE) for call in some]
+                observation += [shown(call, "Error: " + _TOO_LATE) for call in some]
             elif len(some) == 1:
-                observation.append(await self._run(some[0]))
+                observation.append(await self._run(some[0], shown))
             else:
-                observation += await together(map(self._run, some))
+                observation += await together(self._run(call, shown) for call in some)
         return observation if answer is None else [*observation, user(as_text(answer))]
 
-    async def _run(self, call: ToolCall) -> Message:
+    async def _run(self, call: ToolCall, shown: _Shown) -> Message:
         """Run one call; the model's mistakes are returned as its result."""
         self._calls += 1
-        call = call if call.id else ToolCall(call.name, call.arguments, f"call_{self._calls}")
         try:
             tool = self.tools.get(call.name)
             arguments = tool.check(call.arguments)
@@ -229,7 +232,7 @@ class Engine(Authoring):
         except ToolError as mistake:
             self._tool_errors += 1
             content, pictures = bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS), ()
-        return with_pictures(self.dialect.result(call, content), pictures)
+        return with_pictures(shown(call, content), pictures)
 
     async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         method = tool.bound_to(self)

@@ -125,7 +125,8 @@ class Episode:
         assert not isinstance(policy, TokenPolicy)
         if isinstance(policy, ScriptedPolicy):
             return await self._place.script(policy)
-        return policy.player(Seat.of(opening.tools, opening.dialect, job.seed + job.attempt))
+        seed = job.seed + job.attempt
+        return policy.player(Seat.of(opening.tools, opening.dialect, seed, opening.max_calls))
 
     async def _play_messages(self, player: Player, observation: list[Message]) -> None:
         limit_s = self._limits.generation_timeout_s

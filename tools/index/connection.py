@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.retrying import retry_after_s
 from agentgym.tools.index.credential import Credential
 from agentgym.tools.index.rate import TokenBucket
-from agentgym.tools.retrying import retry_after_s
 
 if TYPE_CHECKING:
     import httpx
@@ -72,7 +72,7 @@ class Connection:
                 if answer.status_code not in (408, 429) and answer.status_code < 500:
                     return answer
                 problem = self.said_by(answer)
-                pause_s = max(pause_s, retry_after_s(answer))
+                pause_s = max(pause_s, retry_after_s(answer.headers))
             if tried > self._retries:
                 raise InfrastructureError(f"{method} {url}: {problem}; tried {tried} times")
             time.sleep(min(pause_s, _LONGEST_PAUSE_S))

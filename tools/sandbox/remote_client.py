@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import InfrastructureError, UsageError, require
-from agentgym.tools.retrying import retry_after_s
+from agentgym.retrying import retry_after_s
 from agentgym.tools.sandbox.pump import SandboxGone, decode
 from agentgym.tools.sandbox.spec import SandboxSpec
 
@@ -163,7 +163,7 @@ class Remote:
             answer = self._send(method, path, timeout_s, content)
             if answer.status_code not in _BUSY:
                 return answer
-            pause_s = min(max(2 * pause_s, retry_after_s(answer)), _LONGEST_PAUSE_S)
+            pause_s = min(max(2 * pause_s, retry_after_s(answer.headers)), _LONGEST_PAUSE_S)
             if self._stop.is_set() or time.monotonic() + pause_s > gives_up:
                 return answer
             self._stop.wait(pause_s)

@@ -22,6 +22,8 @@ class Opening:
     tools: list[dict[str, Any]]
     """Schemas of the tools that the policy can call."""
     dialect: Dialect
+    max_calls: int = 1
+    """Tool calls allowed in one turn."""
 
 
 @dataclass(frozen=True)

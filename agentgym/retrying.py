@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import httpx
 
 
-def retry_after_s(answer: httpx.Response) -> float:
-    """Return the seconds in `Retry-After`, given as a number or a date; 0 if it is missing or invalid."""
-    header = answer.headers.get("retry-after", "")
+def retry_after_s(headers: Mapping[str, str]) -> float:
+    """Return the seconds in `Retry-After`, given as a number or a date; 0 if it is missing or invalid.
+
+    Args:
+        headers: The answer's headers, as an HTTP client returns them: their names are compared without case.
+    """
+    header = headers.get("retry-after", "")
     try:
         seconds = float(header)
     except ValueError:

@@ -1,0 +1,47 @@
+"""The native dialect: calls in the `tool_calls` of messages, as chat endpoints take and return them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agentgym.dialects.base import Parsed
+from agentgym.dialects.text import TextDialect, Unreadable, before_call, set_apart
+from agentgym.messages import ToolCall, calls_of
+from agentgym.records import strict_json
+from agentgym.records.strict_json import JsonProblem, excerpt, skip_space
+from agentgym.toolset import Toolset
+
+_CALLS = re.compile(r'^\{"tool_calls":', re.MULTILINE)
+
+
+class Native(TextDialect):
+    """No instructions: whoever plays the model is given the schemas and returns messages with `tool_calls`.
+
+    For players that only write text, a call is a last line of JSON: `{"tool_calls": [{"function": {...}}]}`. `render`
+    raises `ValueError` for text in which a line begins like that.
+    """
+
+    name = "native"
+
+    def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
+        """Return an empty text: the schemas go to the endpoint beside the messages."""
+        return ""
+
+    def _read(self, text: str, tools: Toolset) -> Parsed:
+        first = _CALLS.search(text)
+        if first is None:
+            return Parsed(text)
+        try:
+            value, end = strict_json.read_value(text, first.start())
+        except JsonProblem as problem:
+            raise Unreadable(f'Write {{"tool_calls": [...]}}, but {problem}', unclosed=problem.cut) from None
+        if (end := skip_space(text, end)) < len(text):
+            raise Unreadable(f"There is text after the calls: {excerpt(text, end)}. End your message after them.")
+        if not (calls := calls_of(value)):
+            raise Unreadable('The list of "tool_calls" is empty. Write a call, or text only.')
+        return Parsed(before_call(text, first.start()), calls)
+
+    def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
+        entries = [{"function": {"name": call.name, "arguments": dict(call.arguments)}} for call in calls]
+        return set_apart(text, strict_json.write({"tool_calls": entries})) if calls else text

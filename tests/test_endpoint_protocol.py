@@ -1,0 +1,322 @@
+"""Conversations as strict chat servers accept them, whatever the model does: in every environment and turn."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentgym import Env, GeneratedTasks, Reason, Task, tool
+from agentgym.engine.actions import refusals
+from agentgym.history import shorten_observations
+from agentgym.messages import Message, Pictured, ToolCall, assistant, text_of, user
+from agentgym.policy import FunctionPolicy, ScriptedPolicy
+from agentgym.registry import make
+from agentgym.rollout import EnvFactory, Job, collect
+from agentgym.script import Script
+from agentgym.seat import Seat
+
+pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
+
+from tests.endpoints import Fake, Said, call, calling, completion, fault_in, guessing, policy_at
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+
+
+class Albums(Env):
+    """Shows a picture of each page, and takes several calls in a turn."""
+
+    max_calls_per_turn = 3
+
+    @classmethod
+    def default_tasks(cls) -> GeneratedTasks:
+        return GeneratedTasks("album", lambda split, index: Task(f"album/{split}/{index}", split, "?"), {"train": 1})
+
+    def start(self, task: Task) -> Pictured:
+        return Pictured("What is in the album?", (PNG,))
+
+    def aside(self, text: str) -> str:
+        return f"You said {text!r}."
+
+    @tool
+    def page(self, number: int) -> Pictured:
+        """Show a page.
+
+        Args:
+            number: Which.
+        """
+        return Pictured(f"Page {number}.", (PNG,))
+
+    @tool
+    def close_album(self) -> str:
+        """Stop looking."""
+        self.finish(Reason.ANSWERED)
+        return "closed"
+
+
+def play(env: Env, said: list[Said], *, turns: int | None = None, **settings: Any) -> tuple[Fake, list[list[Message]]]:
+    """Let a model that says this play; return the server and all observations."""
+    fake = Fake(lambda request, number: said[number], strict=True)
+    seen: list[list[Message]] = []
+
+    async def episode(url: str) -> None:
+        policy = policy_at(url, retries=0, **settings)
+        observation, _ = await env.areset(seed=0)
+        player = policy.player(Seat.at(env, 0))
+        for _ in said[:turns]:
+            seen.append(observation)
+            action = await player.act(observation)
+            assert action is not None
+            observation = (await env.astep(action)).observation
+        seen.append(observation)
+
+    with fake.serving() as url:
+        asyncio.run(episode(url))
+    return fake, seen
+
+
+def stumbles(move: ToolCall | str, number: int) -> Iterator[Said]:
+    """What a model may do wrong before its move of this number, and then the move. All ids are the same."""
+    if not isinstance(move, ToolCall):
+        yield completion(move)
+        return
+    right = call(move.name, dict(move.arguments))
+    if number % 2:
+        yield completion("Let me think.")
+        yield calling(call("no such tool!", "[1]"), right | {"id": ""})
+    else:
+        yield calling(call(move.name, '{"broken": '), content="I try.")
+    yield calling(right)
+
+
+@pytest.mark.parametrize("env_id", ["guess", "errand", "sql", "code", "search"])
+@pytest.mark.parametrize("dialect", ["native", "hermes", "fenced"])
+def test_a_strict_server_accepts_every_turn_of_a_stumbling_solution(env_id: str, dialect: str):
+    queue: list[Said] = []
+    fake = Fake(lambda request, number: queue.pop(0), strict=True)
+
+    async def episode(url: str, env: Env) -> None:
+        observation, _ = await env.areset(seed=3)
+        player = policy_at(url, retries=0).player(Seat.at(env, 0))
+        script, number = Script(env.solution(env.task)), 0
+        while env.reason is None and (move := script.next_move(observation)) is not None:
+            queue.extend(stumbles(move, number) if dialect == "native" else [completion(written(env, move))])
+            number += 1
+            while queue and env.reason is None:
+                action = await player.act(observation)
+                assert action is not None
+                observation = (await env.astep(action)).observation
+        # One more request shows the server how the episode ended.
+        queue[:] = [completion("Bye.")]
+        await player.act(observation or [user("Is that all?")])
+
+    with fake.serving() as url:
+        env = make(env_id, dialect=dialect, max_turns=60)
+        try:
+            asyncio.run(episode(url, env))
+        finally:
+            env.close()
+    assert env.reason is Reason.SOLVED
+    assert ("tools" in fake.requests[0]) == (dialect == "native")
+
+
+def written(env: Env, move: ToolCall | str) -> str:
+    return env.dialect.render("Hm.", [move], env.tools) if isinstance(move, ToolCall) else move
+
+
+def test_every_call_of_a_refused_turn_is_answered():
+    two = calling(call("guess", {"number": 1}, "a"), call("guess", {"number": 2}, "b"))
+    _, seen = play(make("guess", dialect="native"), [two, calling(call("guess", {"number": 1}, "c"))])
+    assert [message.get("tool_call_id") for message in seen[1]] == ["a", "b"]
+    assert all(message.get("role") == "tool" and "None of them ran" in text_of(message) for message in seen[1])
+
+
+def test_calls_after_the_end_of_the_episode_are_answered():
+    said = calling(call("close_album", {}, "a"), call("page", {"number": 1}, "b"), call("page", {"number": 2}, "c"))
+    _, seen = play(Albums(dialect="native"), [said])
+    assert [message.get("tool_call_id") for message in seen[1]] == ["a", "b", "c"]
+    assert ["has ended" in text_of(message) for message in seen[1]] == [False, True, True]
+
+
+def test_calls_in_messages_are_answered_by_tool_messages_in_every_dialect():
+    for dialect in ("hermes", "tags", "fenced", "compact", "native"):
+        env = make("guess", dialect=dialect)
+        env.reset(seed=0)
+        [answer] = env.step(assistant("", [ToolCall("guess", {"number": 1}, "mine")])).observation
+        assert (answer.get("role"), answer.get("tool_call_id")) == ("tool", "mine")
+
+
+def test_an_unreadable_message_without_calls_that_could_be_answered_is_answered_by_the_dialect():
+    assert refusals("text", "no", 0) == []
+    assert refusals({"role": "assistant", "content": "", "tool_calls": ["x", 5]}, "no", 0) == []
+    told = refusals({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}, {}]}, "no", 4)
+    assert [message.get("tool_call_id") for message in told] == ["call_5", "call_6"]
+
+
+def test_ids_that_the_server_repeats_or_leaves_out_become_unique():
+    said = [calling(call("guess", {"number": 1}, id)) for id in ("same", "same", "", None, "call_3")]
+    fake, _ = play(make("guess", dialect="native"), [*said, completion("?")])
+    ids = [entry["id"] for message in fake.requests[-1]["messages"] for entry in message.get("tool_calls", ())]
+    assert len(set(ids)) == len(ids) == 5
+    assert ids[0] == "same"
+
+
+def test_what_the_model_wrote_wrongly_is_explained_to_it_and_recorded_as_it_was():
+    said = [calling(call("guess", '{"number": }')), calling(call("gess", {"number": 1})), calling(call("guess", "[3]"))]
+    fake = Fake(lambda request, number: said[number] if number < 3 else guessing_later(request), strict=True)
+    env = make("guess")
+    task = env.tasks.get("test", 0)
+    with fake.serving() as url:
+        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+        [trajectory] = asyncio.run(collect([Job(task, 0)], policy_at(url), factory))
+    first: Any = trajectory.turns[0].action
+    assert first["tool_calls"][0]["function"]["arguments"] == '{"number": }'
+    told = [text_of(turn.observation[0]) for turn in trajectory.turns[:3]]
+    assert "not valid JSON" in told[0]
+    assert "Did you mean 'guess'" in told[1]
+    assert "JSON object" in told[2]
+    assert not trajectory.failed
+
+
+def guessing_later(request: dict[str, Any]) -> Said:
+    return calling(call("guess", {"number": len(request["messages"])}))
+
+
+def test_what_is_no_object_reaches_the_server_inside_of_one():
+    fake, _ = play(make("guess", dialect="native"), [calling(call("guess", "5,")), completion("?")])
+    [entry] = fake.requests[1]["messages"][-2]["tool_calls"]
+    assert json.loads(entry["function"]["arguments"]) == {"unreadable": "5,"}
+
+
+def test_one_call_at_a_time_is_asked_for_where_more_are_refused():
+    fake, _ = play(make("guess", dialect="native"), [completion("?")])
+    assert fake.requests[0]["parallel_tool_calls"] is False
+    fake, _ = play(make("guess", dialect="native"), [completion("?")], forbid_parallel_calls=False)
+    assert "parallel_tool_calls" not in fake.requests[0]
+    fake, _ = play(Albums(dialect="native"), [completion("?")])
+    assert "parallel_tool_calls" not in fake.requests[0]
+
+
+def test_rollouts_tell_players_how_many_calls_a_turn_may_have():
+    for env_id, asked in ((f"{__name__}:Albums", False), ("agentgym/guess-v0", True)):
+        fake = Fake(lambda request, number: calling(call("close_album", {})))
+        factory = EnvFactory(env_id, {"dialect": "native", "max_turns": 1})
+        with fake.serving() as url:
+            asyncio.run(collect([Job(factory().tasks.get("train", 0), 0)], policy_at(url), factory))
+        assert ("parallel_tool_calls" in fake.requests[0]) == asked
+
+
+def test_a_prompt_with_native_calling_explains_no_syntax():
+    fake, _ = play(make("guess", dialect="native"), [completion("?")])
+    [message] = fake.requests[0]["messages"]
+    assert message["role"] == "user"
+    assert [told["function"]["name"] for told in fake.requests[0]["tools"]] == ["guess"]
+
+
+def test_pictures_are_sent_as_data_urls_after_the_results_of_the_turn():
+    said = [calling(call("page", {"number": 1}, "a"), call("page", {"number": 2}, "b")), completion("?")]
+    fake, _ = play(Albums(dialect="native"), said, pictures=True)
+    opening, _, *results, shown = fake.requests[1]["messages"]
+    url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    picture = {"type": "image_url", "image_url": {"url": url}}
+    assert opening["content"] == [{"type": "text", "text": "What is in the album?"}, picture]
+    assert [result["content"] for result in results] == ["Page 1.", "Page 2."]
+    assert shown == {"role": "user", "content": [picture, picture]}
+
+
+def test_a_model_that_cannot_see_is_told_so_in_one_line():
+    fake, _ = play(Albums(dialect="native"), [calling(call("page", {"number": 1})), completion("?")])
+    opening, _, result = fake.requests[1]["messages"]
+    assert opening["content"] == "What is in the album?\n(A picture was shown here, which you cannot see.)"
+    assert result["content"] == "Page 1.\n(A picture was shown here, which you cannot see.)"
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+def test_text_dialects_send_results_and_pictures_as_user_messages(pictures: bool):
+    env = Albums(dialect="hermes")
+    said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
+    fake, _ = play(env, said, pictures=pictures)
+    assert [message["role"] for message in fake.requests[1]["messages"]] == ["system", "user", "assistant", "user"]
+    told = json.dumps(fake.requests[1]["messages"][-1]["content"])
+    assert told.count("<tool_response>") == 2
+    assert told.count("image_url") == (4 if pictures else 0)
+
+
+def test_what_an_environment_says_besides_results_comes_after_them():
+    said = [calling(call("page", {"number": 1}), content="Nice."), completion("?")]
+    fake, _ = play(Albums(dialect="native"), said, pictures=True)
+    roles = [message["role"] for message in fake.requests[1]["messages"]]
+    assert roles == ["user", "assistant", "tool", "user"]
+
+
+def test_reasoning_is_recorded_and_sent_back_only_if_asked_for():
+    thought = {"content": "", "tool_calls": [call("guess", {"number": 1})], "reasoning_content": "Hm."}
+    for keep, sent in (("drop", False), ("keep", True)):
+        fake = Fake(lambda request, number: completion(thought, "tool_calls"))
+        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native", "max_turns": 2})
+        with fake.serving() as url:
+            jobs = [Job(make("guess").tasks.get("test", 3), 0)]
+            [trajectory] = asyncio.run(collect(jobs, policy_at(url, reasoning=keep), factory))
+        assert trajectory.turns[0].action["reasoning_content"] == "Hm."  # type: ignore[index]
+        assert ("reasoning_content" in fake.requests[1]["messages"][1]) == sent
+
+
+def test_history_is_shortened_before_it_is_sent_and_stays_valid():
+    fake = Fake(lambda request, number: guessing_later(request), strict=True)
+    with fake.serving() as url:
+        policy = policy_at(url, lambda messages: shorten_observations(messages, keep=1, max_chars=3))
+        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+        [trajectory] = asyncio.run(collect([Job(make("guess").tasks.get("test", 3), 0)], policy, factory))
+    assert not trajectory.failed
+    assert "characters left out" in fake.requests[2]["messages"][2]["content"]
+
+
+def test_a_function_is_given_the_tools_if_it_has_a_place_for_them():
+    told: list[Any] = []
+
+    def ask(messages: list[Message], tools: list[dict[str, Any]]) -> Any:
+        told.append(tools)
+        return {"role": "assistant", "content": "", "tool_calls": [call("guess", {"number": 1}, "same")]}
+
+    env = make("guess", dialect="native", max_turns=3)
+    task = env.tasks.get("test", 3)
+    factory = EnvFactory("agentgym/guess-v0", {"dialect": "native", "max_turns": 3})
+    [trajectory] = asyncio.run(collect([Job(task, 0)], FunctionPolicy("f", ask), factory))
+    assert told == [env.tools.schemas] * 3
+    assert fault_in({"messages": [_sent(message) for message in trajectory.messages]}) is None
+
+
+def test_a_scripted_policy_records_calls_with_unique_ids():
+    def script(env: Env, task: Task) -> Iterator[Any]:
+        yield assistant("", [ToolCall("guess", {"number": 1})])
+        yield assistant("", [ToolCall("guess", {"number": 2})])
+
+    factory = EnvFactory("agentgym/guess-v0", {})
+    job = Job(make("guess").tasks.get("test", 3), 0)
+    [trajectory] = asyncio.run(collect([job], ScriptedPolicy(script), factory))
+    assert fault_in({"messages": [_sent(message) for message in trajectory.messages]}) is None
+
+
+def _sent(message: Any) -> dict[str, Any]:
+    """A recorded message without what only records have, and with arguments as text."""
+    sent = {key: value for key, value in message.items() if key not in ("name", "finish_reason")}
+    for entry in (calls := json.loads(json.dumps(sent.get("tool_calls", [])))):
+        arguments = entry["function"]["arguments"]
+        entry["function"]["arguments"] = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {**sent, "tool_calls": calls} if calls else sent
+
+
+def test_the_whole_episode_is_solved_and_replays():
+    fake = Fake(lambda request, number: guessing(request), strict=True)
+    factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+    jobs = [Job(make("guess").tasks.get("test", index), index) for index in range(4)]
+    with fake.serving() as url:
+        trajectories = asyncio.run(collect(jobs, policy_at(url), factory))
+    assert all(trajectory.success for trajectory in trajectories)
+    from agentgym.records.replay import replay
+
+    assert [replay(trajectory) for trajectory in trajectories] == [None] * 4

@@ -1,0 +1,159 @@
+"""Asks an endpoint: paced, repeated where that may help, counted, and answered from the cache where it can be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from agentgym.errors import InfrastructureError
+from agentgym.retrying import retry_after_s
+from agentgym.trainers.endpoint.accounts import Account
+from agentgym.trainers.endpoint.cache import AnswerCache
+from agentgym.trainers.endpoint.connection import Connection, Lost, Response
+from agentgym.trainers.endpoint.faults import may_pass, reason_of, refusal
+from agentgym.trainers.endpoint.pacing import Pace, Rate
+from agentgym.trainers.endpoint.reading import Answer, Unreadable, read_answer
+from agentgym.trainers.endpoint.settings import EndpointSettings
+
+_CHARS_PER_TOKEN = 4
+"""For estimates before the endpoint has counted."""
+
+
+class _MayPass(Exception):
+    """A failure after which the request may be repeated, after `wait_s` seconds at least."""
+
+    def __init__(self, problem: str, wait_s: float = 0.0):
+        super().__init__(problem)
+        self.wait_s = wait_s
+
+
+class Client:
+    """One endpoint and one model, for any number of concurrent conversations.
+
+    Args:
+        model: The model's name.
+        url: The endpoint's base URL; `/chat/completions` is appended if it does not end with it.
+        settings: How it is asked.
+    """
+
+    def __init__(self, model: str, url: str, settings: EndpointSettings):
+        self.account = Account(model, settings)
+        self._url = completions_url(url)
+        self._settings = settings
+        self._cache = None if settings.cache is None else AnswerCache(settings.cache)
+        self._rates = _rate(settings.requests_per_minute), _rate(settings.tokens_per_minute)
+        self._jitter = random.Random()
+        self._home: tuple[asyncio.AbstractEventLoop, Connection, Pace] | None = None
+
+    async def complete(self, request: Mapping[str, Any], seed: int) -> Answer:
+        """Return the answer to a request.
+
+        Args:
+            request: The body of the request.
+            seed: The player's seed, by which the cache tells attempts apart.
+
+        Raises:
+            InfrastructureError: The endpoint gave no usable answer in all tries.
+            TooLong: The conversation does not fit the model's context.
+            UsageError: The endpoint refuses such requests, or a budget is spent.
+        """
+        # Lone surrogates, which models do produce, cannot be sent.
+        body = json.dumps(request, ensure_ascii=False).encode("utf-8", "replace")
+        if self._cache is None:
+            return await self._ask(body)
+        key = self._cache.key(self._url, body, seed)
+        if (kept := self._cache.get(key)) is not None:
+            self.account.usage.cached += 1
+            return read_answer(kept)
+        return await self._ask(body, key)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._home is not None:
+            await self._home[1].aclose()
+            self._home = None
+
+    async def _ask(self, body: bytes, key: str | None = None) -> Answer:
+        """Send a request until there is an answer or no repetition is left."""
+        problem = ""
+        for attempt in range(self._settings.retries + 1):
+            self.account.usage.retries += attempt > 0
+            try:
+                response, answer = await self._try(body)
+            except _MayPass as failure:
+                problem = str(failure)
+                if attempt < self._settings.retries:
+                    await self._wait(attempt, failure)
+                continue
+            if self._cache is not None and key is not None:
+                self._cache.put(key, response.body)
+            return answer
+        tries = self._settings.retries + 1
+        raise InfrastructureError(f"{self._url} gave no usable answer in {tries} tries; at last: {problem}")
+
+    async def _try(self, body: bytes) -> tuple[Response, Answer]:
+        """Send a request once. Raises `_MayPass` if it may be repeated."""
+        connection, pace = self._at_home()
+        expected = len(body) // _CHARS_PER_TOKEN
+        async with pace.place(expected):
+            self.account.check()
+            try:
+                response = await connection.post(body)
+            except Lost as error:
+                raise _MayPass(str(error)) from error
+        if response.status != 200:
+            raise self._failure(response, pace)
+        try:
+            answer = read_answer(response.body)
+        except Unreadable as error:
+            raise _MayPass(str(error)) from error
+        self.account.add(answer)
+        if answer.tokens is not None:
+            pace.used(answer.tokens.total, expected)
+        return response, answer
+
+    def _failure(self, response: Response, pace: Pace) -> Exception:
+        if not may_pass(response):
+            return refusal(response, self._url, self._settings.key)
+        wait_s = retry_after_s(response.headers)
+        problem = f"HTTP {response.status}: {reason_of(response)}"
+        if wait_s > self._settings.longest_wait_s:
+            return InfrastructureError(
+                f"{self._url} asks to wait {wait_s:.0f} s, more than longest_wait_s "
+                f"({self._settings.longest_wait_s:g}): {problem}"
+            )
+        pace.pause(wait_s)
+        return _MayPass(problem, wait_s)
+
+    async def _wait(self, attempt: int, failure: _MayPass) -> None:
+        """Wait before a repetition. The jitter keeps requests that failed together from returning together."""
+        longest = min(self._settings.first_wait_s * 2**attempt, self._settings.longest_wait_s)
+        await asyncio.sleep(failure.wait_s + longest * self._jitter.uniform(0.5 if not failure.wait_s else 0.0, 1.0))
+
+    def _at_home(self) -> tuple[Connection, Pace]:
+        """Return what belongs to the running event loop."""
+        loop = asyncio.get_running_loop()
+        if self._home is None or self._home[0] is not loop:
+            settings = self._settings
+            connection = Connection(self._url, _headers(settings), settings.timeout_s, settings.connect_timeout_s)
+            self._home = loop, connection, Pace(settings.concurrency, *self._rates)
+        return self._home[1], self._home[2]
+
+
+def completions_url(url: str) -> str:
+    """Return the URL of chat completions under a base URL."""
+    url = url.rstrip("/")
+    return url if url.endswith("/chat/completions") else f"{url}/chat/completions"
+
+
+def _rate(per_minute: float | None) -> Rate | None:
+    return None if per_minute is None else Rate(per_minute)
+
+
+def _headers(settings: EndpointSettings) -> dict[str, str]:
+    key = os.environ.get(settings.key, "").strip()
+    return {**({"Authorization": f"Bearer {key}"} if key else {}), **settings.headers}

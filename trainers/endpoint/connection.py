@@ -1,0 +1,93 @@
+"""Sends requests over connections that are kept open.
+
+With aiohttp: in the same policy, httpx takes twice the CPU time for one conversation and five times for sixteen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_KEEP_S = 60.0
+"""Idle connections are kept that long: environments may think between two requests."""
+
+
+class Lost(Exception):
+    """No whole answer came: the server could not be reached, closed the connection or took too long."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """An HTTP response."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connection:
+    """Connections to one URL from one event loop. They are closed by `aclose`, or when `asyncio.run` ends.
+
+    Args:
+        url: Where all requests go.
+        headers: Headers of all requests.
+        timeout_s: Wall-clock limit for one request.
+        connect_timeout_s: Wall-clock limit for connecting.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float, connect_timeout_s: float):
+        self._url, self._headers, self._timeout_s = url, headers, timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._proxy = _proxy_for(url)
+        self._keeper = self._kept_open()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, body: bytes) -> Response:
+        """Send one request and return its response. Raises `Lost`."""
+        import aiohttp
+
+        session = self._session or await anext(self._keeper)
+        try:
+            async with session.post(self._url, data=body, proxy=self._proxy, allow_redirects=False) as response:
+                return Response(response.status, response.headers, await response.read())
+        except aiohttp.ConnectionTimeoutError as error:
+            raise Lost(f"no connection in {self._connect_timeout_s:g} s") from error
+        except TimeoutError as error:
+            raise Lost(f"no answer in {self._timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Lost(str(error) or type(error).__name__) from error
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._keeper.aclose()
+
+    async def _kept_open(self) -> AsyncGenerator[aiohttp.ClientSession]:
+        """Hold a session. An event loop that is shut down closes its generators, and thereby the session."""
+        import aiohttp
+
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_S),
+            headers={"Content-Type": "application/json", **self._headers},
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=self._connect_timeout_s),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        try:
+            while True:
+                yield self._session
+        finally:
+            session, self._session = self._session, None
+            await session.close()
+            await asyncio.sleep(0)  # TLS connections close in the next round of the loop
+
+
+def _proxy_for(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL, if any."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

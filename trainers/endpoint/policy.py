@@ -1,0 +1,144 @@
+"""`EndpointPolicy`: a model behind an OpenAI-compatible chat endpoint. It can be evaluated, but not trained."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentgym.engine.spaces import Action
+from agentgym.errors import UsageError, require
+from agentgym.messages import Message, with_call_ids
+from agentgym.policy import Player
+from agentgym.seat import Seat
+from agentgym.trainers.endpoint.accounts import Usage
+from agentgym.trainers.endpoint.client import Client
+from agentgym.trainers.endpoint.faults import TooLong
+from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls
+from agentgym.trainers.endpoint.settings import EndpointSettings
+
+NATIVE = "native"
+"""The dialect in which the endpoint is given the tools' schemas and calls are parts of messages."""
+
+_STRIDE = 1_000_003
+_log = logging.getLogger(__name__)
+
+History = Callable[[list[Message]], list[Message]]
+
+
+class EndpointPolicy:
+    """Plays with the endpoint's own tool calling in environments with `dialect="native"`, else with text.
+
+    What the model gets wrong (arguments that are no JSON, a wrong name) is played as it is; the environment explains
+    it. A failing endpoint is an `InfrastructureError`, and one that refuses every request a `UsageError`. Each action
+    is the assistant message with its `finish_reason`: "length" if the turn was cut off.
+
+    Args:
+        model: The model's name.
+        url: The endpoint's base URL, e.g. `"http://localhost:8000/v1"`.
+        settings: Sampling, limits, prices, cache.
+        history: Transforms the conversation before it is sent, e.g. `agentgym.history.shorten_observations`.
+
+    Raises:
+        MissingExtra: aiohttp is not installed.
+        UsageError: The URL or the settings cannot be used.
+    """
+
+    def __init__(self, model: str, url: str, settings: EndpointSettings | None = None, history: History | None = None):
+        require("aiohttp", "endpoint")
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"the URL of an endpoint begins with http:// or https://, not {url!r}")
+        self.settings = settings or EndpointSettings()
+        self.name = _name(model, self.settings)
+        self.model, self.history = model, history
+        self.client = Client(model, url, self.settings)
+
+    @property
+    def usage(self) -> Usage:
+        """Requests, tokens and costs so far."""
+        return self.client.account.usage
+
+    def account(self) -> str:
+        """Return the usage in one line."""
+        return self.client.account.summary()
+
+    def player(self, seat: Seat) -> Player:
+        """Return a player with a conversation of its own."""
+        return _EndpointPlayer(self, seat)
+
+    async def aclose(self) -> None:
+        """Close the connections. They also close with the event loop, if `asyncio.run` ends it."""
+        await self.client.aclose()
+
+
+class _EndpointPlayer:
+    def __init__(self, policy: EndpointPolicy, seat: Seat):
+        self._policy, self._seat = policy, seat
+        self._native = seat.dialect.name == NATIVE
+        self._fields = _fields(policy, seat, self._native)
+        self._conversation: list[Message] = []
+        self._ids: set[str] = set()
+        self._turns = 0
+
+    async def act(self, observation: list[Message]) -> Action | None:
+        self._conversation += observation
+        try:
+            answer = await self._policy.client.complete(self._request(), self._seat.seed)
+        except TooLong as error:
+            return self._give_up(error)
+        action: Any = with_call_ids(answer.message, self._ids)
+        self._conversation.append(action)
+        return action
+
+    def _request(self) -> dict[str, Any]:
+        self._turns += 1
+        # The same seed in each turn would make similar turns equal.
+        seed = {"seed": (self._seat.seed + self._turns * _STRIDE) % 2**31} if self._policy.settings.send_seed else {}
+        return {**self._fields, **seed, **self._policy.settings.extra_body, "messages": self._sent()}
+
+    def _give_up(self, error: TooLong) -> None:
+        """End the episode, or the run if no conversation has fitted yet."""
+        usage = self._policy.usage
+        if not (usage.requests or usage.cached):
+            raise UsageError(f"the first prompt does not fit: {error}; lower --max-new-tokens, or serve more context")
+        usage.overflows += 1
+        _log.warning("%s: the conversation no longer fits: %s", self._policy.name, error)
+
+    def _sent(self) -> list[Wire]:
+        policy, messages = self._policy, self._conversation
+        messages = messages if policy.history is None else policy.history(messages)
+        sees = policy.settings.pictures
+        if not self._native:
+            return as_text(messages, self._seat, pictures=sees)
+        return with_calls(messages, pictures=sees, reasoning=policy.settings.reasoning == "keep")
+
+
+def _fields(policy: EndpointPolicy, seat: Seat, native: bool) -> dict[str, Any]:
+    """Return what all requests of an episode have in common."""
+    settings = policy.settings
+    fields: dict[str, Any] = {"model": policy.model, **_sampling(settings)}
+    if native and len(seat.tools):
+        fields["tools"] = seat.tools.schemas
+        if settings.forbid_parallel_calls and seat.max_calls == 1:
+            fields["parallel_tool_calls"] = False
+    return fields
+
+
+def _sampling(settings: EndpointSettings) -> dict[str, Any]:
+    chosen = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        settings.max_tokens_field: settings.max_tokens,
+        "stop": settings.stop,
+    }
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _name(model: str, settings: EndpointSettings) -> str:
+    """Return the policy's name. It tells sampling, so that a file of trajectories is not continued with another."""
+    chosen: Mapping[str, Any] = {**_sampling(settings), **settings.extra_body}
+    sampling = [
+        f"{name}={value if isinstance(value, int | float) else json.dumps(value)}" for name, value in chosen.items()
+    ]
+    return " ".join([f"openai:{model}", *sampling])
