@@ -158,7 +158,11 @@ def play(
 def eval_(
     env: Annotated[str, typer.Option(help="An id such as 'sql', or module:Class.")],
     policy: Annotated[
-        str, typer.Option(help="scripted, random, silent, tiny, a checkpoint's folder or name, or module:factory.")
+        str,
+        typer.Option(
+            help="scripted, random, silent, tiny, a checkpoint's folder or name, vllm:MODEL (sampled with vLLM), "
+            "vllm:MODEL@URL (by a vLLM server), or module:factory."
+        ),
     ] = "scripted",
     tasks: Annotated[
         str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")

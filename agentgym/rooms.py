@@ -23,6 +23,8 @@ ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
 TRAIN = "agentgym.trainers.command:main"
 POLICIES = "agentgym.trainers.policies:load"
 """Loads policies with weights."""
+VLLM = "agentgym.trainers.vllm_loading:load"
+"""Loads policies with weights that vLLM samples from."""
 TRAINING_ARGUMENTS = "agentgym.trainers.policies:training_arguments"
 """Reads from a trained model the arguments of the environment it was trained in."""
 

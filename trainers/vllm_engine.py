@@ -16,7 +16,7 @@ from agentgym.foreign.errors import describe
 from agentgym.trainers import vllm_on_cpu
 from agentgym.trainers.config import TrainConfig
 
-WEIGHTS = ("*.safetensors", "*.bin")
+_WEIGHTS = ("*.safetensors", "*.bin")
 
 
 def engine_settings(
@@ -50,8 +50,8 @@ def engine_settings(
 
 
 def precision_of(model: Any, *, bf16: bool = False) -> str:
-    """Return the precision in which a model computes: bfloat16 if it is trained in it, else that of its weights."""
-    return "bfloat16" if bf16 else str(model.dtype).removeprefix("torch.")
+    """Return the precision in which a model, given it or its configuration, computes: that of its weights, or bf16."""
+    return "bfloat16" if bf16 else str(model.dtype or torch.float32).removeprefix("torch.")
 
 
 @contextmanager
@@ -109,14 +109,18 @@ def make_engine(folder: str, model_config: Any, *, dtype: str, context: int, at_
 def servable(model: Any, tokenizer: Any, scratch: Path) -> str:
     """Return a folder or public name from which vLLM can load `model`, writing its weights to `scratch` if need be."""
     source = Path(model.name_or_path)
-    is_checkpoint = (source / "config.json").is_file() and any(found for kind in WEIGHTS for found in source.glob(kind))
     is_merged = not hasattr(model, "peft_config")
-    if is_merged and (is_checkpoint or not source.is_dir()):
+    if is_merged and (is_checkpoint(source) or not source.is_dir()):
         return str(model.name_or_path)
     merged = model if is_merged else model.merge_and_unload()
     merged.save_pretrained(scratch)
     tokenizer.save_pretrained(scratch)
     return str(scratch)
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds a whole model, not only adapters or another format."""
+    return (folder / "config.json").is_file() and any(found for kind in _WEIGHTS for found in folder.glob(kind))
 
 
 def _make(make: Any, arguments: dict[str, Any]) -> Any:
