@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -173,12 +174,15 @@ async def _post(client: aiohttp.ClientSession, replica: Replica, body: dict[str,
 
     try:
         async with client.post(f"{replica.url}/v1/completions", json=body) as response:
-            if response.status == 200:
-                return await response.json()
-            text = (await response.text())[:500]
-            raise _refusal(response.status, response.headers.get("Retry-After"), f"{replica.url}: {text}")
-    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            status, retry_after, content = response.status, response.headers.get("Retry-After"), await response.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
         raise _Lost(f"{type(error).__name__}: {error}") from error
+    if status != 200:
+        raise _refusal(status, retry_after, f"{replica.url}: {content[:500].decode(errors='replace')}")
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise _Lost(f"its answer is not JSON: {error}") from error
 
 
 def _refusal(status: int, retry_after: str | None, text: str) -> Exception:
