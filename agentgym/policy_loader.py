@@ -52,7 +52,8 @@ def load_policy(name: str, *, env_id: str, env_kwargs: Mapping[str, Any], **opti
         return _from_factory(name)
     if has_weights(name):
         require("torch", "train")
-        return load(VLLM if name.startswith(_VLLM) else POLICIES)(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
+        where = VLLM if name.startswith(_VLLM) else POLICIES
+        return load(where)(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
     raise UsageError(
         f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY))} Give {CHOICES}"
     )

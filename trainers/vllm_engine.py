@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,9 +20,7 @@ from agentgym.trainers.config import TrainConfig
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
-def engine_settings(
-    model_config: Any, *, dtype: str, context: int, at_once: int, memory: float
-) -> dict[str, Any]:
+def engine_settings(model_config: Any, *, dtype: str, context: int, at_once: int, memory: float) -> dict[str, Any]:
     """Return arguments of `vllm.LLM` that make an engine sample as the other policies do.
 
     Args:
@@ -62,6 +61,7 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
         return
     from trl.generation import vllm_generation
 
+    trl: Any = vllm_generation
     settings = engine_settings(
         model.config,
         dtype=precision_of(model, bf16=config.bf16),
@@ -70,17 +70,16 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
         memory=config.vllm_memory,
     )
     settings["model"] = servable(model, tokenizer, config.folder / "start")
-
-    made: Any = getattr(vllm_generation, "LLM", None)  # absent where a stand-in makes the engine
+    made: Any = getattr(trl, "LLM", None)  # absent where a stand-in makes the engine
 
     def make(**given: Any) -> Any:
         return _make(made, given | settings)
 
-    vllm_generation.LLM = make
+    trl.LLM = make
     try:
         yield
     finally:
-        vllm_generation.LLM = made
+        trl.LLM = made
 
 
 def make_engine(folder: str, model_config: Any, *, dtype: str, context: int, at_once: int, memory: float) -> Any:
@@ -127,6 +126,8 @@ def _make(make: Any, arguments: dict[str, Any]) -> Any:
     if "VLLM_LOGGING_LEVEL" not in os.environ:
         logging.getLogger("vllm").setLevel(logging.ERROR)
     try:
-        return make(**arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what libraries want to tell vLLM
+            return make(**arguments)
     except (ValueError, NotImplementedError, torch.OutOfMemoryError) as error:
         raise UsageError(f"vLLM cannot run {arguments['model']!r}: {describe(error)}") from error

@@ -205,6 +205,6 @@ def _generation(answer: Any) -> Generation:
         return Generation([int(i) for i in ids], [float(p) for p in logprobs], finish)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InfrastructureError(
-            f"a vLLM server's answer has no tokens with log-probabilities ({type(error).__name__}: {error}); it must be "
-            "vLLM 0.22 or newer"
+            f"a vLLM server's answer has no tokens with log-probabilities ({type(error).__name__}: {error}); it must "
+            "be vLLM 0.22 or newer"
         ) from error

@@ -67,10 +67,11 @@ class SyncCheck:
     Args:
         engine: Scores conversations with the engine.
         trainer: Scores conversations with the trainer's current weights.
+        longest: How many tokens of a conversation the engine can score.
     """
 
-    def __init__(self, engine: Score, trainer: Score):
-        self._engine, self._trainer = engine, trainer
+    def __init__(self, engine: Score, trainer: Score, longest: int):
+        self._engine, self._trainer, self._longest = engine, trainer, longest
         self._conversations: list[list[int]] = []
         self._before = torch.zeros(0)
 
@@ -78,7 +79,7 @@ class SyncCheck:
         """Note how the current weights score some conversations, unless an earlier note has not proved anything yet."""
         if self._conversations:
             return
-        self._conversations = _some(trajectories)
+        self._conversations = [ids[: self._longest] for ids in _some(trajectories)]
         if self._conversations:
             self._before = self._trainer(self._conversations)
 
@@ -106,7 +107,9 @@ def check_syncs(trainer: Any, engine: Any) -> SyncCheck:
         engine: Its engine (`vllm.LLM.llm_engine`).
     """
     generation = trainer.vllm_generation
-    check = SyncCheck(lambda ids: engine_scores(engine, ids), lambda ids: model_scores(trainer, ids))
+    # vLLM samples at least one token after what it scores.
+    longest = trainer.args.vllm_max_model_length - 1
+    check = SyncCheck(lambda ids: engine_scores(engine, ids), lambda ids: model_scores(trainer, ids), longest)
     update = generation.sync_weights
 
     def checked() -> None:
@@ -154,10 +157,10 @@ def _scores(model: Any, ids: list[int]) -> torch.Tensor:
 
 
 def _some(trajectories: Sequence[Trajectory]) -> list[list[int]]:
-    """Return the tokens of some conversations, spread over the batch, each without its last: an engine adds one."""
+    """Return the tokens of some conversations, spread over the batch."""
     usable = [t.tokens for t in trajectories if t.tokens is not None and t.tokens.sampled and not t.failed]
     chosen = usable[:: max(1, len(usable) // _CONVERSATIONS)][:_CONVERSATIONS]
-    return [(tokens.prompt_ids + tokens.completion_ids)[:-1] for tokens in chosen]
+    return [tokens.prompt_ids + tokens.completion_ids for tokens in chosen]
 
 
 def _refuse(gaps: Gaps) -> None:

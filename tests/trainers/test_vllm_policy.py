@@ -227,7 +227,9 @@ class ModelEngine(Engine):
     def scored(self, request_id: str, prompt: list[int]) -> Any:
         del self.running[request_id]
         logprobs = torch.log_softmax(self.model(input_ids=torch.tensor([prompt])).logits[0, :-1], dim=-1)
-        chances = [{token: SimpleNamespace(logprob=row[token].item())} for token, row in zip(prompt[1:], logprobs)]
+        chances = [
+            {token: SimpleNamespace(logprob=row[token].item())} for token, row in zip(prompt[1:], logprobs, strict=True)
+        ]
         return SimpleNamespace(
             request_id=request_id, finished=True, prompt_token_ids=prompt, prompt_logprobs=[None, *chances]
         )

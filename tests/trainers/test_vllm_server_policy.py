@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
-web = pytest.importorskip("aiohttp.web", reason="needs the [endpoint] extra")
+pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
+
+from aiohttp import web
 
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import Generation, TokenPolicy

@@ -33,7 +33,7 @@ class Run:
 
     def __init__(self, trajectory: Any, *, change: float, noise: float, follows: int = 1_000):
         self.trainer, self.engine = Weights(0.0, 0), Weights(noise, 1)
-        self.check = SyncCheck(self.engine, self.trainer)
+        self.check = SyncCheck(self.engine, self.trainer, longest=10)
         self._batch = [trajectory(row, [[20, 21, 22, 23], [24, 25, 5]], 0.0) for row in range(12)]
         self._change, self._follows = change, follows
 
@@ -82,8 +82,21 @@ def test_equal_gaps_prove_nothing():
     assert Gaps(0.01, 0.03).verdict is Verdict.FRESH
 
 
+def test_no_more_is_scored_than_the_engine_can_hold(trajectory: Any):
+    seen: list[int] = []
+
+    def scorer(conversations: Any) -> torch.Tensor:
+        seen.extend(len(ids) for ids in conversations)
+        return torch.zeros(1)
+
+    check = SyncCheck(scorer, scorer, longest=6)
+    check.remember([trajectory(0, [[20, 21, 22, 23], [24, 25, 5]], 0.0)])
+    check.after_update()
+    assert seen == [6, 6, 6]
+
+
 def test_without_a_conversation_there_is_nothing_to_compare(trajectory: Any):
     scorer = Weights(0.0, 0)
-    check = SyncCheck(scorer, scorer)
+    check = SyncCheck(scorer, scorer, longest=10)
     check.remember([trajectory(0, [[20]], 0.0, broken=True)])
     check.after_update()
