@@ -241,7 +241,7 @@ def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -
     """Make the policy sample from the model that the trainer has prepared; return what checks an engine's updates."""
     if isinstance(policy, VLLMPolicy):
         policy.use(trainer.vllm_generation.llm.llm_engine)
-        return check_syncs(trainer, trainer.vllm_generation.llm.llm_engine)
+        return check_syncs(trainer, trainer.vllm_generation.llm.llm_engine, before=policy.abandon)
     policy.use(trainer.accelerator.unwrap_model(trainer.model))
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import warnings
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 
 from agentgym.errors import UsageError, require
 from agentgym.foreign.errors import describe
@@ -69,7 +71,8 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
         at_once=min(config.max_in_flight, config.batch),
         memory=config.vllm_memory,
     )
-    settings["model"] = servable(model, tokenizer, config.folder / "start")
+    with PartialState().main_process_first():
+        settings["model"] = servable(model, tokenizer, config.folder / "start")
     made: Any = getattr(trl, "LLM", None)  # absent where a stand-in makes the engine
 
     def make(**given: Any) -> Any:
@@ -111,10 +114,34 @@ def servable(model: Any, tokenizer: Any, scratch: Path) -> str:
     is_merged = not hasattr(model, "peft_config")
     if is_merged and (is_checkpoint(source) or not source.is_dir()):
         return str(model.name_or_path)
-    merged = model if is_merged else model.merge_and_unload()
-    merged.save_pretrained(scratch)
+    if is_checkpoint(scratch):  # another process of the same run has written it
+        return str(scratch)
+    _plain(model if is_merged else _merged(model)).save_pretrained(scratch)
     tokenizer.save_pretrained(scratch)
     return str(scratch)
+
+
+def _merged(model: Any) -> Any:
+    """Return a copy of a model that was loaded from a folder of LoRA adapters, with these added to its weights."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    whole = copy.deepcopy(model)
+    for name, layer in list(whole.named_modules()):
+        if isinstance(layer, BaseTunerLayer):
+            layer.merge()
+            whole.set_submodule(name, layer.get_base_layer())
+    return whole
+
+
+def _plain(model: Any) -> Any:
+    """Return a model with the same weights that remembers nothing of where they came from: adapters or a GGUF file."""
+    config = copy.deepcopy(model.config)
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    fresh = type(model)(config).to(model.dtype)
+    fresh.load_state_dict(model.state_dict())
+    fresh.generation_config = model.generation_config
+    return fresh
 
 
 def is_checkpoint(folder: Path) -> bool:

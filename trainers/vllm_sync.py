@@ -99,12 +99,13 @@ class SyncCheck:
         return Gaps(*((engine - other).abs().mean().item() for other in (now, self._before)))
 
 
-def check_syncs(trainer: Any, engine: Any) -> SyncCheck:
+def check_syncs(trainer: Any, engine: Any, before: Callable[[], None]) -> SyncCheck:
     """Make every weight update of a trainer's engine end with a check.
 
     Args:
         trainer: TRL's trainer, with vLLM in the same process.
         engine: Its engine (`vllm.LLM.llm_engine`).
+        before: Called before each update; must leave the engine without work.
     """
     generation = trainer.vllm_generation
     # vLLM samples at least one token after what it scores.
@@ -113,6 +114,7 @@ def check_syncs(trainer: Any, engine: Any) -> SyncCheck:
     update = generation.sync_weights
 
     def checked() -> None:
+        before()
         update()
         check.after_update()
 

@@ -152,6 +152,20 @@ def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
     assert engine.running == {}
 
 
+def test_no_turn_that_was_given_up_is_left_when_the_weights_change(policy: VLLMPolicy, engine: Engine):
+    async def leave() -> None:
+        turn = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
+        while not engine.running:
+            await asyncio.sleep(0.001)
+        turn.cancel()
+
+    asyncio.run(leave())
+    policy.abandon()
+    assert engine.running == {}
+    policy.abandon()
+    assert [name.rpartition("/")[0] for name in engine.aborted] == ["gone"]
+
+
 def test_a_turn_that_is_given_up_as_its_loop_closes_is_aborted(policy: VLLMPolicy, engine: Engine):
     thread, policy._thread = policy._thread, _NeverAborts(1)
 
