@@ -161,7 +161,8 @@ def eval_(
     policy: Annotated[
         str,
         typer.Option(
-            help="scripted, random, silent, tiny, a checkpoint's folder or name, openai:MODEL@URL, or module:factory."
+            help="scripted, random, silent, tiny, a checkpoint's folder or name, vllm:MODEL (sampled with vLLM), "
+            "vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), or module:factory."
         ),
     ] = "scripted",
     tasks: Annotated[

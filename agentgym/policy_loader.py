@@ -11,10 +11,11 @@ from agentgym.choices import nearest
 from agentgym.errors import UsageError, require
 from agentgym.loading import load_named
 from agentgym.policy import ChatPolicy, Policy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
-from agentgym.rooms import ENDPOINT, POLICIES
+from agentgym.rooms import ENDPOINT, POLICIES, VLLM
 
 TINY = "tiny"
 _ENDPOINT = "openai:"
+_VLLM = "vllm:"
 
 BUILTIN: dict[str, Callable[[], Policy]] = {
     "scripted": ScriptedPolicy,
@@ -24,7 +25,7 @@ BUILTIN: dict[str, Callable[[], Policy]] = {
 
 CHOICES = (
     f"{', '.join(BUILTIN)}, {TINY}, a folder with a transformers checkpoint, a model's public name (org/name), "
-    "openai:MODEL@URL, or module:factory"
+    "vllm:MODEL, vllm:MODEL@URL, openai:MODEL@URL, or module:factory"
 )
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -43,8 +44,9 @@ def load_policy(
     """Return the policy that `name` names.
 
     Args:
-        name: `scripted`, `random`, `silent`, `tiny`, a checkpoint's folder or public name, `openai:MODEL@URL`, or
-            `module:factory`, which is called without arguments.
+        name: `scripted`, `random`, `silent`, `tiny`, a checkpoint's folder or public name, `vllm:MODEL` (such a model,
+            sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM servers), `openai:MODEL@URL` (behind a chat
+            endpoint), or `module:factory`, which is called without arguments.
         env_id: The environment to play.
         env_kwargs: Arguments of that environment.
         endpoint: Settings of an endpoint: `KEY=VALUE` or YAML files.
@@ -62,11 +64,12 @@ def load_policy(
         raise UsageError(f"--endpoint is for policies openai:MODEL@URL, not for {name!r}")
     if name in BUILTIN:
         return BUILTIN[name]()
-    if _FACTORY.fullmatch(name):
+    if _is_factory(name):
         return _from_factory(name)
     if has_weights(name):
         require("torch", "train")
-        return load_named(POLICIES, "a function")(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
+        where = VLLM if name.startswith(_VLLM) else POLICIES
+        return load_named(where, "a function")(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
     raise UsageError(
         f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY))} Give {CHOICES}"
     )
@@ -78,10 +81,29 @@ def is_endpoint(name: str) -> bool:
 
 
 def has_weights(name: str) -> bool:
-    """Whether `name` names a model: `tiny`, a folder that exists, or a public name."""
-    if name in BUILTIN or is_endpoint(name) or _FACTORY.fullmatch(name):
+    """Whether `name` names a model: `tiny`, a folder that exists, a public name, or one of these with `vllm:`."""
+    if name in BUILTIN or is_endpoint(name) or _is_factory(name):
         return False
-    return name == TINY or Path(name).is_dir() or _PUBLIC_NAME.fullmatch(name) is not None
+    model = model_of(name)
+    return model == TINY or Path(model).is_dir() or _PUBLIC_NAME.fullmatch(model) is not None
+
+
+def model_of(name: str) -> str:
+    """Return the model that a policy's name names, without how it is sampled."""
+    return split_vllm(name)[0]
+
+
+def split_vllm(name: str) -> tuple[str, list[str]]:
+    """Return the model in `vllm:MODEL@URL[,URL]`, and the addresses of its servers without `/v1`, if any."""
+    if not name.startswith(_VLLM):
+        return name, []
+    model, at, urls = name.removeprefix(_VLLM).partition("@http")
+    found = [url.strip().rstrip("/").removesuffix("/v1") for url in f"http{urls}".split(",")] if at else []
+    return model, found
+
+
+def _is_factory(name: str) -> bool:
+    return _FACTORY.fullmatch(name) is not None and not name.startswith((_VLLM, _ENDPOINT))
 
 
 def _from_factory(path: str) -> Policy:

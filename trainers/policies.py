@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,8 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> tuple[Any, Any]:
     """Return `(model, tokenizer)` for a run. Raises `UsageError` if there is no such model."""
     if config.model == TINY:
-        return warm_started(warm_start_of(config), progress, lambda model, tokens: policy_of(config, model, tokens, 64))
+        early = replace(config, use_vllm=False)  # vLLM has no engine yet
+        return warm_started(warm_start_of(config), progress, lambda model, tokens: policy_of(early, model, tokens, 64))
     # If all weights are trained, they stay in full precision, and only the arithmetic is bf16: at a learning rate of
     # 1e-6, rounding would discard the update of a bfloat16 weight.
     dtype = torch.bfloat16 if config.bf16 and config.lora_rank else torch.float32

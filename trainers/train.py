@@ -52,7 +52,9 @@ from agentgym.trainers.trl_config import (
     probe,
     refuse_sharded,
 )
+from agentgym.trainers.vllm_engine import trl_engine
 from agentgym.trainers.vllm_policy import VLLMPolicy
+from agentgym.trainers.vllm_sync import SyncCheck, check_syncs
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 
 
@@ -182,22 +184,23 @@ class _Run:
             failures=failures_of(config),
         )
         self._log = RunLog(config, progress)
-        self._trainer = AgentGRPOTrainer(
-            model=model,
-            args=arguments,
-            processing_class=tokenizer,
-            train_dataset=task_rows(source, config.steps * config.groups, config.seed),
-            peft_config=peft_config(config),
-            rollouts=self._rollouts,
-            credit=credit,
-            on_batch=self._on_batch,
-            callbacks=[MarkComplete()],
-        )
+        with trl_engine(config, model, tokenizer):
+            self._trainer = AgentGRPOTrainer(
+                model=model,
+                args=arguments,
+                processing_class=tokenizer,
+                train_dataset=task_rows(source, config.steps * config.groups, config.seed),
+                peft_config=peft_config(config),
+                rollouts=self._rollouts,
+                credit=credit,
+                on_batch=self._on_batch,
+                callbacks=[MarkComplete()],
+            )
         # Runs before the callbacks that log elsewhere, so that they see what it adds.
         self._trainer.callback_handler.callbacks.insert(0, self._log)
         self._trainer.remove_callback(PrinterCallback)  # RunProgress shows the progress
         refuse_sharded(config, self._trainer.accelerator)
-        _adopt(self._policy, self._trainer)
+        self._sync_check = _adopt(self._policy, self._trainer)
 
     def evaluation_policy(self) -> Policy:
         """Return a policy with the current weights. All processes must call this."""
@@ -233,14 +236,17 @@ class _Run:
         if (kl := self._start.divergence(self._trainer.model, sampled)) is not None:
             metrics["kl_to_start"] = kl
         self._log.batch(metrics, sampled)
+        if self._sync_check is not None:
+            self._sync_check.remember(trajectories)
 
 
-def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> None:
-    """Make the policy sample from the model that the trainer has prepared."""
+def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> SyncCheck | None:
+    """Make the policy sample from the model that the trainer has prepared; return what checks an engine's updates."""
     if isinstance(policy, VLLMPolicy):
         policy.use(trainer.vllm_generation.llm.llm_engine)
-    else:
-        policy.use(trainer.accelerator.unwrap_model(trainer.model))
+        return check_syncs(trainer, trainer.vllm_generation.llm.llm_engine, before=policy.abandon)
+    policy.use(trainer.accelerator.unwrap_model(trainer.model))
+    return None
 
 
 def _checkpoint(config: TrainConfig) -> Path | None:

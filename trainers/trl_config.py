@@ -135,7 +135,10 @@ def grpo_config(config: TrainConfig, world_size: int, use_cpu: bool) -> GRPOConf
         temperature=config.temperature,
         # Credit per turn needs ratios per token; a product over a whole trajectory explodes.
         importance_sampling_level="token",
+        # What the sampler's and the trainer's log-probabilities differ by is corrected token by token.
+        vllm_importance_sampling_correction=True,
         vllm_importance_sampling_mode="token_truncate",
+        vllm_importance_sampling_clip_max=3.0,
         scale_rewards="none",
         mask_truncated_completions=False,
         use_vllm=config.use_vllm,

@@ -1,7 +1,8 @@
-"""`VLLMPolicy`: samples with a vLLM engine in the training process (TRL's "colocate" mode); no turn waits for others.
+"""`VLLMPolicy`: samples with a vLLM engine in this process (TRL's "colocate" mode); no turn waits for others.
 
-Tested token by token against a stand-in engine with vLLM's interface, but not on a GPU with vLLM itself. Each process
-has one engine (no tensor parallelism); TRL gives it the new weights before each batch.
+Tested with vLLM itself on CPUs, where its tokens and log-probabilities are those of `TransformersPolicy`, and against a
+stand-in for the engine; not yet on a GPU. Each process has one engine (no tensor parallelism). In training, TRL gives
+it the new weights before each batch, and `agentgym.trainers.vllm_sync` checks that they have arrived.
 """
 
 from __future__ import annotations
@@ -92,6 +93,15 @@ class VLLMPolicy:
 
     def release(self, session: str) -> None:
         """Do nothing: vLLM keeps what it has computed by content, and forgets it by itself."""
+
+    def abandon(self) -> None:
+        """Abort the turns that nobody waits for any more; call when none is being sampled.
+
+        An engine that still holds one keeps its prefix cache when its weights change.
+        """
+        given_up, self._given_up = self._given_up, []
+        if given_up:
+            self._thread.submit(self._step, [], given_up).result()
 
     def updated(self, version: int) -> None:
         """Note that the weights have changed. TRL empties the prefix cache when it loads them."""

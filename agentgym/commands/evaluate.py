@@ -25,7 +25,7 @@ from agentgym.errors import require
 from agentgym.evaluation import Summary, evaluate, print_summary
 from agentgym.loading import load_named
 from agentgym.policy import Policy
-from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy
+from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.rooms import TRAINING_ARGUMENTS
@@ -103,10 +103,11 @@ def _arguments(request: EvaluationRequest) -> dict[str, Any]:
     if not has_weights(request.policy):
         return request.env_kwargs
     require("torch", "train")
-    trained = load_named(TRAINING_ARGUMENTS, "a function")(request.policy, request.env)
-    if request.policy == TINY:
+    model = model_of(request.policy)
+    trained = load_named(TRAINING_ARGUMENTS, "a function")(model, request.env)
+    if model == TINY:
         return with_defaults(class_of(request.env).files, trained, request.env_kwargs, "the recipe")
-    source = f"the model {request.policy!r} was trained in an environment that"
+    source = f"the model {model!r} was trained in an environment that"
     return recorded_arguments(class_of(request.env), trained, request.env_kwargs, source)
 
 

@@ -135,7 +135,6 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
         ("warm_start_until", 20, "warm_start_until must be above 0 and at most 1, not 20"),
         ("keep_checkpoints", 1, "at least 2"),
         ("loss", "ppo", "loss must be one of dapo"),
-        ("use_vllm", True, "use_vllm does not work with the tiny model"),
     ],
 )
 def test_a_wrong_setting_gets_a_line_that_says_what_is_wrong(name: str, value: Any, message: str):

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from agentgym.errors import InfrastructureError, MissingExtra, UsageError
 from agentgym.policy import Generation, TokenPolicy
+from agentgym.trainers import vllm_on_cpu
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.train import train
@@ -151,6 +152,20 @@ def test_a_turn_that_is_given_up_is_aborted(policy: VLLMPolicy, engine: Engine):
     assert engine.running == {}
 
 
+def test_no_turn_that_was_given_up_is_left_when_the_weights_change(policy: VLLMPolicy, engine: Engine):
+    async def leave() -> None:
+        turn = asyncio.create_task(ask(policy, 40, 10_000, "gone"))
+        while not engine.running:
+            await asyncio.sleep(0.001)
+        turn.cancel()
+
+    asyncio.run(leave())
+    policy.abandon()
+    assert engine.running == {}
+    policy.abandon()
+    assert [name.rpartition("/")[0] for name in engine.aborted] == ["gone"]
+
+
 def test_a_turn_that_is_given_up_as_its_loop_closes_is_aborted(policy: VLLMPolicy, engine: Engine):
     thread, policy._thread = policy._thread, _NeverAborts(1)
 
@@ -219,10 +234,27 @@ class ModelEngine(Engine):
         self.model = type(model)(model.config).eval()
         self.model.load_state_dict(model.state_dict())
 
+    def add_request(self, request_id: str, prompt: Any, params: Any) -> None:
+        assert request_id not in self.running
+        self.running[request_id] = (prompt["prompt_token_ids"], params, [])
+
+    def scored(self, request_id: str, prompt: list[int]) -> Any:
+        del self.running[request_id]
+        logprobs = torch.log_softmax(self.model(input_ids=torch.tensor([prompt])).logits[0, :-1], dim=-1)
+        chances = [
+            {token: SimpleNamespace(logprob=row[token].item())} for token, row in zip(prompt[1:], logprobs, strict=True)
+        ]
+        return SimpleNamespace(
+            request_id=request_id, finished=True, prompt_token_ids=prompt, prompt_logprobs=[None, *chances]
+        )
+
     @torch.inference_mode()
     def step(self) -> list[Any]:
         outputs = []
         for request_id, (prompt, params, said) in list(self.running.items()):
+            if hasattr(params, "prompt_logprobs"):
+                outputs.append(self.scored(request_id, prompt))
+                continue
             logits = self.model(input_ids=torch.tensor([prompt + [token for token, _ in said]])).logits[0, -1]
             logprobs = torch.log_softmax(logits / params.temperature, dim=-1)
             draw = torch.Generator().manual_seed(params.seed + len(said))
@@ -249,14 +281,40 @@ class FakeGeneration:
         self.llm.llm_engine.model.load_state_dict(self.model.state_dict())
 
 
-def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
-    small: Any, checkpoint: Path, sampled_from: Any, monkeypatch: pytest.MonkeyPatch
-):
+class CutOff(FakeGeneration):
+    """Its engine gets no more weights after the second update, and nobody is told."""
+
+    syncs = 0
+
+    def sync_weights(self) -> None:
+        self.syncs += 1
+        if self.syncs <= 2:
+            super().sync_weights()
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts a stand-in in the place of TRL's engine, on a machine that seems to have a GPU."""
     vllm: Any = ModuleType("vllm")
     vllm.__spec__ = ModuleSpec("vllm", None)
     vllm.SamplingParams = lambda **given: SimpleNamespace(**given)
     monkeypatch.setitem(sys.modules, "vllm", vllm)
-    monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", FakeGeneration)
+    monkeypatch.setattr(vllm_on_cpu, "is_needed", lambda: False)
+    return lambda generation: monkeypatch.setattr("trl.trainer.grpo_trainer.VLLMGeneration", generation)
+
+
+def test_an_engine_whose_updates_are_lost_stops_the_run(small: Any, stand_in: Any):
+    stand_in(CutOff)
+    with pytest.raises(InfrastructureError, match="still samples from old weights"):
+        train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
+    steps = [line["step"] for line in read_metrics(Path("run") / "metrics.jsonl")]
+    assert steps == [1]  # its weights were wrong for no step at all
+
+
+def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
+    small: Any, checkpoint: Path, sampled_from: Any, stand_in: Any
+):
+    stand_in(FakeGeneration)
     train(small(output_dir="run", use_vllm=True, groups=6), Console(file=io.StringIO()))
     state = json.loads((Path("run") / "checkpoint-8" / "trainer_state.json").read_text())
     logged = [line for line in state["log_history"] if "loss" in line]
@@ -268,4 +326,5 @@ def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
     assert sampled_from(Path("run") / "model", Path("run") / "eval-after.jsonl") < 1e-4
     last = list(read_metrics(Path("run") / "metrics.jsonl"))[-1]
     assert last["kl_to_start"] > 1e-3
+    assert 0 < last["sampler_gap"] <= last["sampler_gap_max"] < 1e-3
     assert last["grad_norm"] > 1e-3  # else the last weights would be those that were sampled from

@@ -13,6 +13,13 @@ from agentgym.trainers.logbook.records import MetricsFile
 from agentgym.trainers.trl_config import optimizer_steps
 from agentgym.trajectory import Trajectory
 
+_GAPS = {
+    "sampler_gap": "sampling/sampling_logp_difference/mean",
+    "sampler_gap_max": "sampling/sampling_logp_difference/max",
+    "sampler_ratio_max": "sampling/importance_sampling_ratio/max",
+}
+"""How far the sampler's log-probabilities are from the trainer's: our names and those of TRL."""
+
 
 class RunLog(TrainerCallback):
     """Writes the metrics of each step to the JSONL file, TRL's own log and the terminal; warns of a plateau."""
@@ -59,6 +66,7 @@ class RunLog(TrainerCallback):
             "seconds": seconds,
             "tokens_per_second": self._tokens / seconds,
         }
+        metrics |= {ours: logs[theirs] for ours, theirs in _GAPS.items() if theirs in logs}
         if "clip_ratio/region_mean" in logs:
             metrics["clipped"] = logs["clip_ratio/region_mean"]
         logs.update({f"agentgym/{name}": value for name, value in metrics.items()})

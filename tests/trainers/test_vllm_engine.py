@@ -1,0 +1,70 @@
+"""What vLLM is given to load, and how much memory its cache may take on a CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+
+from agentgym.trainers import vllm_on_cpu
+from agentgym.trainers.vllm_engine import is_checkpoint, precision_of, servable
+
+pytestmark = pytest.mark.train
+
+IDS = torch.tensor([[7, 8, 9, 10]])
+QWEN = SimpleNamespace(num_hidden_layers=28, num_key_value_heads=8, num_attention_heads=16, head_dim=128)
+
+
+def test_a_checkpoint_is_loaded_from_where_it_is(checkpoint: Path, tokenizer: Any, tmp_path: Path):
+    model = AutoModelForCausalLM.from_pretrained(checkpoint)
+    assert servable(model, tokenizer, tmp_path / "scratch") == str(checkpoint)
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_a_folder_of_adapters_becomes_a_whole_checkpoint(checkpoint: Path, tokenizer: Any, tmp_path: Path):
+    adapted = get_peft_model(
+        AutoModelForCausalLM.from_pretrained(checkpoint),
+        LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM"),
+    )
+    for name, weight in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    adapted.save_pretrained(str(tmp_path / "adapters"))
+    assert not is_checkpoint(tmp_path / "adapters")
+
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "adapters")
+    folder = servable(model, tokenizer, tmp_path / "scratch")
+    assert is_checkpoint(Path(folder))
+    served = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.inference_mode():
+        expected, found = adapted.eval()(IDS).logits, served(IDS).logits
+        assert torch.allclose(found, expected, atol=1e-4)
+        assert torch.allclose(model.eval()(IDS).logits, expected, atol=1e-4)  # its adapters still stand apart
+        plain = AutoModelForCausalLM.from_pretrained(checkpoint)(IDS).logits
+    assert not torch.allclose(found, plain, atol=1e-2)
+
+
+def test_the_engine_computes_in_the_precision_of_the_run(model: Any):
+    assert precision_of(model) == "float32"
+    assert precision_of(model, bf16=True) == "bfloat16"
+    assert precision_of(model.config) == "float32"
+
+
+def test_on_a_cpu_the_cache_holds_the_conversations_and_no_more():
+    def cache(dtype: str, at_once: int, share: float = 0.9) -> int:
+        given = vllm_on_cpu.settings(QWEN, dtype=dtype, context=1024, at_once=at_once, share=share)
+        return given["kv_cache_memory_bytes"]
+
+    per_token = 2 * 28 * 8 * 128
+    assert cache("bfloat16", 8) == 8 * (1024 + 128) * per_token * 2
+    assert cache("float32", 8) == 2 * cache("bfloat16", 8)
+    assert cache("bfloat16", 8, share=1e-6) == 64 * 2**20
+    assert cache("bfloat16", 10**9) < 10**13  # as much as the machine has, not as much as would be needed

@@ -1,0 +1,57 @@
+"""Conversations stay where their prefix is cached, and move when their server is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+from agentgym.trainers.vllm_fleet import Fleet, Replica
+
+pytestmark = pytest.mark.train
+
+
+def place(fleet: Fleet, session: str) -> Replica:
+    replica = fleet.replica_of(session)
+    assert replica is not None
+    return replica
+
+
+def test_conversations_stay_and_are_spread():
+    fleet = Fleet(["a", "b", "c"])
+    places = {str(n): place(fleet, str(n)).url for n in range(30)}
+    assert Counter(places.values()) == {"a": 10, "b": 10, "c": 10}
+    assert places == {session: place(fleet, session).url for session in places}
+
+
+def test_a_conversation_that_ended_makes_room():
+    fleet = Fleet(["a", "b"])
+    assert [place(fleet, name).url for name in "xy"] == ["a", "b"]
+    fleet.release("y")
+    fleet.release("never seen")
+    assert place(fleet, "z").url == "b"
+
+
+def test_a_lost_replica_loses_its_conversations_to_the_others_and_gets_new_ones_later():
+    fleet = Fleet(["a", "b"])
+    lost, kept = place(fleet, "x"), place(fleet, "y")
+    fleet.failed(lost, now=0.0)
+    assert place(fleet, "x") is kept
+    assert fleet.due(now=0.0) == []
+    assert fleet.due(now=1.0) == [lost]
+    fleet.answered(lost)
+    assert place(fleet, "x") is kept  # its prefix is there now
+    assert place(fleet, "z") is lost
+
+
+def test_a_replica_that_stays_down_is_asked_ever_more_rarely_but_asked():
+    fleet = Fleet(["a"])
+    [replica] = fleet.replicas
+    pauses = []
+    for _ in range(12):
+        fleet.failed(replica, now=100.0)
+        pauses.append(replica.retry_at - 100.0)
+    assert pauses[0] < 1 < pauses[-1] <= 15
+    assert fleet.replica_of("x") is None

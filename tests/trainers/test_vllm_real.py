@@ -1,0 +1,258 @@
+"""vLLM itself, in this process, behind its server and in whole runs, beside transformers on the same weights.
+
+Every engine has a process of its own: this one's, the server's, and those of the runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+from importlib.util import find_spec
+
+import torch
+
+from agentgym.errors import UsageError
+from agentgym.policy import TokenPolicy
+from agentgym.policy_loader import load_policy
+from agentgym.trainers.logbook.records import read_metrics
+from agentgym.trainers.tiny import TinyShape, tiny_model
+from agentgym.trainers.vllm_policy import VLLMPolicy
+from agentgym.trainers.vllm_sync import engine_scores
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.train,
+    pytest.mark.filterwarnings("ignore"),  # what libraries want to tell vLLM
+    # Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)"),
+]
+
+PROMPTS = [[40 + 7 * n + i for i in range(5 + 9 * n)] for n in range(8)]
+RUN = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "TORCHDYNAMO_DISABLE": "1",
+    "OMP_NUM_THREADS": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint in float32 with heads that vLLM supports, and with clear preferences."""
+    shape = TinyShape(vocabulary=320, hidden=64, layers=2, heads=2, feed_forward=64, context=256)
+    model = tiny_model(tokenizer, shape, seed=0)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() > 1:
+                weight.mul_(8)
+    made = tmp_path_factory.mktemp("model")
+    model.save_pretrained(made)
+    tokenizer.save_pretrained(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def in_process(folder: Path) -> dict[float, VLLMPolicy]:
+    """Policies with one engine, by temperature."""
+    cold: Any = policy_at(f"vllm:{folder}", 0.0)
+    warm: Any = policy_at(f"vllm:{folder}", 0.7, engine=cold._engine)
+    return {0.0: cold, 0.7: warm}
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a server of the checkpoint is."""
+    port = free_port()
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--port", str(port)]
+    command += ["--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill"]
+    command += ["--logprobs-mode", "processed_logprobs", "--max-num-seqs", "16", "--generation-config", "vllm"]
+    log = tmp_path_factory.mktemp("server") / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, env=os.environ | RUN, stdout=out, stderr=out)
+    try:
+        await_health(server, f"http://127.0.0.1:{port}/health", log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def await_health(server: Any, url: str, log: Path) -> None:
+    while server.poll() is None:
+        try:
+            with urlopen(url, timeout=5):
+                return
+        except (URLError, OSError):
+            time.sleep(0.2)
+    raise AssertionError(log.read_text(errors="replace")[-4_000:])
+
+
+def policy_at(name: str, temperature: float, engine: Any = None) -> Any:
+    if engine is None:
+        return load_policy(name, env_id="guess", env_kwargs={}, temperature=temperature, concurrency=16)
+    from agentgym.trainers.transformers_policy import Sampling
+
+    folder = name.removeprefix("vllm:")
+    transformers: Any = policy_at(folder, temperature)
+    made = VLLMPolicy(
+        transformers.codec, end_ids=sorted(transformers._end_ids), context=256, sampling=Sampling(temperature, 0)
+    )
+    made.use(engine)
+    return made
+
+
+def turns(policy: TokenPolicy) -> list[Any]:
+    async def all_at_once() -> list[Any]:
+        return await asyncio.gather(*(policy.generate(ids, 24, str(n)) for n, ids in enumerate(PROMPTS)))
+
+    return asyncio.run(all_at_once())
+
+
+def model_logprobs(folder: Path, prompt: list[int], said: list[int], temperature: float) -> torch.Tensor:
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1]
+    return torch.log_softmax(logits / temperature, dim=-1).gather(1, torch.tensor(said)[:, None])[:, 0]
+
+
+def test_greedy_gives_the_same_tokens_and_logprobs_everywhere(folder: Path, in_process: Any, url: str):
+    expected = turns(policy_at(str(folder), 0.0))
+    assert len({tuple(turn.ids) for turn in expected}) > 4
+    for policy in (in_process[0.0], policy_at(f"vllm:{folder}@{url}", 0.0)):
+        found = turns(policy)
+        assert [(turn.ids, turn.finish) for turn in found] == [(turn.ids, turn.finish) for turn in expected]
+        for here, there in zip(found, expected, strict=True):
+            assert here.logprobs == pytest.approx(there.logprobs, abs=1e-4)
+
+
+def test_logprobs_are_those_of_the_distribution_that_was_sampled(folder: Path, in_process: Any, url: str):
+    for policy in (in_process[0.7], policy_at(f"vllm:{folder}@{url}", 0.7), policy_at(str(folder), 0.7)):
+        for prompt, turn in zip(PROMPTS, turns(policy), strict=True):
+            expected = model_logprobs(folder, prompt, turn.ids, 0.7)
+            assert turn.logprobs == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_turns_are_drawn_again_alike_and_not_all_the_same(in_process: Any):
+    first, again = turns(in_process[0.7]), turns(in_process[0.7])
+    assert [turn.ids for turn in first] == [turn.ids for turn in again]
+    in_process[0.7].updated(1)
+    assert [turn.ids for turn in first] != [turn.ids for turn in turns(in_process[0.7])]
+    in_process[0.7].updated(0)
+
+
+def test_the_same_stop_rules_hold_everywhere(folder: Path, in_process: Any, url: str):
+    ends = {turn.ids[3] for turn in turns(in_process[0.0]) if len(turn.ids) > 3}
+    policies = [in_process[0.0], policy_at(f"vllm:{folder}@{url}", 0.0), policy_at(str(folder), 0.0)]
+    in_process[0.0]._end_ids, before = sorted(ends), in_process[0.0]._end_ids
+    policies[1]._end_ids, policies[2]._end_ids = sorted(ends), frozenset(ends)
+    said = [[(turn.ids, turn.finish) for turn in turns(policy)] for policy in policies]
+    in_process[0.0]._end_ids = before
+    assert said[0] == said[1] == said[2]
+    assert {finish for _, finish in said[0]} >= {"stop"}
+
+
+def test_a_prompt_is_scored_as_the_model_scores_it(folder: Path, in_process: Any):
+    found = engine_scores(in_process[0.0]._engine, PROMPTS)
+    expected = torch.cat([model_logprobs(folder, ids[:1], ids[1:], 1.0) for ids in PROMPTS])
+    assert found.tolist() == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_a_server_that_reports_other_logprobs_or_serves_something_else_is_refused(folder: Path, url: str):
+    with pytest.raises(UsageError, match="no vLLM server answers"):
+        policy_at(f"vllm:{folder}@http://127.0.0.1:9", 0.7)
+    policy: Any = policy_at(f"vllm:{folder}@{url}", 0.0)
+    assert policy.context == 256
+    policy._model = "another"
+    with pytest.raises(UsageError, match="another"):
+        turns(policy)
+
+
+# Whole runs, each in a process of its own.
+
+
+SETTINGS = {
+    "env": "letters_env:LettersEnv", "steps": 3, "groups": 2, "group_size": 4, "updates_per_step": 2, "context": 256,
+    "max_new_tokens": 4, "learning_rate": 1e-2, "warmup_steps": 0, "eval_tasks": 3, "eval_attempts": 1,
+    "report_to": [], "use_vllm": True, "output_dir": "run",
+}  # fmt: skip
+SCRIPT = """
+import sys, json, torch
+torch.set_num_threads(2)
+settings, cut_off = json.loads(sys.argv[1]), sys.argv[2] == "cut off"
+from trl.generation.vllm_generation import VLLMGeneration
+from agentgym.errors import InfrastructureError
+from agentgym.trainers.config import load_config
+from agentgym.trainers.train import train
+if cut_off:
+    VLLMGeneration.sync_weights = lambda self: self.llm.reset_prefix_cache()
+try:
+    train(load_config(None, settings))
+except InfrastructureError as error:
+    print("stopped:", error)
+"""
+
+
+def run(settings: dict[str, Any], *, cut_off: bool = False) -> str:
+    """Train in a process of its own; return why it stopped, if it did."""
+    command = [sys.executable, "-c", SCRIPT, json.dumps(settings), "cut off" if cut_off else "sound"]
+    done = subprocess.run(command, env=os.environ | RUN, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr[-4_000:]
+    return done.stdout.partition("stopped: ")[2]
+
+
+def test_a_run_samples_from_the_weights_of_each_step(folder: Path, letters: Any, sampled_from: Any):
+    assert run(SETTINGS | {"model": str(folder)}) == ""
+    lines = list(read_metrics(Path("run") / "metrics.jsonl"))
+    assert [line["step"] for line in lines] == [1, 2, 3]
+    assert all(line["sampler_gap_max"] < 1e-4 for line in lines)
+    assert lines[-1]["kl_to_start"] > 1e-3
+    assert sampled_from(folder, Path("run") / "eval-before.jsonl") < 1e-4
+    assert sampled_from(Path("run") / "model", Path("run") / "eval-after.jsonl") < 1e-4
+
+
+def test_an_engine_that_is_cut_off_from_the_weights_stops_the_run(folder: Path, letters: Any):
+    why = run(SETTINGS | {"model": str(folder)}, cut_off=True)
+    assert why.startswith("the vLLM engine still samples from old weights")
+    assert len(list(read_metrics(Path("run") / "metrics.jsonl"))) == 1
+
+
+def test_adapters_are_merged_into_what_the_engine_samples_from(folder: Path, letters: Any):
+    assert run(SETTINGS | {"model": str(folder), "lora_rank": 4, "track_kl": False}) == ""
+    lines = list(read_metrics(Path("run") / "metrics.jsonl"))
+    assert all(line["sampler_gap_max"] < 1e-4 for line in lines)
+    assert all(line["grad_norm"] > 0 for line in lines)
+
+
+def test_the_command_trains_the_tiny_model_end_to_end():
+    command = [str(Path(sys.executable).with_name("agentgym")), "train", "--env", "sql", "--use-vllm", "--steps", "2"]
+    command += ["--groups", "2", "--group-size", "4", "--micro-batch", "4", "--eval-tasks", "4", "--eval-attempts", "1"]
+    command += ["--warm-start-steps", "30", "--warm-start-tasks", "64", "--output-dir", "run", "--report-to", "[]"]
+    done = subprocess.run(command, env=os.environ | RUN, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stderr[-4_000:]
+    assert "held-out success before" in done.stdout
+    lines = list(read_metrics(Path("run") / "metrics.jsonl"))
+    assert [line["failed"] for line in lines] == [0.0, 0.0]
+    assert all(line["sampler_gap_max"] < 1e-4 for line in lines)

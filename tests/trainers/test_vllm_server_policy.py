@@ -1,0 +1,275 @@
+"""Sampling from vLLM servers: what is asked, what comes back, and what happens when servers fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
+
+from aiohttp import web
+
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.policy import Generation, TokenPolicy
+from agentgym.policy_loader import has_weights, model_of, split_vllm
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.transformers_policy import Sampling
+from agentgym.trainers.vllm_server_policy import VLLMServerPolicy
+from agentgym.trainers.vllm_servers import refuse_raw_logprobs, served_by
+
+pytestmark = pytest.mark.train
+
+Handler = Callable[[Any], Awaitable[Any]]
+
+
+class Server:
+    """Says the last token of the prompt plus one, two, ...; its `plan` is what it does first instead."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.plan: list[Any] = []
+        self.is_healthy = True
+        self.model, self.context, self.temperature_counts = "served", 96, True
+        self.url = ""
+
+    async def complete(self, request: Any) -> Any:
+        body = await request.json()
+        self.asked.append(body)
+        if self.plan:
+            planned = self.plan.pop(0)
+            if planned == "hang up":
+                request.transport.close()
+                return web.Response()
+            return planned() if callable(planned) else planned
+        first = body["prompt"][-1] + 1
+        ids = list(range(first, first + body["max_tokens"]))
+        ids = ids[: ids.index(30) + 1] if 30 in ids else ids
+        chance = -0.5 / (body["temperature"] if self.temperature_counts else 1.0)
+        logprobs = {"token_logprobs": [-i / 10 for i in ids], "top_logprobs": [{"token_id:9": chance} for _ in ids]}
+        finish = "stop" if ids[-1] == 30 else "length"
+        return web.json_response({"choices": [{"token_ids": ids, "logprobs": logprobs, "finish_reason": finish}]})
+
+    async def health(self, request: Any) -> Any:
+        return web.Response(status=200 if self.is_healthy else 503)
+
+    async def models(self, request: Any) -> Any:
+        return web.json_response({"data": [{"id": self.model, "max_model_len": self.context}]})
+
+    async def __aenter__(self) -> Server:
+        application = web.Application()
+        application.router.add_post("/v1/completions", self.complete)
+        application.router.add_get("/health", self.health)
+        application.router.add_get("/v1/models", self.models)
+        self._runner = web.AppRunner(application, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self._runner.cleanup()
+
+
+@pytest.fixture
+def policy_of(tokenizer: Any) -> Callable[..., VLLMServerPolicy]:
+    def make(*servers: Server, patience_s: float = 30.0) -> VLLMServerPolicy:
+        return VLLMServerPolicy(
+            ChatCodec(tokenizer),
+            [server.url for server in servers],
+            model="served",
+            end_ids=[30],
+            context=96,
+            sampling=Sampling(0.7, seed=5),
+            patience_s=patience_s,
+        )
+
+    return make
+
+
+def play(scene: Callable[..., Awaitable[Any]], servers: int = 1) -> Any:
+    """Run a scene with so many servers."""
+
+    async def run() -> Any:
+        running = [await Server().__aenter__() for _ in range(servers)]
+        try:
+            return await asyncio.wait_for(scene(*running), 60)
+        finally:
+            for server in running:
+                await server.__aexit__()
+
+    return asyncio.run(run())
+
+
+def test_tokens_come_back_as_they_were_sampled_with_their_logprobs(policy_of: Any):
+    async def scene(server: Server) -> Any:
+        policy = policy_of(server)
+        assert isinstance(policy, TokenPolicy)
+        cut, ended = await policy.generate([7, 10], 3, "s"), await policy.generate([7, 27], 9, "t")
+        assert cut == Generation([11, 12, 13], [-1.1, -1.2, -1.3], "length")
+        assert (ended.ids, ended.finish) == ([28, 29, 30], "stop")
+        return server.asked
+
+    first, second = play(scene)
+    assert (first["prompt"], first["temperature"], first["stop_token_ids"]) == ([7, 10], 0.7, [30])
+    assert (first["top_p"], first["top_k"], first["min_p"], first["repetition_penalty"]) == (1.0, 0, 0.0, 1.0)
+    assert first["seed"] != second["seed"]
+
+
+def test_it_works_in_one_event_loop_after_another_and_leaves_no_connection_open(policy_of: Any):
+    seeds = []
+
+    async def scene(server: Server) -> None:
+        policy = policy_of(server)
+        policies.append(policy)
+        await asyncio.gather(*(policy.generate([7, 10 + n], 2, str(n)) for n in range(5)))
+        assert policy._client is None
+        seeds.append(sorted(body["seed"] for body in server.asked))
+
+    policies: list[VLLMServerPolicy] = []
+    play(scene)
+    play(scene)
+    assert seeds[0] == seeds[1]
+
+
+def test_turns_of_a_conversation_go_to_one_replica(policy_of: Any):
+    async def scene(*servers: Server) -> None:
+        policy = policy_of(*servers)
+
+        async def conversation(name: int) -> None:
+            ids = [name, 10]
+            for _ in range(4):
+                ids = [*ids, *(await policy.generate(ids, 2, str(name))).ids]
+            policy.release(str(name))
+
+        await asyncio.gather(*(conversation(name) for name in range(8)))
+        homes = [{body["prompt"][0] for body in server.asked} for server in servers]
+        assert [len(home) for home in homes] == [4, 4]
+        assert homes[0].isdisjoint(homes[1])
+
+    play(scene, servers=2)
+
+
+@pytest.mark.parametrize(
+    "fault", ["hang up", lambda: web.Response(status=500, text="dead"), lambda: web.Response(text="{cut")]
+)
+def test_a_replica_that_fails_is_left_and_its_turn_asked_of_another(policy_of: Any, fault: Any):
+    async def scene(broken: Server, sound: Server) -> None:
+        policy = policy_of(broken, sound)
+        broken.plan, broken.is_healthy = [fault], False
+        said = await policy.generate([7, 10], 2, "s")
+        assert said.ids == [11, 12]
+        assert [len(server.asked) for server in (broken, sound)] == [1, 1]
+        assert sound.asked[0] == broken.asked[0]
+
+    play(scene, servers=2)
+
+
+def test_when_all_are_down_a_turn_waits_until_one_is_healthy_again(policy_of: Any):
+    async def scene(server: Server) -> None:
+        policy = policy_of(server)
+        server.plan, server.is_healthy = ["hang up"], False
+        turn = asyncio.create_task(policy.generate([7, 10], 2, "s"))
+        while not server.asked:
+            await asyncio.sleep(0.01)
+        server.is_healthy = True
+        assert (await turn).ids == [11, 12]
+
+    play(scene)
+
+
+def test_when_none_comes_back_it_is_infrastructure(policy_of: Any):
+    async def scene(server: Server) -> None:
+        policy = policy_of(server, patience_s=0.5)
+        server.plan, server.is_healthy = ["hang up"], False
+        with pytest.raises(InfrastructureError, match="no vLLM server answered"):
+            await policy.generate([7, 10], 2, "s")
+
+    play(scene)
+
+
+def test_a_busy_server_is_asked_again_when_it_says(policy_of: Any):
+    async def scene(server: Server) -> None:
+        server.plan = [lambda: web.Response(status=429, headers={"Retry-After": "0"})] * 2
+        assert (await policy_of(server).generate([7, 10], 2, "s")).ids == [11, 12]
+        assert len(server.asked) == 3
+
+    play(scene)
+
+
+def test_what_a_server_refuses_is_the_callers_mistake(policy_of: Any):
+    async def scene(server: Server) -> None:
+        server.plan = [lambda: web.Response(status=400, text="no such model")]
+        with pytest.raises(UsageError, match="no such model"):
+            await policy_of(server).generate([7, 10], 2, "s")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"text": "said", "finish_reason": "stop"},
+        {"token_ids": None, "logprobs": {"token_logprobs": []}, "finish_reason": "stop"},
+        {"token_ids": [1, 2], "logprobs": {"token_logprobs": [-1.0]}, "finish_reason": "stop"},
+        {"token_ids": [1], "logprobs": {"token_logprobs": [None]}, "finish_reason": "stop"},
+    ],
+)
+def test_an_answer_without_tokens_or_logprobs_is_never_trained_on(policy_of: Any, choice: dict[str, Any]):
+    async def scene(server: Server) -> None:
+        server.plan = [lambda: web.json_response({"choices": [choice]})]
+        with pytest.raises(InfrastructureError, match="no tokens with log-probabilities"):
+            await policy_of(server).generate([7, 10], 2, "s")
+
+    play(scene)
+
+
+# Before a run.
+
+
+def test_what_the_replicas_serve_is_found_out_even_if_one_is_not_up_yet():
+    async def scene(one: Server, other: Server) -> None:
+        other.context = 64
+        served = await asyncio.to_thread(served_by, [one.url, "http://127.0.0.1:9", other.url])
+        assert (served.url, served.model, served.context) == (one.url, "served", 64)
+
+    play(scene, servers=2)
+
+
+def test_replicas_of_different_models_are_refused():
+    async def scene(one: Server, other: Server) -> None:
+        other.model = "another"
+        with pytest.raises(UsageError, match="different models"):
+            await asyncio.to_thread(served_by, [one.url, other.url])
+
+    play(scene, servers=2)
+
+
+def test_without_a_server_it_says_how_to_start_one():
+    with pytest.raises(UsageError, match="vllm serve"):
+        served_by(["http://127.0.0.1:9"])
+
+
+def test_logprobs_from_before_the_temperature_are_refused():
+    async def scene(server: Server) -> None:
+        await asyncio.to_thread(refuse_raw_logprobs, server.url, "served", 0.7)
+        server.temperature_counts = False
+        with pytest.raises(UsageError, match="processed_logprobs"):
+            await asyncio.to_thread(refuse_raw_logprobs, server.url, "served", 0.7)
+        await asyncio.to_thread(refuse_raw_logprobs, server.url, "served", 1.0)
+
+    play(scene)
+
+
+def test_names_say_the_model_and_where_it_is_served():
+    assert split_vllm("vllm:tiny") == ("tiny", [])
+    assert split_vllm("vllm:a/b@http://h:1/v1,http://h:2/") == ("a/b", ["http://h:1", "http://h:2"])
+    assert split_vllm("vllm:run/@2/model") == ("run/@2/model", [])
+    assert model_of("org/name") == "org/name"
+    assert has_weights("vllm:tiny")
+    assert has_weights("vllm:org/name@https://h:1")
+    assert not has_weights("vllm:factory")

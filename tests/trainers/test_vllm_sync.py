@@ -1,0 +1,102 @@
+"""An engine that no longer follows the trainer is found by its own log-probabilities, whatever the precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from agentgym.errors import InfrastructureError
+from agentgym.trainers.vllm_sync import Gaps, SyncCheck, Verdict
+
+pytestmark = pytest.mark.train
+
+
+class Weights:
+    """Scores each token with a number that stands for the weights, plus the noise of its arithmetic."""
+
+    def __init__(self, noise: float, seed: int):
+        self.value = 0.0
+        self._noise, self._draw = noise, torch.Generator().manual_seed(seed)
+
+    def __call__(self, conversations: Any) -> torch.Tensor:
+        count = sum(len(ids) - 1 for ids in conversations)
+        return -1.0 + self.value + self._noise * torch.randn(count, generator=self._draw)
+
+
+class Run:
+    """A trainer whose every update moves log-probabilities by `change`, and an engine that follows while it can."""
+
+    def __init__(self, trajectory: Any, *, change: float, noise: float, follows: int = 1_000):
+        self.trainer, self.engine = Weights(0.0, 0), Weights(noise, 1)
+        self.check = SyncCheck(self.engine, self.trainer, longest=10)
+        self._batch = [trajectory(row, [[20, 21, 22, 23], [24, 25, 5]], 0.0) for row in range(12)]
+        self._change, self._follows = change, follows
+
+    def steps(self, count: int) -> int:
+        """Run so many steps; return the step at which the engine was found out."""
+        for step in range(count):
+            if step < self._follows:
+                self.engine.value = self.trainer.value
+            self.check.after_update()
+            self.check.remember(self._batch)
+            self.trainer.value += self._change
+        return count
+
+
+def test_an_engine_that_follows_is_never_accused(trajectory: Any):
+    for change in (0.0, 1e-6, 1e-3, 0.05, 0.5):
+        for noise in (1e-6, 0.01, 0.05):
+            assert Run(trajectory, change=change, noise=noise).steps(40) == 40
+
+
+@pytest.mark.parametrize(("change", "noise"), [(1e-4, 1e-6), (0.05, 0.01), (0.2, 0.05)])
+def test_an_engine_that_is_cut_off_is_found_at_the_first_update_it_misses(trajectory: Any, change: float, noise: float):
+    run = Run(trajectory, change=change, noise=noise, follows=3)
+    assert run.steps(3) == 3
+    with pytest.raises(InfrastructureError, match="old weights"):
+        run.steps(1 + 3)
+
+
+def test_updates_below_the_noise_are_found_once_they_add_up(trajectory: Any):
+    run = Run(trajectory, change=0.002, noise=0.02, follows=1)
+    with pytest.raises(InfrastructureError, match="old weights"):
+        run.steps(200)
+
+
+def test_an_engine_with_weights_of_neither_side_is_refused(trajectory: Any):
+    run = Run(trajectory, change=0.01, noise=0.001)
+    run.steps(2)
+    run.engine.value = 3.0
+    with pytest.raises(InfrastructureError, match="does not sample from the trainer's weights"):
+        run.check.after_update()
+
+
+def test_equal_gaps_prove_nothing():
+    assert Gaps(0.0, 0.0).verdict is Verdict.UNDECIDED
+    assert Gaps(0.01, 0.01).verdict is Verdict.UNDECIDED
+    assert Gaps(0.01, 0.03).verdict is Verdict.FRESH
+
+
+def test_no_more_is_scored_than_the_engine_can_hold(trajectory: Any):
+    seen: list[int] = []
+
+    def scorer(conversations: Any) -> torch.Tensor:
+        seen.extend(len(ids) for ids in conversations)
+        return torch.zeros(1)
+
+    check = SyncCheck(scorer, scorer, longest=6)
+    check.remember([trajectory(0, [[20, 21, 22, 23], [24, 25, 5]], 0.0)])
+    check.after_update()
+    assert seen == [6, 6, 6]
+
+
+def test_without_a_conversation_there_is_nothing_to_compare(trajectory: Any):
+    scorer = Weights(0.0, 0)
+    check = SyncCheck(scorer, scorer, longest=10)
+    check.remember([trajectory(0, [[20]], 0.0, broken=True)])
+    check.after_update()

@@ -1,0 +1,160 @@
+"""Makes vLLM engines in this process: for training (through TRL, with our settings) and for evaluation."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import PartialState
+
+from agentgym.errors import UsageError, require
+from agentgym.foreign.errors import describe
+from agentgym.trainers import vllm_on_cpu
+from agentgym.trainers.config import TrainConfig
+
+_WEIGHTS = ("*.safetensors", "*.bin")
+
+
+def engine_settings(model_config: Any, *, dtype: str, context: int, at_once: int, memory: float) -> dict[str, Any]:
+    """Return arguments of `vllm.LLM` that make an engine sample as the other policies do.
+
+    Args:
+        model_config: The model's configuration (transformers).
+        dtype: The engine's precision, such as `float32`.
+        context: Longest conversation, in tokens.
+        at_once: Conversations to sample at the same time.
+        memory: Share of memory that the engine may use.
+    """
+    common = {
+        # vLLM would round float32 weights, and sample from another distribution than the one that is trained.
+        "dtype": dtype,
+        # The log-probabilities of the distribution that was sampled: after the temperature.
+        "logprobs_mode": "processed_logprobs",
+        # Policies speak in token ids, and say themselves which of them end a turn.
+        "skip_tokenizer_init": True,
+        "generation_config": "vllm",
+        "use_tqdm_on_load": False,
+        "disable_log_stats": True,
+    }
+    if not vllm_on_cpu.is_needed():
+        return common
+    vllm_on_cpu.prepare()
+    cpu = vllm_on_cpu.settings(model_config, dtype=dtype, context=context, at_once=at_once, share=memory)
+    return common | cpu
+
+
+def precision_of(model: Any, *, bf16: bool = False) -> str:
+    """Return the precision in which a model, given it or its configuration, computes: that of its weights, or bf16."""
+    return "bfloat16" if bf16 else str(model.dtype or torch.float32).removeprefix("torch.")
+
+
+@contextmanager
+def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None]:
+    """Within this context, TRL makes its engine for a run from `model` with our settings besides its own."""
+    if not config.use_vllm:
+        yield
+        return
+    from trl.generation import vllm_generation
+
+    trl: Any = vllm_generation
+    settings = engine_settings(
+        model.config,
+        dtype=precision_of(model, bf16=config.bf16),
+        context=config.context,
+        at_once=min(config.max_in_flight, config.batch),
+        memory=config.vllm_memory,
+    )
+    with PartialState().main_process_first():
+        settings["model"] = servable(model, tokenizer, config.folder / "start")
+    made: Any = getattr(trl, "LLM", None)  # absent where a stand-in makes the engine
+
+    def make(**given: Any) -> Any:
+        return _make(made, given | settings)
+
+    trl.LLM = make
+    try:
+        yield
+    finally:
+        trl.LLM = made
+
+
+def make_engine(folder: str, model_config: Any, *, dtype: str, context: int, at_once: int, memory: float) -> Any:
+    """Return an engine (`vllm.LLM`) of the checkpoint in `folder`, for evaluation; see `engine_settings`.
+
+    Raises:
+        MissingExtra: vLLM is not installed.
+        UsageError: vLLM cannot run the model.
+    """
+    require("vllm", "vllm")
+    settings = engine_settings(model_config, dtype=dtype, context=context, at_once=at_once, memory=memory)
+    from vllm import LLM  # type: ignore[import-not-found]
+
+    return _make(
+        LLM,
+        {
+            "model": folder,
+            "max_model_len": context,
+            "max_num_seqs": at_once,
+            "gpu_memory_utilization": memory,
+            **settings,
+        },
+    )
+
+
+def servable(model: Any, tokenizer: Any, scratch: Path) -> str:
+    """Return a folder or public name from which vLLM can load `model`, writing its weights to `scratch` if need be."""
+    source = Path(model.name_or_path)
+    is_merged = not hasattr(model, "peft_config")
+    if is_merged and (is_checkpoint(source) or not source.is_dir()):
+        return str(model.name_or_path)
+    if is_checkpoint(scratch):  # another process of the same run has written it
+        return str(scratch)
+    _plain(model if is_merged else _merged(model)).save_pretrained(scratch)
+    tokenizer.save_pretrained(scratch)
+    return str(scratch)
+
+
+def _merged(model: Any) -> Any:
+    """Return a copy of a model that was loaded from a folder of LoRA adapters, with these added to its weights."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    whole = copy.deepcopy(model)
+    for name, layer in list(whole.named_modules()):
+        if isinstance(layer, BaseTunerLayer):
+            layer.merge()
+            whole.set_submodule(name, layer.get_base_layer())
+    return whole
+
+
+def _plain(model: Any) -> Any:
+    """Return a model with the same weights that remembers nothing of where they came from: adapters or a GGUF file."""
+    config = copy.deepcopy(model.config)
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    fresh = type(model)(config).to(model.dtype)
+    fresh.load_state_dict(model.state_dict())
+    fresh.generation_config = model.generation_config
+    return fresh
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds a whole model, not only adapters or another format."""
+    return (folder / "config.json").is_file() and any(found for kind in _WEIGHTS for found in folder.glob(kind))
+
+
+def _make(make: Any, arguments: dict[str, Any]) -> Any:
+    if "VLLM_LOGGING_LEVEL" not in os.environ:
+        logging.getLogger("vllm").setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what libraries want to tell vLLM
+            return make(**arguments)
+    except (ValueError, NotImplementedError, torch.OutOfMemoryError) as error:
+        raise UsageError(f"vLLM cannot run {arguments['model']!r}: {describe(error)}") from error

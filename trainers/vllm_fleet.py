@@ -1,0 +1,69 @@
+"""Replicas of a vLLM server: which conversation is at which, and which of them are down."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 15.0
+
+
+@dataclass
+class Replica:
+    """One server."""
+
+    url: str
+    failures: int = 0
+    """Failures since it last answered."""
+    retry_at: float = 0.0
+    """If it is down, when to look again, in seconds of the event loop's clock."""
+
+    @property
+    def is_down(self) -> bool:
+        """Whether its last answer was a failure."""
+        return self.failures > 0
+
+
+class Fleet:
+    """Keeps each conversation at one replica, whose prefix cache then holds what was said before.
+
+    Args:
+        urls: Where the replicas are, at least one.
+    """
+
+    def __init__(self, urls: list[str]):
+        self.replicas = [Replica(url) for url in urls]
+        self._at: dict[str, Replica] = {}
+        self._jitter = random.Random(0)
+
+    def replica_of(self, session: str) -> Replica | None:
+        """Return the replica of a conversation; a new or homeless one gets the least busy. `None` if all are down."""
+        kept = self._at.get(session)
+        if kept is not None and not kept.is_down:
+            return kept
+        busy = Counter(replica.url for replica in self._at.values())
+        up = [replica for replica in self.replicas if not replica.is_down]
+        if not up:
+            return None
+        self._at[session] = min(up, key=lambda replica: busy[replica.url])
+        return self._at[session]
+
+    def release(self, session: str) -> None:
+        """Forget a conversation."""
+        self._at.pop(session, None)
+
+    def failed(self, replica: Replica, now: float) -> None:
+        """Note that a replica does not answer: its conversations move, and it is looked at again after a pause."""
+        replica.failures += 1
+        pause = min(_FIRST_PAUSE_S * 2 ** (replica.failures - 1), _LONGEST_PAUSE_S)
+        replica.retry_at = now + pause * self._jitter.uniform(0.5, 1.0)
+
+    def answered(self, replica: Replica) -> None:
+        """Note that a replica answers."""
+        replica.failures = 0
+
+    def due(self, now: float) -> list[Replica]:
+        """Return the replicas that are down and should be looked at again."""
+        return [replica for replica in self.replicas if replica.is_down and replica.retry_at <= now]

@@ -1,0 +1,147 @@
+"""Loads `vllm:MODEL`, sampled with vLLM in this process, and `vllm:MODEL@URL[,URL]`, sampled by running servers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+from agentgym.errors import UsageError, require
+from agentgym.policy_loader import TINY, split_vllm
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.hub import options_for
+from agentgym.trainers.policies import end_tokens, load_model
+from agentgym.trainers.transformers_policy import Sampling
+from agentgym.trainers.vllm_engine import is_checkpoint, make_engine, precision_of, servable
+from agentgym.trainers.vllm_policy import VLLMPolicy
+from agentgym.trainers.vllm_server_policy import VLLMServerPolicy
+from agentgym.trainers.vllm_servers import refuse_raw_logprobs, served_by
+
+_LONGEST = 8_192
+"""Longest conversation unless told otherwise, in tokens, as in process."""
+
+_MEMORY = 0.9
+"""Share of memory that an engine may use if it is alone on the device."""
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What policies need to know of a model, without its weights."""
+
+    folder: str
+    tokenizer: Any
+    config: Any
+    end_ids: list[int]
+
+
+def load(
+    name: str,
+    *,
+    env_id: str,
+    env_kwargs: dict[str, Any],
+    dialect: str | None = None,
+    temperature: float = 1.0,
+    seed: int = 0,
+    concurrency: int = 64,
+    context: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> VLLMPolicy | VLLMServerPolicy:
+    """Return a policy for evaluation that samples with vLLM; see `agentgym.trainers.policies.load`.
+
+    Args:
+        name: `vllm:MODEL` or `vllm:MODEL@URL[,URL]`, where MODEL is what `load` accepts and gives the tokenizer.
+        env_id: The environment on which the tiny model is warm-started.
+        env_kwargs: Arguments of that environment.
+        dialect: How the tiny model writes tool calls.
+        temperature: The sampling temperature.
+        seed: Seed of sampling.
+        concurrency: Conversations to sample at the same time, in this process.
+        context: Longest conversation, in tokens.
+        progress: Called with `(what, done, of)` while something takes long.
+
+    Raises:
+        UsageError: There is no such model, vLLM cannot run it, or no server answers.
+        MissingExtra: vLLM or aiohttp is not installed.
+    """
+    model_name, urls = split_vllm(name)
+    require(*(("aiohttp", "endpoint") if urls else ("vllm", "vllm")))
+    overrides = {"env": env_id, "env_kwargs": env_kwargs, "model": model_name, "dialect": dialect}
+    model = _model(load_config(None, overrides), progress or (lambda what, done, of: None))
+    longest = min(context or _LONGEST, getattr(model.config, "max_position_embeddings", None) or _LONGEST)
+    sampling = Sampling(temperature, seed)
+    if urls:
+        return _served(name, urls, model, sampling, longest)
+    return _in_process(name, model, sampling, longest, concurrency)
+
+
+def _in_process(name: str, model: _Model, sampling: Sampling, context: int, concurrency: int) -> VLLMPolicy:
+    engine = make_engine(
+        model.folder,
+        model.config,
+        dtype=precision_of(model.config),
+        context=context,
+        at_once=concurrency,
+        memory=_MEMORY,
+    )
+    policy = VLLMPolicy(
+        ChatCodec(model.tokenizer), end_ids=model.end_ids, context=context, name=name, sampling=sampling
+    )
+    policy.use(engine.llm_engine)
+    return policy
+
+
+def _served(name: str, urls: list[str], model: _Model, sampling: Sampling, context: int) -> VLLMServerPolicy:
+    served = served_by(urls)
+    refuse_raw_logprobs(served.url, served.model, sampling.temperature)
+    return VLLMServerPolicy(
+        ChatCodec(model.tokenizer),
+        urls,
+        model=served.model,
+        end_ids=model.end_ids,
+        context=min(context, served.context or context),
+        name=name,
+        sampling=sampling,
+    )
+
+
+def _model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> _Model:
+    """Return what is known of a model; load its weights only if vLLM cannot."""
+    if config.model == TINY or (Path(config.model).is_dir() and not is_checkpoint(Path(config.model))):
+        return _rewritten(*load_model(config, progress))
+    options = options_for(config.model)
+    try:
+        found = AutoConfig.from_pretrained(config.model, **options)
+        tokenizer = AutoTokenizer.from_pretrained(config.model, **options)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot load model {config.model!r}: {str(error).strip().splitlines()[0]}") from error
+    return _Model(config.model, tokenizer, found, end_tokens(_Ending(_generation(config.model, options)), tokenizer))
+
+
+def _rewritten(model: Any, tokenizer: Any) -> _Model:
+    """Write a model as a checkpoint that vLLM can load, unless it is one."""
+    scratch = Path(tempfile.mkdtemp(prefix="agentgym-vllm-"))
+    folder = servable(model, tokenizer, scratch)
+    found = _Model(folder, tokenizer, model.config, end_tokens(model, tokenizer))
+    weakref.finalize(tokenizer, shutil.rmtree, scratch, ignore_errors=True)
+    return found
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """Stands for a model of which only the generation settings are known."""
+
+    generation_config: GenerationConfig | None
+
+
+def _generation(model: str, options: dict[str, Any]) -> GenerationConfig | None:
+    try:
+        return GenerationConfig.from_pretrained(model, **options)
+    except OSError:
+        return None

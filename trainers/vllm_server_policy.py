@@ -1,0 +1,210 @@
+"""`VLLMServerPolicy`: samples tokens with log-probabilities from vLLM servers, by ids, through `/v1/completions`.
+
+A conversation stays at one replica as long as that is up. Every request carries the whole conversation, so another
+replica can take over at any turn; nothing is lost with a server but its prefix cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.policy import Codec, Generation
+from agentgym.trainers.transformers_policy import Sampling
+from agentgym.trainers.vllm_fleet import Fleet, Replica
+from agentgym.trainers.vllm_servers import headers
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_HEALTH_TIMEOUT_S = 5.0
+_LOOK_EVERY_S = 0.2
+
+
+class _Lost(Exception):
+    """A replica did not answer, or not sensibly: another may."""
+
+
+class _Busy(Exception):
+    """A replica has too much to do. Carries the seconds after which to ask again."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+
+
+class VLLMServerPolicy:
+    """A token policy over one or more vLLM servers with the same model.
+
+    Args:
+        codec: Converts between messages and token ids.
+        urls: Where the replicas are (`http://host:port`), at least one.
+        model: The name by which they call the model.
+        end_ids: Tokens that end a turn.
+        context: Longest conversation, in tokens.
+        name: Its name in reports.
+        sampling: How to draw tokens.
+        patience_s: How long a turn waits for a replica to come up again, in seconds.
+
+    Raises:
+        MissingExtra: aiohttp is not installed.
+    """
+
+    def __init__(
+        self,
+        codec: Codec,
+        urls: Sequence[str],
+        *,
+        model: str,
+        end_ids: Sequence[int],
+        context: int,
+        name: str = "vllm",
+        sampling: Sampling | None = None,
+        patience_s: float = 120.0,
+    ):
+        require("aiohttp", "endpoint")
+        self.name, self.codec, self.context = name, codec, context
+        self.sampling = sampling or Sampling()
+        self._model, self._end_ids, self._patience_s = model, list(end_ids), patience_s
+        self._fleet = Fleet(list(urls))
+        self._client: aiohttp.ClientSession | None = None
+        self._asking = 0
+
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+        """Sample one turn after `ids`, at the replica that knows `session`.
+
+        Raises:
+            InfrastructureError: No replica answered within the policy's patience, or one answered nonsense.
+            UsageError: The servers refuse such requests.
+        """
+        body = self._request(ids, max_new_tokens, session)
+        async with self._connected() as client:
+            return _generation(await self._answer(client, session, body))
+
+    def release(self, session: str) -> None:
+        """Forget where a conversation is."""
+        self._fleet.release(session)
+
+    def _request(self, ids: Sequence[int], max_new_tokens: int, session: str) -> dict[str, Any]:
+        # Each turn has its own seed, so its tokens depend only on the conversation, not on the rest of the batch.
+        key = f"{self.sampling.seed}/0/{session}/{len(ids)}".encode()
+        return {
+            "model": self._model,
+            "prompt": list(ids),
+            "max_tokens": max_new_tokens,
+            "temperature": self.sampling.temperature,
+            # A server may have defaults of its own, from the model's generation settings.
+            "top_p": 1.0,
+            "top_k": 0,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "stop_token_ids": self._end_ids,
+            "logprobs": 0,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+            "seed": int.from_bytes(hashlib.sha256(key).digest()[:4], "big"),
+        }
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[aiohttp.ClientSession]:
+        """Open connections while there is anything to ask: no event loop is left with open ones."""
+        import aiohttp
+
+        if self._client is None:
+            no_limits = aiohttp.ClientTimeout(total=None, sock_connect=10)
+            self._client = aiohttp.ClientSession(
+                headers=headers(), timeout=no_limits, connector=aiohttp.TCPConnector(limit=0), trust_env=True
+            )
+        self._asking += 1
+        try:
+            yield self._client
+        finally:
+            self._asking -= 1
+            if not self._asking and (client := self._client) is not None:
+                self._client = None
+                await client.close()
+
+    async def _answer(self, client: aiohttp.ClientSession, session: str, body: dict[str, Any]) -> Any:
+        """Ask the session's replica; if it is lost, the next; if all are, wait for one to come up."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience_s
+        last = "no replica is up"
+        while loop.time() < deadline:
+            await self._look_again(client)
+            replica = self._fleet.replica_of(session)
+            if replica is None:
+                await asyncio.sleep(_LOOK_EVERY_S)
+                continue
+            try:
+                return await _post(client, replica, body)
+            except _Busy as busy:
+                last = f"{replica.url} is busy"
+                await asyncio.sleep(busy.seconds)
+            except _Lost as lost:
+                last = f"{replica.url}: {lost}"
+                self._fleet.failed(replica, loop.time())
+        raise InfrastructureError(f"no vLLM server answered within {self._patience_s:g} s; the last reason was: {last}")
+
+    async def _look_again(self, client: aiohttp.ClientSession) -> None:
+        """See whether replicas that were down are up again."""
+        now = asyncio.get_running_loop().time()
+        for replica in self._fleet.due(now):
+            self._fleet.failed(replica, now)  # so that no other turn looks at the same time
+            if await _is_healthy(client, replica):
+                self._fleet.answered(replica)
+
+
+async def _is_healthy(client: aiohttp.ClientSession, replica: Replica) -> bool:
+    import aiohttp
+
+    try:
+        limit = aiohttp.ClientTimeout(total=_HEALTH_TIMEOUT_S)
+        async with client.get(f"{replica.url}/health", timeout=limit) as response:
+            return response.status == 200
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+async def _post(client: aiohttp.ClientSession, replica: Replica, body: dict[str, Any]) -> Any:
+    import aiohttp
+
+    try:
+        async with client.post(f"{replica.url}/v1/completions", json=body) as response:
+            status, retry_after, content = response.status, response.headers.get("Retry-After"), await response.read()
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise _Lost(f"{type(error).__name__}: {error}") from error
+    if status != 200:
+        raise _refusal(status, retry_after, f"{replica.url}: {content[:500].decode(errors='replace')}")
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise _Lost(f"its answer is not JSON: {error}") from error
+
+
+def _refusal(status: int, retry_after: str | None, text: str) -> Exception:
+    if status == 429:
+        seconds = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 1.0
+        return _Busy(min(seconds, 60.0))
+    if status >= 500:
+        return _Lost(f"status {status}: {text}")
+    return UsageError(f"the vLLM server refuses what it is asked, with status {status}: {text}")
+
+
+def _generation(answer: Any) -> Generation:
+    """Return the turn in a server's answer. Raises `InfrastructureError` if it holds none."""
+    try:
+        choice = answer["choices"][0]
+        ids, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+        if not isinstance(ids, list) or len(ids) != len(logprobs):
+            raise ValueError(f"{len(ids or [])} token ids, {len(logprobs)} log-probabilities")
+        finish: Literal["stop", "length"] = "stop" if choice["finish_reason"] == "stop" else "length"
+        return Generation([int(i) for i in ids], [float(p) for p in logprobs], finish)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InfrastructureError(
+            f"a vLLM server's answer has no tokens with log-probabilities ({type(error).__name__}: {error}); it must "
+            "be vLLM 0.22 or newer"
+        ) from error

@@ -1,0 +1,106 @@
+"""Asks vLLM servers, before a run, what they serve and how they report log-probabilities."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from agentgym.errors import UsageError
+
+_TIMEOUT_S = 20.0
+_START = "start one with: vllm serve MODEL --logprobs-mode processed_logprobs"
+
+
+@dataclass(frozen=True)
+class Served:
+    """What replicas have in common."""
+
+    url: str
+    """Where one of them is that answers."""
+    model: str
+    """The name by which they call the model."""
+    context: int | None
+    """Longest conversation that all of them allow, in tokens; `None` if they do not say."""
+
+
+def served_by(urls: Sequence[str]) -> Served:
+    """Return what the servers at `urls` serve. Replicas that do not answer yet may come up during the run.
+
+    Raises:
+        UsageError: None of them answers, or they serve different models.
+    """
+    found, silent = [], []
+    for url in urls:
+        try:
+            found.append(_model_at(url))
+        except (URLError, OSError) as error:
+            silent.append(f"{url} ({error})")
+    if not found:
+        raise UsageError(f"no vLLM server answers at {', '.join(silent)}; {_START}")
+    if len({served.model for served in found}) > 1:
+        names = ", ".join(f"{served.model!r}" for served in found)
+        raise UsageError(f"the replicas serve different models: {names}; start all of them with the same one")
+    return Served(found[0].url, found[0].model, min((s.context for s in found if s.context is not None), default=None))
+
+
+def refuse_raw_logprobs(url: str, model: str, temperature: float) -> None:
+    """Raise `UsageError` if a server reports log-probabilities from before the temperature, not those it samples from.
+
+    The likeliest token's log-probability is the same at every temperature only if it ignores the temperature.
+    """
+    if temperature in (0.0, 1.0):
+        return
+    cold, warm = (_likeliest(url, model, at) for at in (1.0, 2.0))
+    if abs(cold - warm) < 1e-6:
+        raise UsageError(
+            f"{url} reports the log-probabilities from before the temperature ({temperature:g}), not those it samples "
+            "from; start it with --logprobs-mode processed_logprobs"
+        )
+
+
+def headers() -> dict[str, str]:
+    """Return the headers of requests: the key in `VLLM_API_KEY`, if any."""
+    key = os.environ.get("VLLM_API_KEY")
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _model_at(url: str) -> Served:
+    models = _answer(Request(f"{url}/v1/models", headers=headers()))
+    try:
+        first = models["data"][0]
+        return Served(url, str(first["id"]), first.get("max_model_len"))
+    except (KeyError, IndexError, TypeError) as error:
+        raise UsageError(f"{url} is not a vLLM server: its list of models cannot be read; {_START}") from error
+
+
+def _likeliest(url: str, model: str, temperature: float) -> float:
+    """Return the log-probability of the token that is likeliest to follow some prompt."""
+    body = {"model": model, "prompt": [1], "max_tokens": 1, "logprobs": 1, "seed": 0, "temperature": temperature}
+    answer = _post(f"{url}/v1/completions", body)
+    return max(answer["choices"][0]["logprobs"]["top_logprobs"][0].values())
+
+
+def _post(url: str, body: dict[str, Any]) -> Any:
+    content = json.dumps(body).encode()
+    return _answer(Request(url, content, {"Content-Type": "application/json", **headers()}))
+
+
+def _answer(request: Request) -> Any:
+    if not request.full_url.startswith(("http://", "https://")):
+        raise UsageError(f"{request.full_url!r} is not an http address")
+    try:
+        with urlopen(request, timeout=_TIMEOUT_S) as response:
+            return json.load(response)
+    except HTTPError as error:
+        if error.code in (401, 403):
+            raise UsageError(f"{request.full_url} refuses the key; set VLLM_API_KEY") from error
+        if error.code >= 500:
+            raise
+        raise UsageError(f"{request.full_url} answers with status {error.code}: {error.read(500)!r}") from error
+    except ValueError as error:
+        raise UsageError(f"{request.full_url} does not answer in JSON; {_START}") from error

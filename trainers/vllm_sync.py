@@ -1,0 +1,176 @@
+"""Checks after each weight update that a vLLM engine samples from the new weights, and stops the run if it does not.
+
+An engine whose update was lost goes on as if nothing had happened: it samples from old weights, and the trainer
+corrects for a gap that grows with every step. The check compares log-probabilities of some recent conversations: are
+the engine's nearer to those of the new weights, or to those of the old ones? It needs no threshold that depends on the
+model, its precision or its learning rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+
+from agentgym.errors import InfrastructureError, require
+from agentgym.trajectory import Trajectory
+
+_CONVERSATIONS = 8
+"""How many conversations to compare."""
+
+_CLEARLY = 2.0
+"""By what factor one of two gaps must be smaller to prove something."""
+
+_BROKEN = 0.3
+"""Mean gap, in nats per token, that no rounding explains."""
+
+Score = Callable[[Sequence[list[int]]], torch.Tensor]
+"""Maps conversations (token ids) to the log-probabilities of all their tokens but the first of each, in a row."""
+
+
+class Verdict(Enum):
+    """What a comparison shows."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    BROKEN = "broken"
+    UNDECIDED = "undecided"
+    """The weights have changed too little to tell; it does not matter yet."""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Mean differences between the engine's log-probabilities and those of the trainer, in nats per token."""
+
+    to_new: float
+    """With the weights that the engine should have."""
+    to_old: float
+    """With earlier weights."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Judge the engine."""
+        if self.to_new > _CLEARLY * self.to_old:
+            return Verdict.STALE
+        if self.to_new > _BROKEN:
+            return Verdict.BROKEN
+        return Verdict.FRESH if self.to_old > _CLEARLY * self.to_new else Verdict.UNDECIDED
+
+
+class SyncCheck:
+    """Compares an engine with the model that it should sample from.
+
+    Args:
+        engine: Scores conversations with the engine.
+        trainer: Scores conversations with the trainer's current weights.
+        longest: How many tokens of a conversation the engine can score.
+    """
+
+    def __init__(self, engine: Score, trainer: Score, longest: int):
+        self._engine, self._trainer, self._longest = engine, trainer, longest
+        self._conversations: list[list[int]] = []
+        self._before = torch.zeros(0)
+
+    def remember(self, trajectories: Sequence[Trajectory]) -> None:
+        """Note how the current weights score some conversations, unless an earlier note has not proved anything yet."""
+        if self._conversations:
+            return
+        self._conversations = [ids[: self._longest] for ids in _some(trajectories)]
+        if self._conversations:
+            self._before = self._trainer(self._conversations)
+
+    def after_update(self) -> None:
+        """Compare; all processes must call this. Raises `InfrastructureError` if the engine has other weights."""
+        found: list[Gaps | None] = gather_object([self._gaps()])
+        gaps = [gap for gap in found if gap is not None]
+        for gap in gaps:
+            _refuse(gap)
+        if gaps and all(gap.verdict is Verdict.FRESH for gap in gaps):
+            self._conversations = []
+
+    def _gaps(self) -> Gaps | None:
+        if not self._conversations:
+            return None
+        engine, now = self._engine(self._conversations), self._trainer(self._conversations)
+        return Gaps(*((engine - other).abs().mean().item() for other in (now, self._before)))
+
+
+def check_syncs(trainer: Any, engine: Any, before: Callable[[], None]) -> SyncCheck:
+    """Make every weight update of a trainer's engine end with a check.
+
+    Args:
+        trainer: TRL's trainer, with vLLM in the same process.
+        engine: Its engine (`vllm.LLM.llm_engine`).
+        before: Called before each update; must leave the engine without work.
+    """
+    generation = trainer.vllm_generation
+    # vLLM samples at least one token after what it scores.
+    longest = trainer.args.vllm_max_model_length - 1
+    check = SyncCheck(lambda ids: engine_scores(engine, ids), lambda ids: model_scores(trainer, ids), longest)
+    update = generation.sync_weights
+
+    def checked() -> None:
+        before()
+        update()
+        check.after_update()
+
+    generation.sync_weights = checked
+    return check
+
+
+def engine_scores(engine: Any, conversations: Sequence[list[int]]) -> torch.Tensor:
+    """Return the log-probabilities that an engine without other work gives the tokens of conversations."""
+    require("vllm", "vllm")
+    from vllm import SamplingParams  # type: ignore[import-not-found]
+
+    params = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False)
+    for number, ids in enumerate(conversations):
+        engine.add_request(f"score/{number}", {"prompt_token_ids": ids}, params)
+    found: dict[str, list[float]] = {}
+    while engine.has_unfinished_requests():
+        for output in engine.step():
+            if output.finished:
+                chances = zip(output.prompt_token_ids[1:], output.prompt_logprobs[1:], strict=True)
+                found[output.request_id] = [chance[token].logprob for token, chance in chances]
+    return torch.tensor([p for number in range(len(conversations)) for p in found[f"score/{number}"]])
+
+
+@torch.no_grad()
+def model_scores(trainer: Any, conversations: Sequence[list[int]]) -> torch.Tensor:
+    """Return the log-probabilities that the trainer's model gives the tokens of conversations."""
+    model = trainer.model
+    was_training = model.training
+    model.eval()
+    try:
+        with trainer.accelerator.autocast():
+            return torch.cat([_scores(model, ids) for ids in conversations])
+    finally:
+        model.train(was_training)
+
+
+def _scores(model: Any, ids: list[int]) -> torch.Tensor:
+    row = torch.tensor([ids], device=model.device)
+    logprobs = torch.log_softmax(model(input_ids=row).logits[0, :-1].float(), dim=-1)
+    return logprobs.gather(1, row[0, 1:, None])[:, 0].cpu()
+
+
+def _some(trajectories: Sequence[Trajectory]) -> list[list[int]]:
+    """Return the tokens of some conversations, spread over the batch."""
+    usable = [t.tokens for t in trajectories if t.tokens is not None and t.tokens.sampled and not t.failed]
+    chosen = usable[:: max(1, len(usable) // _CONVERSATIONS)][:_CONVERSATIONS]
+    return [tokens.prompt_ids + tokens.completion_ids for tokens in chosen]
+
+
+def _refuse(gaps: Gaps) -> None:
+    seen = f"its log-probabilities are {gaps.to_new:.2g} from the trainer's, {gaps.to_old:.2g} from those before"
+    if gaps.verdict is Verdict.STALE:
+        raise InfrastructureError(
+            f"the vLLM engine still samples from old weights: {seen}. Either updates do not reach it, or LoRA adapters "
+            "change bfloat16 weights by less than these can express; then set bf16: false"
+        )
+    if gaps.verdict is Verdict.BROKEN:
+        raise InfrastructureError(f"the vLLM engine does not sample from the trainer's weights: {seen}")
