@@ -39,6 +39,9 @@ class ChatPolicy(Protocol):
         ...
 
 
+Finish = Literal["stop", "length", "time"]
+
+
 @dataclass(frozen=True)
 class Generation:
     """The tokens that a token policy sampled in one turn."""
@@ -46,7 +49,7 @@ class Generation:
     ids: list[int]
     logprobs: list[float]
     """Log-probability of each id under the sampling policy."""
-    finish: Literal["stop", "length", "time"]
+    finish: Finish
     """Whether the model ended its turn, or hit the token or the time limit."""
     version: int = 0
     """Number of weight updates of the sampling policy."""

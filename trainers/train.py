@@ -237,7 +237,7 @@ class _Run:
             metrics["kl_to_start"] = kl
         self._log.batch(metrics, sampled)
         if self._sync_check is not None:
-            self._sync_check.remember(trajectories)
+            self._sync_check.remember(sampled)
 
 
 def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> SyncCheck | None:

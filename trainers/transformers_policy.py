@@ -14,13 +14,13 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import for_future
-from agentgym.policy import Codec, Generation
+from agentgym.policy import Codec, Finish, Generation
 from agentgym.trainers.model_thread import own_thread
 from agentgym.trainers.slots import SlotCache
 
@@ -207,7 +207,7 @@ class TransformersPolicy:
                 Generation(request.sampled, request.logprobs, self._finish_of(request), self.version)
             )
 
-    def _finish_of(self, request: _Request) -> Literal["stop", "length", "time"]:
+    def _finish_of(self, request: _Request) -> Finish:
         if request.sampled and request.sampled[-1] in self._end_ids:
             return "stop"
         return "length" if len(request.sampled) >= request.budget else "time"

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.foreign.errors import for_future
-from agentgym.policy import Codec, Generation
+from agentgym.policy import Codec, Finish, Generation
 from agentgym.trainers.model_thread import own_thread
 from agentgym.trainers.transformers_policy import Sampling
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Request:
     """One turn to sample."""
 
@@ -31,6 +33,16 @@ class _Request:
     ids: list[int]
     params: Any
     done: asyncio.Future[Generation]
+    timeout_s: float | None
+    deadline: float = math.inf
+    """When to cut the turn off (`time.monotonic`); set when the engine gets it."""
+    so_far: Any = None
+    """The engine's latest output for it."""
+
+    def begin(self) -> None:
+        """Start the clock."""
+        if self.timeout_s is not None:
+            self.deadline = time.monotonic() + self.timeout_s
 
 
 class VLLMPolicy:
@@ -81,7 +93,7 @@ class VLLMPolicy:
         """Sample one turn after `ids`. vLLM's prefix cache finds what `session` has computed before."""
         loop = asyncio.get_running_loop()
         params = self._params(ids, max_new_tokens, session)
-        request = _Request(f"{session}/{next(self._numbers)}", list(ids), params, loop.create_future())
+        request = _Request(f"{session}/{next(self._numbers)}", list(ids), params, loop.create_future(), timeout_s)
         self._new.append(request)
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
@@ -134,9 +146,7 @@ class VLLMPolicy:
             self._running.update({request.id: request for request in new})
             try:
                 outputs = await loop.run_in_executor(self._thread, self._step, new, given_up)
-                for output in outputs:
-                    if output.finished and (request := self._running.pop(output.request_id, None)) is not None:
-                        _settle(request, output, self.version)
+                self._take(outputs)
             except asyncio.CancelledError:
                 # The loop is closing, and the engine may or may not have seen these requests: abort all of them.
                 self._given_up = [*given_up, *self._running, *self._given_up]
@@ -148,6 +158,20 @@ class VLLMPolicy:
             # Let conversations that have just finished a turn run before the next step.
             await asyncio.sleep(0)
 
+    def _take(self, outputs: list[Any]) -> None:
+        """Deliver the turns that have ended, and cut off those that have run too long."""
+        for output in outputs:
+            if (request := self._running.get(output.request_id)) is None:
+                continue
+            request.so_far = output
+            if output.finished:
+                del self._running[request.id]
+                _settle(request, _finish_of(output), self.version)
+        now = time.monotonic()
+        for request in [request for request in self._running.values() if now >= request.deadline]:
+            self._forget(request)
+            _settle(request, "time", self.version)
+
     def _step(self, new: list[_Request], given_up: list[str]) -> list[Any]:
         if self._engine is None:
             raise InfrastructureError("the vLLM policy has no engine yet; call use(llm.llm_engine)")
@@ -155,6 +179,7 @@ class VLLMPolicy:
             self._engine.abort_request(given_up)
         for request in new:
             self._engine.add_request(request.id, {"prompt_token_ids": request.ids}, request.params)
+            request.begin()
         return self._engine.step() if self._engine.has_unfinished_requests() else []
 
     def _fail(self, error: BaseException) -> None:
@@ -170,15 +195,21 @@ class VLLMPolicy:
                 request.done.set_exception(for_future(error))
 
 
-def _settle(request: _Request, output: Any, version: int) -> None:
-    """Pass a finished turn to the coroutine that waits for it."""
+def _settle(request: _Request, finish: Finish, version: int) -> None:
+    """Pass what has been sampled of a turn to the coroutine that waits for it."""
     if request.done.done():
         return
-    said = output.outputs[0]
-    ids = list(said.token_ids)
-    logprobs: list[float] = [chances[token].logprob for token, chances in zip(ids, said.logprobs, strict=True)]
-    finish: Literal["stop", "length"] = "stop" if said.finish_reason == "stop" else "length"
+    ids: list[int] = []
+    logprobs: list[float] = []
+    if request.so_far is not None:
+        sampled = request.so_far.outputs[0]
+        ids = list(sampled.token_ids)
+        logprobs = [chances[token].logprob for token, chances in zip(ids, sampled.logprobs, strict=True)]
     request.done.set_result(Generation(ids, logprobs, finish, version))
+
+
+def _finish_of(output: Any) -> Finish:
+    return "stop" if output.outputs[0].finish_reason == "stop" else "length"
 
 
 def _sampling_params() -> Callable[..., Any]:

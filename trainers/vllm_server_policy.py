@@ -74,16 +74,26 @@ class VLLMServerPolicy:
         self._client: aiohttp.ClientSession | None = None
         self._asking = 0
 
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str) -> Generation:
+    async def generate(
+        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+    ) -> Generation:
         """Sample one turn after `ids`, at the replica that knows `session`.
+
+        A server sends its answer whole, so a turn that is cut off has no tokens.
 
         Raises:
             InfrastructureError: No replica answered within the policy's patience, or one answered nonsense.
             UsageError: The servers refuse such requests.
         """
         body = self._request(ids, max_new_tokens, session)
-        async with self._connected() as client:
-            return _generation(await self._answer(client, session, body))
+        limit = asyncio.timeout(timeout_s)
+        try:
+            async with self._connected() as client, limit:
+                return _generation(await self._answer(client, session, body))
+        except TimeoutError:
+            if limit.expired():
+                return Generation([], [], "time")
+            raise
 
     def release(self, session: str) -> None:
         """Forget where a conversation is."""

@@ -321,3 +321,21 @@ def test_too_little_memory_gives_advice(model: Any, tokenizer: Any):
     sampler = policy(Breaking(model, 1, torch.OutOfMemoryError("CUDA out of memory. Tried a lot.")), tokenizer)
     with pytest.raises(UsageError, match="Lower max_in_flight or context"):
         talks(sampler)
+
+
+def test_a_turn_over_its_time_is_cut_off_and_keeps_its_tokens(model: Any, tokenizer: Any):
+    endless = TransformersPolicy(model, ChatCodec(tokenizer), end_ids=[], context=512)
+
+    async def both() -> list[Generation]:
+        late = endless.generate(PROMPTS[0], 400, "late", timeout_s=0.02)
+        return await asyncio.gather(late, endless.generate(PROMPTS[1], 3, "other"))
+
+    cut, other = asyncio.run(both())
+    assert (cut.finish, other.finish, len(other.ids)) == ("time", "length", 3)
+    assert 0 < len(cut.ids) == len(cut.logprobs) < 400
+    whole = asyncio.run(
+        TransformersPolicy(model, ChatCodec(tokenizer), end_ids=[], context=512).generate(
+            PROMPTS[0], len(cut.ids), "late"
+        )
+    )
+    assert whole.ids == cut.ids

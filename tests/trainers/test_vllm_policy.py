@@ -328,3 +328,14 @@ def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
     assert last["kl_to_start"] > 1e-3
     assert 0 < last["sampler_gap"] <= last["sampler_gap_max"] < 1e-3
     assert last["grad_norm"] > 1e-3  # else the last weights would be those that were sampled from
+
+
+def test_a_turn_over_its_time_is_cut_off_and_keeps_its_tokens_while_others_go_on(policy: VLLMPolicy, engine: Engine):
+    late = policy.generate([7, 40], 10**9, "late", timeout_s=0.05)
+    [cut, other] = together(late, ask(policy, 10, session="t"))
+    assert (cut.finish, other.finish) == ("time", "length")
+    assert cut.ids == list(range(40, 40 + len(cut.ids)))
+    assert len(cut.logprobs) == len(cut.ids) > 0
+    together(ask(policy, 10))
+    assert engine.running == {}
+    assert len(engine.aborted) == 1
