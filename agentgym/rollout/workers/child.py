@@ -54,12 +54,17 @@ async def _serve(descriptor: int) -> None:
             if request.verb == "memory":
                 outbox.put(packed(Reply(request.number, _peak_mb())))
                 continue
+            if request.verb == "close":
+                await answer(request)
+                break
             task = asyncio.create_task(answer(request))
             answering.add(task)
             task.add_done_callback(answering.discard)
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, ConnectionError):
         async with asyncio.timeout(LAST_S):
             await host.answer(Request(0, 0, "close"))
+            await asyncio.sleep(0)
+            await writer.drain()
 
 
 async def _factory(reader: asyncio.StreamReader) -> Callable[[], Env]:
