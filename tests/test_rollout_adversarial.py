@@ -18,7 +18,7 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
-from agentgym.messages import Message
+from agentgym.messages import Message, ToolCall
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
@@ -289,13 +289,18 @@ def test_workers_that_are_killed_while_they_start_cost_no_episode():
 
 
 class Parted(Counter):
-    """Hangs for one task, and takes a while for the others."""
+    """Hangs for one task; the others go on for longer than it takes to notice that."""
 
     @tool
     def done(self) -> str:
         """Say that the goal is reached."""
-        time.sleep(3600 if self.task.id.endswith("/0") else 0.8)
-        return super().done()
+        time.sleep(3600 if self.task.id.endswith("/0") else 0.5)
+        return "again" if self._turns[:-3] == [] else super().done()
+
+    def solution(self, task: Any) -> Any:
+        yield from super().solution(task)
+        for _ in range(5):
+            yield ToolCall("done")
 
 
 def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():

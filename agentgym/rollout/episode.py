@@ -68,7 +68,7 @@ class Episode:
             try:
                 trajectory = await self._play()
             except BaseException as error:
-                await self._place.discard(stuck=isinstance(error, OutOfTime))
+                await self._place.discard(stuck=self._is_stuck(error))
                 raise
         finally:
             self._forget()
@@ -91,6 +91,10 @@ class Episode:
         if isinstance(error, BrokenTask):
             return Component.TASK
         return Component.WORKER if isinstance(error, WorkerLost) else self._component
+
+    def _is_stuck(self, error: BaseException) -> bool:
+        """Whether the environment did not return in time. One whose policy did not is idle."""
+        return isinstance(error, OutOfTime) and self._component is not Component.POLICY
 
     def _forget(self) -> None:
         """Let the policy drop its state for the episode. A failure here does not change the episode's result."""
