@@ -8,8 +8,10 @@ evaluation takes single trajectories.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Generic, Self, TypeVar
 
@@ -26,6 +28,18 @@ from agentgym.rollout.workers.choice import make_workers
 from agentgym.trajectory import Trajectory
 
 _T = TypeVar("_T")
+
+EXIT_S = 20.0
+"""Seconds for closing an engine that nobody closed when the interpreter exits."""
+
+_open: set[RolloutEngine] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what nobody closed. Later, no thread runs any more, and an unfinished iteration would wait forever."""
+    for engine in list(_open):
+        engine.close(EXIT_S)
 
 
 class RolloutEngine:
@@ -57,6 +71,10 @@ class RolloutEngine:
         """What every running trajectory waits for."""
         self._workers = make_workers(workers, factory, self.limits)
         self._loop = _LoopThread()
+        self._streams: set[AsyncGenerator[Any]] = set()
+        """Those whose episodes may be running."""
+        self._closing = threading.Lock()
+        _open.add(self)
         report_on_signal()
 
     def __enter__(self) -> Self:
@@ -90,34 +108,52 @@ class RolloutEngine:
         """`play` for callers that run an event loop of their own, which stays free. Close it to end the episodes."""
         stream = _assembled(self._rollout(), groups)
         try:
-            while (call := self._loop.start(_following(stream))) is not None:
-                played = await call.wait_async()
-                if played is None:
-                    return
+            while (played := await self._loop.start(self._following(stream)).wait_async()) is not None:
                 yield played
         finally:
-            await self._loop.start(stream.aclose()).wait_async()
+            if self._loop.is_running:
+                await self._loop.start(self._left(stream)).wait_async()
 
-    def close(self) -> None:
-        """Close the environments and end the event loop. Safe to call twice."""
-        if self._loop.is_running:
-            try:
-                self._loop.start(self._workers.close()).wait()
-            finally:
-                self._loop.stop()
+    def close(self, limit_s: float | None = None) -> None:
+        """End the episodes, close the environments and end the event loop. Safe to call twice.
+
+        Args:
+            limit_s: Seconds after which whatever has not ended by then is left to itself; `None` waits.
+        """
+        with self._closing:
+            if self._loop.is_running:
+                self._loop.finish(self._ended(), limit_s)
+            _open.discard(self)
+
+    async def _ended(self) -> None:
+        await self._loop.cancel_others()
+        await asyncio.gather(*map(self._left, list(self._streams)), return_exceptions=True)
+        await self._workers.close()
 
     def _rollout(self) -> Rollout:
-        if not self._loop.is_running:
-            raise UsageError("this rollout engine is closed; make another one")
+        self._loop.check()
         return Rollout(self.policy, self.factory, self._workers, self.limits, self.failures, self.tally, self.waits)
 
     def _stepped(self, stream: AsyncGenerator[_T]) -> Iterator[_T]:
         """Iterate over an asynchronous generator that runs on the engine's loop."""
         try:
-            while (item := self._loop.start(_following(stream)).wait()) is not None:
+            while (item := self._loop.start(self._following(stream)).wait()) is not None:
                 yield item
         finally:
-            self._loop.start(stream.aclose()).wait()
+            if self._loop.is_own_thread:  # the garbage collector, which runs in any thread, ends the iteration
+                self._loop.begin(self._left(stream))
+            elif self._loop.is_running:
+                self._loop.start(self._left(stream)).wait()
+
+    async def _following(self, stream: AsyncGenerator[_T]) -> _T | None:
+        """Return the next item, or `None` at the end."""
+        self._streams.add(stream)
+        return await anext(stream, None)
+
+    async def _left(self, stream: AsyncGenerator[Any]) -> None:
+        """End the episodes of an iteration."""
+        await stream.aclose()
+        self._streams.discard(stream)
 
 
 def _jobs(work: Iterable[Job | Group]) -> Iterator[Job]:
@@ -144,67 +180,120 @@ async def _assembled(rollout: Rollout, groups: Iterable[Group]) -> AsyncGenerato
                 yield PlayedGroup(group, [found[attempt] for attempt in sorted(found)])
 
 
-async def _following(stream: AsyncGenerator[_T]) -> _T | None:
-    """Return the next item, or `None` at the end."""
-    return await anext(stream, None)
-
-
 class _LoopThread:
     """An event loop in a thread of its own, until it is stopped."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._process = os.getpid()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="agentgym-rollout", daemon=True)
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether the loop takes work."""
-        return not self._loop.is_closed()
+        """Whether the loop takes work. A forked process has no thread that runs it."""
+        return not self._loop.is_closed() and self._process == os.getpid()
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether this is the loop's thread, which must not wait for the loop."""
+        return threading.current_thread() is self._thread
+
+    def check(self) -> None:
+        """Raise `UsageError` if the loop takes no work."""
+        if self._process != os.getpid():
+            raise UsageError("this rollout engine belongs to the process that forked this one; make another one here")
+        if self._loop.is_closed():
+            raise UsageError("this rollout engine is closed; make another one")
 
     def start(self, work: Coroutine[Any, Any, _T]) -> _Call[_T]:
         """Start a coroutine on the loop."""
-        if threading.current_thread() is self._thread:
+        try:
+            self.check()
+            if self.is_own_thread:
+                raise UsageError("a rollout was started from inside of a rollout; use `agentgym.rollout.collect` there")
+            return _Call(self, work)
+        except BaseException:
             work.close()
-            raise UsageError("a rollout was started from inside of a rollout; use `agentgym.rollout.collect` there")
-        return _Call(self._loop, work)
+            raise
 
-    def stop(self) -> None:
-        """End the loop and its thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+    def begin(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T | _Raised]:
+        """Start a coroutine. Only on the loop's own thread."""
+        task = self._loop.create_task(_outcome(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop's thread."""
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError as error:
+            raise UsageError("this rollout engine is closed; make another one") from error
+
+    async def cancel_others(self) -> None:
+        """Cancel what was begun, except for the caller, and wait for its end."""
+        others = self._tasks - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def finish(self, last: Coroutine[Any, Any, None], limit_s: float | None) -> None:
+        """Run a last coroutine, and end the loop and its thread, within `limit_s` seconds or not at all."""
+        call = self.start(last)
+        try:
+            if call.is_done(limit_s):
+                call.wait()
+        finally:
+            self.soon(self._loop.stop)
+            self._thread.join(limit_s)
+            if self._thread.is_alive():
+                self._process = -1  # abandoned
+            else:
+                self._loop.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
         # Tasks of policies and environments may be left; they must not be destroyed while pending.
-        left = asyncio.all_tasks(self._loop)
+        self._loop.run_until_complete(_cancel_all())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+
+async def _cancel_all() -> None:
+    await asyncio.sleep(0)  # what was to begin begins
+    while left := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in left:
             task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        await asyncio.wait(left)
+        for task in left:
+            task.cancelled() or task.exception()
 
 
 class _Call(Generic[_T]):
     """A coroutine that runs on another thread's loop. Whoever waits for it and is interrupted ends it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, _T]):
+    def __init__(self, loop: _LoopThread, work: Coroutine[Any, Any, _T]):
         self._loop, self._work = loop, work
         self._done = threading.Event()
         self._task: asyncio.Task[_T | _Raised] | None = None
-        loop.call_soon_threadsafe(self._begin)
+        loop.soon(self._begin)
 
     def _begin(self) -> None:
-        self._task = self._loop.create_task(_outcome(self._work))
+        self._task = self._loop.begin(self._work)
         self._task.add_done_callback(lambda _: self._done.set())
+
+    def is_done(self, limit_s: float | None) -> bool:
+        """Wait up to `limit_s` seconds; return whether it is done."""
+        return self._done.wait(limit_s)
 
     def wait(self) -> _T:
         """Block until it is done; return its result or raise its exception."""
         try:
             self._done.wait()
         except BaseException:
-            self._loop.call_soon_threadsafe(self._cancel)
+            self._loop.soon(self._cancel)
             self._done.wait()  # until its episodes have been closed
             raise
         return self._result()
@@ -214,7 +303,7 @@ class _Call(Generic[_T]):
         try:
             await asyncio.shield(blocking.run(self._done.wait))
         except BaseException:
-            self._loop.call_soon_threadsafe(self._cancel)
+            self._loop.soon(self._cancel)
             await blocking.run(self._done.wait)
             raise
         return self._result()
@@ -225,6 +314,8 @@ class _Call(Generic[_T]):
 
     def _result(self) -> _T:
         assert self._task is not None
+        if self._task.cancelled():
+            raise UsageError("the rollout engine was closed while it played")
         result = self._task.result()
         if isinstance(result, _Raised):
             raise result.error

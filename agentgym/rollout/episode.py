@@ -39,6 +39,7 @@ class Episode:
 
     def __init__(self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits):
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
+        self._sampler = policy if isinstance(policy, TokenPolicy) else None  # asked once: the answer takes long
         self._started = time.perf_counter()
         self._deadline = float("inf")
         self._component = Component.MAKING
@@ -67,7 +68,7 @@ class Episode:
             try:
                 trajectory = await self._play()
             except BaseException as error:
-                await self._place.discard(stuck=isinstance(error, OutOfTime))
+                await self._place.discard(stuck=self._is_stuck(error))
                 raise
         finally:
             self._forget()
@@ -91,16 +92,20 @@ class Episode:
             return Component.TASK
         return Component.WORKER if isinstance(error, WorkerLost) else self._component
 
+    def _is_stuck(self, error: BaseException) -> bool:
+        """Whether the environment did not return in time. One whose policy did not is idle."""
+        return isinstance(error, OutOfTime) and self._component is not Component.POLICY
+
     def _forget(self) -> None:
         """Let the policy drop its state for the episode. A failure here does not change the episode's result."""
-        if not isinstance(self._policy, TokenPolicy):
+        if self._sampler is None:
             return
         try:
-            self._policy.release(self._job.id)
+            self._sampler.release(self._job.id)
         except BaseException as error:
             if ends_work(error, running_task()):
                 raise
-            _log.warning("policy %s could not release %s: %s", self._policy.name, self._job.id, describe(error))
+            _log.warning("policy %s could not release %s: %s", self._sampler.name, self._job.id, describe(error))
 
     async def _play(self) -> Trajectory:
         job, trajectory, limits = self._job, self._trajectory, self._limits
@@ -113,8 +118,8 @@ class Episode:
             Reason.RESET_TIME,
         )
         trajectory.opening, trajectory.tools = opening.messages, opening.tools
-        if isinstance(self._policy, TokenPolicy):
-            await self._play_tokens(self._policy, opening)
+        if self._sampler is not None:
+            await self._play_tokens(self._sampler, opening)
         else:
             await self._play_messages(await self._player(opening), opening.messages)
         trajectory.seconds = time.perf_counter() - self._started

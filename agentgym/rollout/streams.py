@@ -57,10 +57,9 @@ class Rollout:
             UsageError: Two jobs with the same id would run at once.
         """
         waiting = iter(jobs)
-        job_of: dict[asyncio.Task[Trajectory], Job] = {}
         ids: set[str] = set()
-        running: set[asyncio.Task[Trajectory]] = set()
-        finished: set[asyncio.Task[Trajectory]] = set()
+        running: dict[asyncio.Task[Trajectory], Job] = {}
+        finished: asyncio.Queue[asyncio.Task[Trajectory]] = asyncio.Queue()
         try:
             at_once = await self.workers.at_once(self.limits.max_in_flight)
             with contained_tasks():
@@ -70,21 +69,19 @@ class Rollout:
                             raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
                         ids.add(job.id)
                         task = asyncio.create_task(self._tries(job))
-                        job_of[task] = job
-                        running.add(task)
+                        running[task] = job
+                        task.add_done_callback(finished.put_nowait)
                     if not running:
                         return
-                    finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    while finished:
-                        task = finished.pop()
-                        job = job_of.pop(task)
-                        ids.discard(job.id)
-                        yield job, task.result()
+                    task = await finished.get()
+                    job = running.pop(task)
+                    ids.discard(job.id)
+                    yield job, task.result()
         finally:
             for task in running:
                 task.cancel()
             # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
-            await asyncio.gather(*running, *finished, return_exceptions=True)
+            await asyncio.gather(*running, return_exceptions=True)
 
     async def _tries(self, job: Job) -> Trajectory:
         """Run a job; retry it on a fresh environment if something around the model breaks."""

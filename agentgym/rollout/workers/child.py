@@ -20,7 +20,7 @@ from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.rollout.workers.host import Host, Reply, Request, portable
-from agentgym.rollout.workers.wire import packed, received
+from agentgym.rollout.workers.wire import Outbox, packed, received
 
 LAST_S = 5.0
 """Seconds for closing the environments once nobody is left who could use them."""
@@ -35,6 +35,7 @@ async def _serve(descriptor: int) -> None:
         await writer.drain()
         return
     writer.write(packed(Reply(0)))
+    outbox = Outbox(writer)
     answering: set[asyncio.Task[None]] = set()
 
     async def answer(request: Request) -> None:
@@ -43,22 +44,27 @@ async def _serve(descriptor: int) -> None:
             data = packed(reply)
         except Exception as error:
             data = packed(Reply(reply.number, error=portable(error)))
+        outbox.put(data)
         with suppress(ConnectionError):
-            writer.write(data)
             await writer.drain()
 
     with suppress(EOFError):
         while True:
             request = await received(reader)
             if request.verb == "memory":
-                writer.write(packed(Reply(request.number, _peak_mb())))
+                outbox.put(packed(Reply(request.number, _peak_mb())))
                 continue
+            if request.verb == "close":
+                await answer(request)
+                break
             task = asyncio.create_task(answer(request))
             answering.add(task)
             task.add_done_callback(answering.discard)
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, ConnectionError):
         async with asyncio.timeout(LAST_S):
             await host.answer(Request(0, 0, "close"))
+            await asyncio.sleep(0)
+            await writer.drain()
 
 
 async def _factory(reader: asyncio.StreamReader) -> Callable[[], Env]:

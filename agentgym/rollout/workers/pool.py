@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,6 +22,9 @@ from agentgym.rollout.deadlines import OutOfTime
 CLOSING_S = 60.0
 """Time limit for closing an environment."""
 
+PROBE_S = 300.0
+"""Time limit for making the environment that says how many may exist."""
+
 STUCK_S = 5.0
 """Time limit at the end of a rollout for closing environments that did not return in time."""
 
@@ -35,9 +37,7 @@ class EnvPool:
     def __init__(self, factory: Callable[[], Env]):
         self._factory = factory
         self._idle: list[Env] = []
-        self._one_at_a_time = threading.Lock()
-        self._begun = 0.0
-        """Start time of the construction in progress."""
+        self._one_at_a_time = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
 
     async def take(self, limit_s: float | None = None) -> Env:
@@ -51,15 +51,19 @@ class EnvPool:
         """
         if self._idle:
             return self._idle.pop()
-        making = _Making(self._make)
-        try:
-            while not await making.is_done(limit_s):
-                if limit_s is not None and time.monotonic() - self._begun >= limit_s:
+        async with self._one_at_a_time:
+            if self._idle:
+                return self._idle.pop()
+            making = _Making(self._factory)
+            try:
+                # A constructor that does not return gives up its turn; those after it must not wait for it too.
+                if not await making.is_done(limit_s):
+                    assert limit_s is not None
                     raise OutOfTime(Reason.RESET_TIME, "making an environment", limit_s)
-        except BaseException:
-            making.abandon()
-            raise
-        return making.result()
+            except BaseException:
+                making.abandon()
+                raise
+            return making.result()
 
     def give_back(self, env: Env) -> None:
         """Keep `env` for another episode."""
@@ -68,7 +72,7 @@ class EnvPool:
     async def at_once(self, wanted: int) -> int:
         """Return how many of `wanted` episodes can run concurrently. More would wait for resources of the others."""
         try:
-            env = await self.take()
+            env = await self.take(PROBE_S)
         except BaseException as error:
             if (
                 is_callers_mistake(error)
@@ -96,11 +100,6 @@ class EnvPool:
         await asyncio.gather(*map(discard, idle))
         if self._closing:
             await asyncio.wait(self._closing, timeout=STUCK_S)
-
-    def _make(self) -> Env:
-        with self._one_at_a_time:
-            self._begun = time.monotonic()
-            return self._factory()
 
 
 class _Making:

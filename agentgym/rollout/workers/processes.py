@@ -1,8 +1,9 @@
 """Environments in worker processes: they use all cores, cannot block the rollout, and can be killed when stuck.
 
-Each process holds several environments. If one does not return in time, its process is killed; the other episodes in it
-are tried again, which does not count against their retries. Processes are started afresh (not forked), before they are
-needed, and replaced after a number of episodes or at a size.
+Each process holds several environments. If one does not return in time, its process gets no more episodes and ends
+after those that it has, at once if it does not answer at all. Episodes of a process that is gone are tried again, which
+does not count against their retries. Processes are started afresh (not forked), before they are needed, and replaced
+after a number of episodes or at a size.
 """
 
 from __future__ import annotations
@@ -12,26 +13,49 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from itertools import count
 from typing import Any
+from weakref import WeakSet
 
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.errors import UsageError
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign.errors import describe
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
 from agentgym.rollout.workers.base import Place
 from agentgym.rollout.workers.host import Request, check_portable
 from agentgym.rollout.workers.remote import RemotePlace
-from agentgym.rollout.workers.wire import packed, received
+from agentgym.rollout.workers.wire import Outbox, packed, received
 
 START_S = 120.0
 """Seconds for a process to start and import what it needs."""
 
 CLOSE_S = 15.0
 """Seconds for a process to close its environments before it is killed."""
+
+ASKED = 3
+"""How many processes are asked how many environments they can hold, if they end before they answer."""
+
+EXIT_S = 2.0
+"""Seconds for a process that has nothing left to do to exit before it is killed."""
+
+ANSWER_S = 5.0
+"""Seconds for a process with a stuck environment to show that its other environments are not stuck too."""
+
+_sockets: WeakSet[socket.socket] = WeakSet()
+"""This process's ends. A forked child must not keep them open: the workers would outlive this process."""
+
+
+def _drop_sockets() -> None:
+    for one in list(_sockets):
+        one.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_sockets)
 
 
 class ProcessWorkers:
@@ -63,16 +87,23 @@ class ProcessWorkers:
         self._wanted = min(processes or os.cpu_count() or 1, max_in_flight)
         self._per_process: int | None = None
         self._running: list[_Process] = []
+        """Those that get episodes."""
+        self._alive: set[_Process] = set()
+        self._closed = False
         self._numbers = count(1)
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def at_once(self, wanted: int) -> int:
         """Start the processes; return how many of `wanted` episodes can run concurrently."""
         while len(self._running) < min(self._wanted, wanted):
-            self._running.append(_Process(self._factory))
-        first = self._running[0]
-        most = await first.ask(0, "at_once", sys.maxsize)
-        self._per_process = None if most == sys.maxsize else most
+            self._start()
+        for _ in range(ASKED):
+            try:
+                most = await self._least_busy().ask(0, "at_once", sys.maxsize)
+            except WorkerLost:
+                continue  # if they all end at once, the episodes will say so
+            self._per_process = None if most == sys.maxsize else most
+            break
         return wanted if self._per_process is None else min(wanted, self._per_process * self._wanted)
 
     async def take(self, limit_s: float | None) -> Place:
@@ -85,33 +116,61 @@ class ProcessWorkers:
         try:
             await within(process.ask(number, "take", limit_s), patience_s, Reason.RESET_TIME, "making an environment")
         except BaseException as error:
-            process.places.discard(number)
             if isinstance(error, OutOfTime) and error.limit_s == patience_s:
                 process.kill("it did not make an environment in time")
+            else:
+                process.tell(number, "discard")  # whoever is not told keeps what it makes
+            self._left(process, number)
             raise
-        return RemotePlace(process, number, lambda: self._left(process, number))
+        return RemotePlace(process, number, lambda: self._left(process, number), lambda: self._stuck(process, number))
 
     async def close(self) -> None:
         """End the processes."""
-        running, self._running = self._running, []
-        await asyncio.gather(*(process.close() for process in running), *self._leaving)
+        self._closed = True
+        self._running = []
+        await asyncio.gather(*(process.close() for process in list(self._alive)), *self._leaving)
+
+    def _start(self) -> _Process:
+        if self._closed:
+            raise UsageError("these worker processes have been closed; make a new rollout engine")
+        process = _Process(self._factory, self._alive.discard)
+        self._alive.add(process)
+        self._running.append(process)
+        return process
 
     def _least_busy(self) -> _Process:
         self._running = [process for process in self._running if process.is_usable]
         while len(self._running) < self._wanted:
-            self._running.append(_Process(self._factory))
+            self._start()
         process = min(self._running, key=lambda one: len(one.places))
         if self._per_process is not None and len(process.places) >= self._per_process:
             # All are full, because one has just been replaced: the new one starts empty.
-            process = _Process(self._factory)
-            self._running.append(process)
+            process = self._start()
         return process
 
     def _left(self, process: _Process, number: int) -> None:
         """Note that a place is free, and replace its process if it is due."""
         process.places.discard(number)
         process.episodes += 1
-        task = asyncio.get_running_loop().create_task(self._replace_if_due(process))
+        self._go_on(self._replace_if_due(process))
+
+    def _stuck(self, process: _Process, number: int) -> None:
+        """Give a process with a stuck environment no more episodes; kill it if it is stuck as a whole."""
+        process.is_usable = False
+        process.tell(number, "discard")
+        self._go_on(self._kill_if_silent(process))
+        self._left(process, number)
+
+    async def _kill_if_silent(self, process: _Process) -> None:
+        try:
+            await within(process.ask(0, "memory"), ANSWER_S, Reason.STEP_TIME, "a sign of life")
+        except OutOfTime:
+            process.kill("an environment did not return in time and blocked all others")
+        except InfrastructureError:
+            return
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
@@ -129,11 +188,13 @@ class ProcessWorkers:
 class _Process:
     """A worker process, as seen by the one that started it."""
 
-    def __init__(self, factory: Callable[[], Env]):
+    def __init__(self, factory: Callable[[], Env], ended: Callable[[_Process], None]):
+        self._ended = ended
         self.places: set[int] = set()
         self.episodes = 0
         self.is_usable = True
         self._ours, theirs = socket.socketpair()
+        _sockets.add(self._ours)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "agentgym.rollout.workers.child", str(theirs.fileno())],
@@ -144,7 +205,8 @@ class _Process:
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._lost: str | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._outbox: Outbox | None = None
+        self._ending: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[Any] = loop.create_future()
         self._waiting[0] = self._ready
@@ -152,48 +214,74 @@ class _Process:
 
     async def ask(self, place: int, verb: str, *arguments: Any) -> Any:
         """Send a request and return the value of its reply, or raise its error."""
-        await asyncio.shield(self._ready)
-        if self._lost is not None or self._writer is None:
+        if not self._ready.done() or self._ready.exception() is not None:
+            await asyncio.shield(self._ready)
+        if self._lost is not None or self._outbox is None:
             raise WorkerLost(f"worker process {self._process.pid} is gone: {self._lost}")
         number = next(self._numbers)
         reply = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._writer.write(packed(Request(number, place, verb, arguments)))
+            self._outbox.put(packed(Request(number, place, verb, arguments)))
             return await reply
         finally:
             self._waiting.pop(number, None)
+
+    def tell(self, place: int, verb: str) -> None:
+        """Send a request whose reply nobody waits for."""
+        if self._lost is None and self._outbox is not None:
+            self._outbox.put(packed(Request(next(self._numbers), place, verb)))
 
     def kill(self, why: str) -> None:
         """End the process at once."""
         self._lose(f"it was killed, because {why}")
         self._process.kill()
+        self._end()
 
     async def close(self) -> None:
         """Let the process close its environments and end; kill it if that takes too long."""
-        if self._lost is None:
+        if not self._ready.done():
+            self.kill("it was closed before it had started")
+        elif self._lost is None:
             try:
                 await within(self.ask(0, "close"), CLOSE_S, Reason.STEP_TIME, "closing a worker process")
-            except (WorkerLost, OutOfTime, UsageError):
+            except Exception:
                 self._process.kill()
-        self._lose("it was closed")
-        if self._writer is not None:
-            self._writer.close()
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
-        await self._reaped()
+            self._lose("it was closed")
+        await asyncio.shield(self._end())
 
     async def _read(self, factory: Callable[[], Env]) -> None:
+        writer = None
         try:
             async with asyncio.timeout(START_S):
-                reader, self._writer = await asyncio.open_connection(sock=self._ours)
-                self._writer.write(packed(factory))
-                self._settle(await received(reader))
+                reader, writer = await asyncio.open_connection(sock=self._ours)
+                writer.write(packed(factory))
+                answer = await received(reader)
+            self._outbox = Outbox(writer)
+            self._settle(answer)
             while True:
                 self._settle(await received(reader))
-        except (EOFError, TimeoutError):
-            self._process.kill()
-            code = await self._reaped()
-            self._lose(f"it ended by itself (exit status {code})")
+        except EOFError:
+            self._end()
+        except Exception as error:
+            self.kill(f"what it sent could not be read ({describe(error)})")
+        finally:
+            self._ours.close() if writer is None else writer.close()
+
+    def _end(self) -> asyncio.Task[None]:
+        """Begin to take leave of a process that ends."""
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._finish())
+        return self._ending
+
+    async def _finish(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_S):
+                await self._reaped()
+        self._process.kill()
+        self._lose(f"it ended by itself (exit status {await self._reaped()})")
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        self._ended(self)
 
     async def _reaped(self) -> int:
         """Wait until the process has ended; return its exit status."""
@@ -209,6 +297,7 @@ class _Process:
             future.set_result(reply.value)
         else:
             future.set_exception(reply.error)
+            future.exception()  # nobody may wait for it
 
     def _lose(self, why: str) -> None:
         """Fail everything that waits for the process."""

@@ -44,6 +44,8 @@ class RemotePlace:
     number: int
     left: Callable[[], None]
     """Called once the place is free."""
+    stuck: Callable[[], None] | None = None
+    """Called instead if the environment did not return in time; without it, the host is killed."""
 
     async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
         """Start an episode."""
@@ -71,7 +73,10 @@ class RemotePlace:
             return  # the episode is complete
 
     async def discard(self, *, stuck: bool) -> None:
-        """Get rid of the environment; a host in which it is stuck is killed."""
+        """Get rid of the environment, and of the host if the environment is stuck."""
+        if stuck and self.stuck is not None:
+            self.stuck()
+            return
         if stuck:
             self.host.kill("an environment did not return in time")
             self.left()

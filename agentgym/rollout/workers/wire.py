@@ -16,6 +16,27 @@ def packed(message: Any) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
+class Outbox:
+    """Sends messages. Those of one turn of the event loop leave together: writing is what costs.
+
+    Args:
+        writer: Where to.
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter):
+        self._writer, self._waiting = writer, bytearray()
+
+    def put(self, data: bytes) -> None:
+        """Send a packed message soon."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._waiting += data
+
+    def _flush(self) -> None:
+        data, self._waiting = self._waiting, bytearray()
+        self._writer.write(data)
+
+
 async def received(stream: asyncio.StreamReader) -> Any:
     """Return the next message. Raises `EOFError` if the other end is gone."""
     try:

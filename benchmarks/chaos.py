@@ -1,0 +1,225 @@
+"""Rollouts while everything breaks: is every episode accounted for, is anything left, and what does it cost?
+
+Five environments in worker processes, all at once. 5 % of tries crash in the environment, 5 % hang in it, 2 % of
+generations never end, and each second one worker process is killed. The same without any of it is the base.
+
+The time that chaos explains is that of the base, plus the time that failed tries held their places (most of it is spent
+waiting for time limits) divided by the places: what was lost had it cost no more than itself. Time in which processes
+start again is not counted as explained.
+
+    python -m benchmarks.chaos [--episodes 2000] [--envs guess,errand,sql,search,code]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.registry import make
+from agentgym.rollout import Group, Limits, PlayedGroup, RolloutEngine
+from agentgym.rollout.workers.processes import ProcessWorkers
+from benchmarks._chaos import ChaosFactory, LaggingPolicy, Timed
+from benchmarks._left import COUNTED, difference, settled, state
+from benchmarks._processes import adopt_orphans, living_below
+from benchmarks._report import Claim, write
+
+LATENCY_S = (0.1, 0.5)
+"""How long a generation takes."""
+SETTLE_S = 30.0
+EPISODE_S = {"guess": 2.6, "errand": 0.6, "sql": 1.8, "search": 2.1, "code": 1.3}
+"""About how long an episode takes. Quick environments play more of them, so that all rollouts end at about the same
+time: the last one would otherwise have all the killing to itself."""
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """What breaks, as shares of tries and of generations."""
+
+    crashes: float = 0.0
+    hangs: float = 0.0
+    stalls: float = 0.0
+    kill_every_s: float | None = None
+
+
+NONE = Chaos()
+ALL = Chaos(crashes=0.05, hangs=0.05, stalls=0.02, kill_every_s=1.0)
+
+
+def shares_of(envs: list[str], episodes: int) -> dict[str, int]:
+    """Return how many of the episodes each environment plays."""
+    rates = {env: 1 / EPISODE_S.get(env, 10.0) for env in envs}
+    shares = {env: round(episodes * rate / sum(rates.values())) for env, rate in rates.items()}
+    shares[envs[0]] += episodes - sum(shares.values())
+    return shares
+
+
+def groups_of(env_id: str, episodes: int) -> list[Group]:
+    env = make(env_id)
+    size = env.tasks.size("train") or episodes
+    try:
+        return [Group(env.tasks.get("train", index % size), index, 1, index // size) for index in range(episodes)]
+    finally:
+        env.close()
+
+
+class Played:
+    """One environment's rollout: its engine, and what came out of it."""
+
+    def __init__(self, env_id: str, episodes: int, chaos: Chaos, options: argparse.Namespace):
+        factory = ChaosFactory(env_id, {}, chaos.crashes, chaos.hangs, options.seed)
+        self.env_id, self.groups, self.found = env_id, groups_of(env_id, episodes), list[PlayedGroup]()
+        self.timed = Timed(ProcessWorkers(factory, options.at_once, processes=options.processes))
+        limits = Limits(
+            max_in_flight=options.at_once,
+            generation_timeout_s=options.limit_s,
+            reset_timeout_s=options.limit_s,
+            step_timeout_s=options.limit_s,
+        )
+        policy = LaggingPolicy(LATENCY_S, chaos.stalls, options.seed)
+        self.engine = RolloutEngine(factory, policy, limits, workers=self.timed)
+        self.seconds = 0.0
+
+    def play(self) -> None:
+        began = time.monotonic()
+        with self.engine:
+            for played in self.engine.play(self.groups):
+                self.found.append(played)
+            self.seconds = time.monotonic() - began
+
+    @property
+    def row(self) -> dict[str, Any]:
+        times = Counter((played.group.task.id, played.group.first) for played in self.found)
+        trajectories = [trajectory for played in self.found for trajectory in played.trajectories]
+        failed = [trajectory for trajectory in trajectories if trajectory.failed]
+        return {
+            "env": self.env_id,
+            "episodes": len(self.groups),
+            "delivered": len(trajectories),
+            "missing": sum((group.task.id, group.first) not in times for group in self.groups),
+            "more_than_once": sum(n > 1 for n in times.values()),
+            "solved": sum(trajectory.success for trajectory in trajectories),
+            "failed": len(failed),
+            "failed_by": dict(Counter(f"{one.component}/{one.reason}" for one in failed)),
+            "unnamed_failures": sum(not one.error or one.component is None for one in failed),
+            "neither": sum(not trajectory.failed and not trajectory.success for trajectory in trajectories),
+            "tries": self.engine.tally.tries,
+            "failed_tries": dict(self.engine.tally.failed),
+            "seconds": round(self.seconds, 2),
+            "lost_place_s": round(sum(self.timed.lost_s), 1),
+            "real_place_s": round(sum(self.timed.real_s), 1),
+        }
+
+
+@contextmanager
+def killing(every_s: float | None, draw: random.Random) -> Iterator[list[int]]:
+    """Kill one worker process every so many seconds."""
+    killed: list[int] = []
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.wait(every_s):
+            workers = sorted(pid for pid, line in living_below(os.getpid()).items() if "rollout.workers.child" in line)
+            if workers:
+                killed.append(draw.choice(workers))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    if every_s is not None:
+        killer.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        if every_s is not None:
+            killer.join()
+
+
+def run(name: str, chaos: Chaos, options: argparse.Namespace) -> dict[str, Any]:
+    """Play all environments at once."""
+    shares = shares_of(options.envs.split(","), options.episodes)
+    before = state()
+    began = time.monotonic()
+    played = [Played(f"agentgym/{env}-v0", share, chaos, options) for env, share in shares.items()]
+    threads = [threading.Thread(target=one.play) for one in played]
+    with killing(chaos.kill_every_s, random.Random(options.seed)) as killed:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = time.monotonic() - began
+    rows = [one.row for one in played]
+    del played, threads
+    after = settled(before, SETTLE_S)
+    return {
+        "run": name,
+        "chaos": vars(chaos),
+        "at_once": options.at_once,
+        "processes": options.processes,
+        "limit_s": options.limit_s,
+        "latency_s": LATENCY_S,
+        "killed": len(killed),
+        "seconds": round(seconds, 2),
+        "envs": rows,
+        "left": difference(after, before),
+    }
+
+
+def explained_s(base: dict[str, Any], row: dict[str, Any], at_once: int) -> float:
+    """Return how long an environment's rollout takes if chaos costs no more than the time of the tries that failed."""
+    return base["seconds"] + row["lost_place_s"] / at_once
+
+
+def total(rows: list[dict[str, Any]], name: str) -> int:
+    return sum(row[name] for row in rows)
+
+
+def claims_of(base: dict[str, Any], chaos: dict[str, Any], at_once: int) -> list[Claim]:
+    rows = chaos["envs"]
+    shares = [explained_s(b, c, at_once) / c["seconds"] for b, c in zip(base["envs"], rows, strict=True)]
+    bad = ("missing", "more_than_once", "unnamed_failures", "neither")
+    return [
+        Claim("chaos_episodes", total(rows, "episodes"), ">=", 2000),
+        Claim("chaos_not_accounted_for", sum(total(rows, name) for name in bad), "<=", 0),
+        Claim("chaos_failed_without_chaos", total(base["envs"], "failed"), "<=", 0),
+        Claim("chaos_throughput_explained", round(sum(shares) / len(shares), 3), ">=", 0.75),
+        Claim("chaos_throughput_explained_worst_env", round(min(shares), 3), ">=", 0.75),
+        *(Claim(f"chaos_{name}_left", chaos["left"][name], "<=", 0) for name in COUNTED),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=2000)
+    parser.add_argument("--envs", default="guess,errand,sql,search,code", help="web and swe work too, and take long")
+    parser.add_argument("--at-once", type=int, default=12, help="episodes in flight of each environment")
+    parser.add_argument("--processes", type=int, default=2, help="worker processes of each environment")
+    parser.add_argument("--limit-s", type=float, default=8.0, help="every time limit")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    adopt_orphans()
+    with tempfile.TemporaryDirectory() as folder:
+        # Use a private folder, so that files left behind by others are not counted.
+        tempfile.tempdir = os.environ["TMPDIR"] = folder
+        Path(folder).chmod(0o711)
+        run("warm-up", NONE, argparse.Namespace(**{**vars(options), "episodes": 10}))
+        base = run("base", NONE, options)
+        print(base, file=sys.stderr)
+        chaos = run("chaos", ALL, options)
+        print(chaos, file=sys.stderr)
+    write("chaos", [base, chaos], claims_of(base, chaos, options.at_once))
+
+
+if __name__ == "__main__":
+    main()
