@@ -12,7 +12,7 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Generic, Self, TypeVar
 
 from agentgym.engine.threads import blocking
@@ -33,6 +33,10 @@ EXIT_S = 20.0
 """Seconds for closing an engine that nobody closed when the interpreter exits."""
 
 _open: set[RolloutEngine] = set()
+
+
+class EngineClosed(UsageError):
+    """The engine was closed, so it plays no more."""
 
 
 @atexit.register
@@ -112,7 +116,8 @@ class RolloutEngine:
                 yield played
         finally:
             if self._loop.is_running:
-                await self._loop.start(self._left(stream)).wait_async()
+                with suppress(EngineClosed):
+                    await self._loop.start(self._left(stream)).wait_async()
 
     def close(self, limit_s: float | None = None) -> None:
         """End the episodes, close the environments and end the event loop. Safe to call twice.
@@ -143,7 +148,8 @@ class RolloutEngine:
             if self._loop.is_own_thread:  # the garbage collector, which runs in any thread, ends the iteration
                 self._loop.begin(self._left(stream))
             elif self._loop.is_running:
-                self._loop.start(self._left(stream)).wait()
+                with suppress(EngineClosed):  # by another thread, which ends the episodes
+                    self._loop.start(self._left(stream)).wait()
 
     async def _following(self, stream: AsyncGenerator[_T]) -> _T | None:
         """Return the next item, or `None` at the end."""
@@ -151,9 +157,10 @@ class RolloutEngine:
         return await anext(stream, None)
 
     async def _left(self, stream: AsyncGenerator[Any]) -> None:
-        """End the episodes of an iteration."""
-        await stream.aclose()
-        self._streams.discard(stream)
+        """End the episodes of an iteration, unless somebody does already."""
+        if stream in self._streams:
+            self._streams.discard(stream)
+            await stream.aclose()
 
 
 def _jobs(work: Iterable[Job | Group]) -> Iterator[Job]:
@@ -187,6 +194,8 @@ class _LoopThread:
         self._loop = asyncio.new_event_loop()
         self._process = os.getpid()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.calls: set[_Call[Any]] = set()
+        """Those that somebody may wait for."""
         self._thread = threading.Thread(target=self._run, name="agentgym-rollout", daemon=True)
         self._thread.start()
 
@@ -205,7 +214,7 @@ class _LoopThread:
         if self._process != os.getpid():
             raise UsageError("this rollout engine belongs to the process that forked this one; make another one here")
         if self._loop.is_closed():
-            raise UsageError("this rollout engine is closed; make another one")
+            raise EngineClosed("this rollout engine is closed; make another one")
 
     def start(self, work: Coroutine[Any, Any, _T]) -> _Call[_T]:
         """Start a coroutine on the loop."""
@@ -230,7 +239,7 @@ class _LoopThread:
         try:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError as error:
-            raise UsageError("this rollout engine is closed; make another one") from error
+            raise EngineClosed("this rollout engine is closed; make another one") from error
 
     async def cancel_others(self) -> None:
         """Cancel what was begun, except for the caller, and wait for its end."""
@@ -252,6 +261,8 @@ class _LoopThread:
                 self._process = -1  # abandoned
             else:
                 self._loop.close()
+                for left in list(self.calls):  # they came too late to begin
+                    left.abandon()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -268,7 +279,8 @@ async def _cancel_all() -> None:
             task.cancel()
         await asyncio.wait(left)
         for task in left:
-            task.cancelled() or task.exception()
+            if not task.cancelled():
+                task.exception()  # nobody else asks for it, and asyncio would report that
 
 
 class _Call(Generic[_T]):
@@ -278,11 +290,26 @@ class _Call(Generic[_T]):
         self._loop, self._work = loop, work
         self._done = threading.Event()
         self._task: asyncio.Task[_T | _Raised] | None = None
-        loop.soon(self._begin)
+        loop.calls.add(self)
+        try:
+            loop.soon(self._begin)
+        except BaseException:
+            loop.calls.discard(self)
+            raise
 
     def _begin(self) -> None:
         self._task = self._loop.begin(self._work)
-        self._task.add_done_callback(lambda _: self._done.set())
+        self._task.add_done_callback(lambda _: self._end())
+
+    def _end(self) -> None:
+        self._loop.calls.discard(self)
+        self._done.set()
+
+    def abandon(self) -> None:
+        """Let go whoever waits for a coroutine that never began."""
+        if self._task is None:
+            self._work.close()
+        self._end()
 
     def is_done(self, limit_s: float | None) -> bool:
         """Wait up to `limit_s` seconds; return whether it is done."""
@@ -313,9 +340,8 @@ class _Call(Generic[_T]):
             self._task.cancel()
 
     def _result(self) -> _T:
-        assert self._task is not None
-        if self._task.cancelled():
-            raise UsageError("the rollout engine was closed while it played")
+        if self._task is None or self._task.cancelled():
+            raise EngineClosed("the rollout engine was closed while it played")
         result = self._task.result()
         if isinstance(result, _Raised):
             raise result.error

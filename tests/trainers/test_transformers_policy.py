@@ -326,7 +326,7 @@ def test_too_little_memory_gives_advice(model: Any, tokenizer: Any):
 def test_a_turn_over_its_time_is_cut_off_and_keeps_its_tokens(model: Any, tokenizer: Any):
     endless = TransformersPolicy(model, ChatCodec(tokenizer), end_ids=[], context=512)
 
-    async def both() -> list[Generation]:
+    async def both() -> tuple[Generation, Generation]:
         late = endless.generate(PROMPTS[0], 400, "late", timeout_s=0.02)
         return await asyncio.gather(late, endless.generate(PROMPTS[1], 3, "other"))
 
