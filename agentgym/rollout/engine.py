@@ -268,7 +268,8 @@ async def _cancel_all() -> None:
             task.cancel()
         await asyncio.wait(left)
         for task in left:
-            task.cancelled() or task.exception()
+            if not task.cancelled():
+                task.exception()  # or asyncio would report it
 
 
 class _Call(Generic[_T]):
