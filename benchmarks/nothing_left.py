@@ -1,110 +1,106 @@
-"""Runs episodes back to back, and counts the processes, mounts, files, descriptors and memory left behind.
+"""Plays episodes back to back, and counts the processes, threads, mounts, files, descriptors and memory left behind.
 
-python -m benchmarks.nothing_left
+Each environment is played by rollout engines in threads and in worker processes: those that are cheap 10,000 times.
+Results of environments that are not played again are kept.
+
+    python -m benchmarks.nothing_left [--only guess,sql] [--workers threads] [--guess 10000 … --code 1000 --swe 100]
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import gc
+import json
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from agentgym import make
 from agentgym.policy import ScriptedPolicy
-from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.rollout import EnvFactory, Job, Limits, RolloutEngine
 from agentgym.tools.sandbox.pool import default_pool
 from agentgym.tools.sandbox.registry import close_backends
-from benchmarks._report import Claim, write
+from benchmarks._left import COUNTED, difference, settled, state
+from benchmarks._processes import living_below
+from benchmarks._report import RESULTS, Claim, write
 
 AT_ONCE = 8
-SETTLE_S = 5.0
-"""Time for closed sandboxes to disappear, and for new ones to be prepared."""
+SETTLE_S = 20.0
+"""Time for closed sandboxes and idle threads to disappear, and for new sandboxes to be prepared."""
+EPISODES = {"guess": 10_000, "errand": 10_000, "sql": 10_000, "search": 10_000, "code": 1_000, "swe": 100, "web": 40}
+WORKERS = ("threads", "processes")
 
 
-def state() -> dict[str, int]:
-    """Count everything that this process could leave behind."""
-    gc.collect()
-    return {
-        "processes": len(descendants(os.getpid())),
-        "mounts": len(Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()),
-        "temporary_files": len(os.listdir(tempfile.gettempdir())),
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "memory_kb": int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * 4,
-    }
+def jobs(env_id: str, episodes: int) -> Iterator[Job]:
+    env = make(env_id)
+    tasks = env.tasks
+    size = tasks.size("train") or episodes
+    env.close()
+    return (Job(tasks.get("train", index % size), seed=index, attempt=index) for index in range(episodes))
 
 
-def descendants(pid: int) -> set[int]:
-    parents: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                parents[int(name)] = int(Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError):
-                continue
-    found, waiting = set(), [pid]
-    while waiting:
-        parent = waiting.pop()
-        children = {child for child, of in parents.items() if of == parent}
-        found |= children
-        waiting += children
-    return found
-
-
-def play(env: str, episodes: int) -> dict[str, float]:
-    source = make(env)
-    size = source.tasks.size("train") or episodes
-    jobs = [Job(source.tasks.get("train", index % size), seed=index, attempt=index) for index in range(episodes)]
-    source.close()
+def play(env: str, workers: str, episodes: int) -> dict[str, float]:
     started = time.perf_counter()
     limits = Limits(max_in_flight=AT_ONCE)
-    done = asyncio.run(collect(jobs, ScriptedPolicy(), EnvFactory(env, {}), limits))
-    seconds = time.perf_counter() - started
-    return {"solved": sum(trajectory.outcome == 1.0 for trajectory in done), "seconds": round(seconds, 1)}
+    with RolloutEngine(EnvFactory(env, {}), ScriptedPolicy(), limits, workers=workers) as engine:
+        solved = sum(trajectory.outcome == 1.0 for trajectory in engine.trajectories(jobs(env, episodes)))
+    return {"solved": solved, "seconds": round(time.perf_counter() - started, 1)}
+
+
+def measured(env: str, workers: str, episodes: int) -> dict[str, Any]:
+    # Create everything that is made once and kept (imports, caches, prepared sandboxes) before counting begins.
+    play(env, workers, 4 * AT_ONCE)
+    time.sleep(SETTLE_S)
+    before = state()
+    result = play(env, workers, episodes)
+    after = settled(before, SETTLE_S)
+    left = difference(after, before)
+    row = {"env": env, "workers": workers, "episodes": episodes, **result, "before": before, "after": after}
+    print(row | {"left": left}, file=sys.stderr)
+    return row | {"left": left}
+
+
+def kept(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the result file that were not measured again."""
+    path = RESULTS / "nothing_left.json"
+    before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    again = {(row["env"], row["workers"]) for row in rows}
+    return [row for row in before if "workers" in row and (row["env"], row["workers"]) not in again]
+
+
+def claims_of(rows: list[dict[str, Any]]) -> list[Claim]:
+    claims: list[Claim] = []
+    for row in rows:
+        name, left = f"{row['env']}_{row['workers']}", row["left"]
+        claims += [Claim(f"{name}_episodes_solved", row["solved"] / row["episodes"], ">=", 1.0)]
+        claims += [Claim(f"{name}_{what}_left", left[what], "<=", 0) for what in COUNTED]
+        claims += [Claim(f"{name}_memory_growth_mb", round(left["memory_kb"] / 1024, 1), "<=", 32)]
+    return claims
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--code", type=int, default=500)
-    parser.add_argument("--swe", type=int, default=100)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(EPISODES))
+    parser.add_argument("--workers", default=",".join(WORKERS))
+    for env, episodes in EPISODES.items():
+        parser.add_argument(f"--{env}", type=int, default=episodes, help="episodes")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         # Use a private folder, so that files left behind by others are not counted.
         tempfile.tempdir = os.environ["TMPDIR"] = folder
         Path(folder).chmod(0o711)
-        measure(options)
-
-
-def measure(options: argparse.Namespace) -> None:
-    rows: list[dict[str, Any]] = []
-    for env, episodes in (("code", options.code), ("swe", options.swe)):
-        # Create everything that is made once and kept (imports, caches, prepared sandboxes) before counting begins.
-        play(env, 4 * AT_ONCE)
-        time.sleep(SETTLE_S)
-        before = state()
-        result = play(env, episodes)
-        time.sleep(SETTLE_S)
-        after = state()
-        left = {name: after[name] - before[name] for name in before}
-        rows.append({"env": env, "episodes": episodes, **result, "before": before, "after": after, "left": left})
-        print(rows[-1], file=sys.stderr)
-    claims = []
-    for row in rows:
-        env, left = row["env"], row["left"]
-        claims += [Claim(f"{env}_episodes_solved", row["solved"] / row["episodes"], ">=", 1.0)]
-        claims += [
-            Claim(f"{env}_{name}_left", left[name], "<=", 0)
-            for name in ("processes", "mounts", "temporary_files", "descriptors")
+        rows = [
+            measured(env, workers, getattr(options, env))
+            for env in options.only.split(",")
+            for workers in options.workers.split(",")
         ]
-        claims += [Claim(f"{env}_memory_growth_mb", round(left["memory_kb"] / 1024, 1), "<=", 32)]
-    default_pool().close()
-    close_backends()
-    claims.append(Claim("processes_left_at_the_end", len(descendants(os.getpid())), "<=", 0))
+        default_pool().close()
+        close_backends()
+        rows = [*kept(rows), *rows]
+        claims = [*claims_of(rows), Claim("processes_left_at_the_end", len(living_below(os.getpid())), "<=", 0)]
     write("nothing_left", rows, claims)
 
 

@@ -89,6 +89,8 @@ class ProcessWorkers:
         self._running: list[_Process] = []
         """Those that get episodes."""
         self._alive: set[_Process] = set()
+        self._spare: _Process | None = None
+        """Takes the place of the next process that ends, so that nobody waits for one to start."""
         self._closed = False
         self._numbers = count(1)
         self._leaving: set[asyncio.Task[None]] = set()
@@ -96,7 +98,7 @@ class ProcessWorkers:
     async def at_once(self, wanted: int) -> int:
         """Start the processes; return how many of `wanted` episodes can run concurrently."""
         while len(self._running) < min(self._wanted, wanted):
-            self._start()
+            self._running.append(self._started())
         for _ in range(ASKED):
             try:
                 most = await self._least_busy().ask(0, "at_once", sys.maxsize)
@@ -127,25 +129,33 @@ class ProcessWorkers:
     async def close(self) -> None:
         """End the processes."""
         self._closed = True
-        self._running = []
+        self._running, self._spare = [], None
         await asyncio.gather(*(process.close() for process in list(self._alive)), *self._leaving)
 
-    def _start(self) -> _Process:
+    def _started(self) -> _Process:
         if self._closed:
             raise UsageError("these worker processes have been closed; make a new rollout engine")
         process = _Process(self._factory, self._alive.discard)
         self._alive.add(process)
-        self._running.append(process)
+        return process
+
+    def _next(self) -> _Process:
+        """Return the process that takes the place of one that gets no more episodes."""
+        spare, self._spare = self._spare, None
+        process = spare if spare is not None and spare.is_usable else self._started()
+        self._spare = self._started()  # processes end here, so another one will
         return process
 
     def _least_busy(self) -> _Process:
+        had = len(self._running)
         self._running = [process for process in self._running if process.is_usable]
         while len(self._running) < self._wanted:
-            self._start()
+            self._running.append(self._next() if len(self._running) < had else self._started())
         process = min(self._running, key=lambda one: len(one.places))
         if self._per_process is not None and len(process.places) >= self._per_process:
             # All are full, because one has just been replaced: the new one starts empty.
-            process = self._start()
+            process = self._started()
+            self._running.append(process)
         return process
 
     def _left(self, process: _Process, number: int) -> None:
