@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -22,19 +21,12 @@ from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import WorkerLost
-from agentgym.rollout.workers.base import Place
+from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
 from agentgym.rollout.workers.host import Request, check_portable
-from agentgym.rollout.workers.remote import RemotePlace
 from agentgym.rollout.workers.wire import packed, received
 
-START_S = 120.0
-"""Seconds for a process to start and import what it needs."""
 
-CLOSE_S = 15.0
-"""Seconds for a process to close its environments before it is killed."""
-
-
-class ProcessWorkers:
+class ProcessWorkers(Fleet["_Process"]):
     """Worker processes on this machine.
 
     Args:
@@ -59,71 +51,33 @@ class ProcessWorkers:
         if not hasattr(os, "register_at_fork"):
             raise UsageError("worker processes need Linux or macOS; use workers='threads'")
         check_portable("the environment factory", factory)
-        self._factory, self._episodes, self._memory_mb = factory, episodes, memory_mb
+        super().__init__(episodes, memory_mb)
+        self._factory = factory
         self._wanted = min(processes or os.cpu_count() or 1, max_in_flight)
-        self._per_process: int | None = None
         self._running: list[_Process] = []
-        self._numbers = count(1)
-        self._leaving: set[asyncio.Task[None]] = set()
 
     async def at_once(self, wanted: int) -> int:
         """Start the processes; return how many of `wanted` episodes can run concurrently."""
         while len(self._running) < min(self._wanted, wanted):
             self._running.append(_Process(self._factory))
-        first = self._running[0]
-        most = await first.ask(0, "at_once", sys.maxsize)
-        self._per_process = None if most == sys.maxsize else most
-        return wanted if self._per_process is None else min(wanted, self._per_process * self._wanted)
-
-    async def take(self, limit_s: float | None) -> Place:
-        """Return a place in the process with the fewest episodes."""
-        process = self._least_busy()
-        number = next(self._numbers)
-        process.places.add(number)
-        # Environments are made one at a time, and the process itself may still be starting.
-        patience_s = None if limit_s is None else START_S + limit_s * len(process.places)
-        try:
-            await within(process.ask(number, "take", limit_s), patience_s, Reason.RESET_TIME, "making an environment")
-        except BaseException as error:
-            process.places.discard(number)
-            if isinstance(error, OutOfTime) and error.limit_s == patience_s:
-                process.kill("it did not make an environment in time")
-            raise
-        return RemotePlace(process, number, lambda: self._left(process, number))
+        await self._learn_capacity(self._running[0])
+        return wanted if self._per_worker is None else min(wanted, self._per_worker * self._wanted)
 
     async def close(self) -> None:
         """End the processes."""
         running, self._running = self._running, []
         await asyncio.gather(*(process.close() for process in running), *self._leaving)
 
-    def _least_busy(self) -> _Process:
+    async def _with_room(self) -> _Process:
         self._running = [process for process in self._running if process.is_usable]
         while len(self._running) < self._wanted:
             self._running.append(_Process(self._factory))
         process = min(self._running, key=lambda one: len(one.places))
-        if self._per_process is not None and len(process.places) >= self._per_process:
+        if self._is_full(process):
             # All are full, because one has just been replaced: the new one starts empty.
             process = _Process(self._factory)
             self._running.append(process)
         return process
-
-    def _left(self, process: _Process, number: int) -> None:
-        """Note that a place is free, and replace its process if it is due."""
-        process.places.discard(number)
-        process.episodes += 1
-        task = asyncio.get_running_loop().create_task(self._replace_if_due(process))
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
-
-    async def _replace_if_due(self, process: _Process) -> None:
-        """Give a process that has done enough no more episodes, and end it after its last one."""
-        if process.is_usable and process.episodes >= self._episodes:
-            process.is_usable = False
-        if process.is_usable and self._memory_mb is not None:
-            with suppress(WorkerLost):
-                process.is_usable = await process.ask(0, "memory") < self._memory_mb
-        if not process.is_usable and not process.places:
-            await process.close()
 
 
 class _Process:
