@@ -50,6 +50,8 @@ class EvaluationRequest:
     temperature: float
     out: Path | None
     limits: Limits
+    workers: str = "threads"
+    """Where the environments run (`RolloutEngine`)."""
 
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
@@ -70,6 +72,7 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
                 limits=request.limits,
                 seed=request.seed,
                 on_progress=_bar(progress, len(tasks) * request.attempts),
+                workers=request.workers,
                 failures=Failures(breaker=Breaker()),
             )
         except KeyboardInterrupt:

@@ -51,7 +51,8 @@ class RayWorkers(Fleet["_Actor"]):
             `RAY_ADDRESS`, else a Ray of this machine alone, which ends with the workers. If this process is connected
             already, that connection is used, and kept.
         actors: Number of actors; as many as the cluster has room for by default, and never more than episodes.
-        cpus_per_actor: CPUs that Ray reserves for each.
+        cpus_per_actor: CPUs that Ray reserves for each. By default none: an actor is placed where a CPU is free, and
+            leaves it to others. Several rollouts can then share a cluster.
         episodes: An actor is replaced after this many episodes.
         memory_mb: An actor is replaced when it has needed this much memory; `None` for no limit.
         runtime_env: Ray's `runtime_env` of the actors: packages, environment variables.
@@ -68,22 +69,24 @@ class RayWorkers(Fleet["_Actor"]):
         *,
         address: str | None = None,
         actors: int | None = None,
-        cpus_per_actor: float = 1.0,
+        cpus_per_actor: float | None = None,
         episodes: int = 2_000,
         memory_mb: float | None = None,
         runtime_env: Mapping[str, Any] | None = None,
     ):
         if actors is not None and actors < 1:
             raise UsageError(f"actors must be at least 1, not {actors}")
-        if cpus_per_actor <= 0:
+        if cpus_per_actor is not None and cpus_per_actor <= 0:
             raise UsageError(f"cpus_per_actor must be above 0, not {cpus_per_actor:g}")
         require("ray", "ray")
         check_portable("the environment factory", factory)
         super().__init__(episodes, memory_mb)
         self._factory = pickle.dumps(factory)
+        # For Ray, no number of CPUs means one to be placed and none to run.
         self._options = {"num_cpus": cpus_per_actor, "runtime_env": dict(runtime_env or {})}
+        self._cpus = cpus_per_actor or 1.0
         self._must_leave = join(address)
-        self._wanted = min(actors or _room_for(cpus_per_actor), max_in_flight)
+        self._wanted = min(actors or _room_for(self._cpus), max_in_flight)
         self._actors: list[_Actor] = []
         self._refused: UsageError | None = None
         """Why no actor will ever work."""
@@ -93,8 +96,9 @@ class RayWorkers(Fleet["_Actor"]):
     async def at_once(self, wanted: int) -> int:
         """Start the actors; return how many of `wanted` episodes can run concurrently."""
         for is_last in (False, False, True):
+            actor = await self._with_room()
             try:
-                await self._learn_capacity(await self._with_room())
+                await self._learn_capacity(actor)
                 break
             except WorkerLost:
                 if is_last:
@@ -140,7 +144,7 @@ class RayWorkers(Fleet["_Actor"]):
                 if not self._actors or any(actor.places for actor in self._actors):
                     return
         raise WorkerLost(
-            f"no Ray actor could be started: each needs {self._options['num_cpus']:g} free CPUs"
+            f"no Ray actor could be started: each needs {self._cpus:g} free CPUs"
             + (f"; {self._last_error}" if self._failed_starts else f" and none were free for {START_S:g} s")
         )
 
@@ -233,12 +237,16 @@ class _Actor:
         try:
             answer = asyncio.wrap_future(ask().future())
             self._asked.add(answer)
-            answer.add_done_callback(self._asked.discard)
+            answer.add_done_callback(self._answered)
             # Whoever gives up waiting says so to the actor; to Ray, the request goes on.
             return await asyncio.shield(answer)
         except self._error as error:
             self._lose(str(error).strip().splitlines()[0])
             raise WorkerLost(f"a Ray actor is gone: {self._lost}") from error
+
+    def _answered(self, answer: asyncio.Future[bytes]) -> None:
+        self._asked.discard(answer)
+        answer.exception()  # nobody may wait for it
 
     def _lose(self, why: str) -> None:
         """Give the actor no more episodes."""

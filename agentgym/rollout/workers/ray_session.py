@@ -77,6 +77,7 @@ def leave() -> None:
 def _connect(ray: Any, address: str) -> None:
     if address.startswith("ray://"):
         raise UsageError(f"Ray's client addresses such as {address!r} do not work here; run on a node of the cluster")
+    _announces(ray, False)
     try:
         ray.init(address, configure_logging=False, log_to_driver=False, **(_local() if address == LOCAL else {}))
     except BaseException as error:
@@ -101,10 +102,19 @@ def _local() -> dict[str, Any]:
 def _disconnect(ray: Any) -> None:
     global _files
     ray.shutdown()
+    _announces(ray, True)
     if _files is not None:
         shutil.rmtree(_files.name, ignore_errors=True)  # processes that are just ending may still write a line
         _files.cleanup()
         _files = None
+
+
+def _announces(ray: Any, does: bool) -> None:
+    """Say whether Ray prints what becomes of its processes, which would be among a command's own output.
+
+    There is no public setting for it. Ray's debugger does the same.
+    """
+    ray._private.worker._worker_logs_enabled = does
 
 
 @contextmanager
