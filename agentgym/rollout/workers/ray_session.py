@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from agentgym.foreign.errors import describe
 LOCAL = "local"
 OBJECT_STORE_BYTES = 100 * 2**20
 """Shared memory of a Ray that is started here. Only messages go through it."""
+
+ANSWER_S = 10.0
+"""Seconds in which somebody has to answer at the address of a cluster."""
 
 _OURS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -79,16 +83,24 @@ def _connect(ray: Any, address: str) -> None:
         raise UsageError(f"Ray's client addresses such as {address!r} do not work here; run on a node of the cluster")
     _announces(ray, False)
     try:
+        _knock(address)
         ray.init(address, configure_logging=False, log_to_driver=False, **(_local() if address == LOCAL else {}))
     except BaseException as error:
         _disconnect(ray)
-        if address == LOCAL or not isinstance(error, ConnectionError | ValueError | RuntimeError):
+        if address == LOCAL or not isinstance(error, OSError | ValueError | RuntimeError):
             raise
         why = describe(error).splitlines()[0]
         raise UsageError(
             f"there is no Ray cluster at {address!r} that this machine is a node of ({why}); on its first machine run: "
             "ray start --head; on the others: ray start --address HOST:PORT"
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Raise `OSError` if nobody listens at `HOST:PORT`. Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
 
 
 def _local() -> dict[str, Any]:
