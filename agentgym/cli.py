@@ -194,6 +194,13 @@ def eval_(
         list[str] | None,
         typer.Option("--timeout", metavar="NAME=SECONDS", help="A time limit: generation, reset, step, tool, episode."),
     ] = None,
+    workers: Annotated[
+        str, typer.Option(help="Where environments run: inline, threads, processes or ray.")
+    ] = "threads",
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; by default one of this machine alone."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
@@ -204,6 +211,7 @@ def eval_(
     from agentgym.commands.evaluate import EvaluationRequest, run_evaluation
     from agentgym.commands.options import timeouts_in, with_strict
     from agentgym.rollout import Limits
+    from agentgym.rollout.workers.choice import with_address
     from agentgym.settings import parse_settings
 
     given = parse_settings(settings or []) | ({} if dialect is None else {"dialect": dialect})
@@ -221,6 +229,7 @@ def eval_(
             max_new_tokens=max_new_tokens, max_in_flight=concurrency, strict=strict, **timeouts_in(timeouts or [])
         ),
         endpoint=tuple(endpoint or ()),
+        workers=with_address(workers, ray),
     )
     summary = run_evaluation(request, as_json=as_json)
     if summary.failed or summary.success is None:

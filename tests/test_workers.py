@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,10 +17,11 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.envs.catalog import ENVIRONMENTS
-from agentgym.errors import UsageError
+from agentgym.errors import MissingExtra, UsageError
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
+from agentgym.rollout.workers.choice import with_address
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.task import iterate
 from agentgym.toolset import tool
@@ -203,6 +205,18 @@ def test_an_environment_that_processes_cannot_import_is_refused_in_one_line():
 def test_unknown_workers_are_refused_with_the_choices():
     with pytest.raises(UsageError, match=r"there are no workers 'threds'.*threads.*inline, threads, processes, ray"):
         RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy(), workers="threds")
+
+
+def test_workers_on_ray_need_its_extra_and_only_they_have_an_address(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match=r"'ray' is not installed; run: pip install 'agentgym-suite\[ray\]'"):
+        RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy(), workers="ray")
+    assert with_address("ray", "auto") == "ray:auto"
+    assert with_address("threads", None) == "threads"
+    with pytest.raises(UsageError, match=r"the address of a Ray cluster \(auto\) needs workers 'ray', not 'threads'"):
+        with_address("threads", "auto")
+    with pytest.raises(UsageError, match="there are no workers 'processes:4'"):
+        RolloutEngine(EnvFactory("guess", {}), ScriptedPolicy(), workers="processes:4")
 
 
 def test_leaving_early_leaves_no_process(children: None):

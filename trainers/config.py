@@ -20,6 +20,7 @@ from agentgym import yaml12
 from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.registry import class_of
+from agentgym.rollout.workers.choice import with_address
 from agentgym.task_files.declaring import with_defaults
 from agentgym.trainers.credit import CreditMode
 
@@ -95,6 +96,8 @@ class TrainConfig:
     """Seconds for a whole episode. It is then truncated."""
     workers: str = "threads"
     """Where environments run: `inline`, `threads`, `processes` or `ray`."""
+    ray: str | None = None
+    """The Ray cluster (workers: ray): `auto` or HOST:PORT; by default one of this machine alone."""
     at_least: int = 2
     """Trajectories of a group that must not have failed for the group to be trained on."""
     outage: float = 0.9
@@ -186,6 +189,11 @@ class TrainConfig:
         return self.groups * self.group_size
 
     @property
+    def placed(self) -> str:
+        """`workers` with the address of their cluster."""
+        return with_address(self.workers, self.ray)
+
+    @property
     def folder(self) -> Path:
         """`output_dir` with its placeholders replaced."""
         short = re.sub(r"[^\w.-]+", "-", self.env.removeprefix("agentgym/"))
@@ -198,6 +206,7 @@ class TrainConfig:
 
     def check(self) -> TrainConfig:
         """Return this configuration if its values are consistent. Raises `UsageError` that names those that are not."""
+        _ = self.placed  # raises if there is an address for workers that have none
         if self.group_size < 2:
             raise UsageError("group_size must be at least 2: an advantage compares trajectories within a group")
         if self.batch % self.updates_per_step:

@@ -143,7 +143,7 @@ class _HeldOut:
             out=out,
             limits=limits_of(config),
             seed=config.seed,
-            workers=config.workers,
+            workers=config.placed,
             failures=failures_of(config),
             on_progress=lambda _, done, of: self._progress(f"evaluation {when}", done, of),
         )
@@ -180,7 +180,7 @@ class _Run:
             refill_rounds=config.refill_rounds,
             seed=config.seed,
             updates_per_step=optimizer_steps(config),
-            workers=config.workers,
+            workers=config.placed,
             failures=failures_of(config),
         )
         self._log = RunLog(config, progress)

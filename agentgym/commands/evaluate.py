@@ -52,6 +52,8 @@ class EvaluationRequest:
     limits: Limits
     endpoint: tuple[str, ...] = ()
     """Settings of an endpoint, as typed."""
+    workers: str = "threads"
+    """Where the environments run (`RolloutEngine`)."""
 
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
@@ -72,6 +74,7 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
                 limits=request.limits,
                 seed=request.seed,
                 on_progress=_bar(progress, len(tasks) * request.attempts),
+                workers=request.workers,
                 failures=Failures(breaker=Breaker()),
             )
         except KeyboardInterrupt:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import socket
 import sys
@@ -51,9 +50,6 @@ async def _serve(descriptor: int) -> None:
     with suppress(EOFError):
         while True:
             request = await received(reader)
-            if request.verb == "memory":
-                outbox.put(packed(Reply(request.number, _peak_mb())))
-                continue
             if request.verb == "close":
                 await answer(request)
                 break
@@ -75,11 +71,6 @@ async def _factory(reader: asyncio.StreamReader) -> Callable[[], Env]:
             f"a worker process cannot import the environment ({describe(error)}); define it in a module that can be "
             "imported, not in a script or a notebook, or use workers='threads'"
         ) from error
-
-
-def _peak_mb() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
 def main() -> None:

@@ -16,20 +16,39 @@ WORKERS = ("inline", "threads", "processes", "ray")
 def make_workers(workers: str | Workers, factory: EnvFactory, limits: Limits) -> Workers:
     """Return the workers that a setting names, or the object itself.
 
+    Args:
+        workers: A name, `ray:ADDRESS` for those of a certain Ray cluster (`RayWorkers`), or an object.
+        factory: Makes the environments.
+        limits: Say how many episodes may run at once.
+
     Raises:
         UsageError: There are no such workers.
         MissingExtra: They need a package that is not installed.
     """
     if not isinstance(workers, str):
         return workers
+    name, _, address = workers.partition(":")
     if workers in ("inline", "threads"):
         return LocalWorkers(EnvPool(factory), inline=workers == "inline")
     if workers == "processes":
         from agentgym.rollout.workers.processes import ProcessWorkers
 
         return ProcessWorkers(factory, limits.max_in_flight)
-    if workers == "ray":
-        from agentgym.rollout.workers.ray import RayWorkers
+    if name == "ray":
+        from agentgym.rollout.workers.ray_actors import RayWorkers
 
-        return RayWorkers(factory, limits.max_in_flight)
+        return RayWorkers(factory, limits.max_in_flight, address=address or None)
     raise UsageError(f"there are no workers {workers!r}{nearest(workers, WORKERS)} Choose from {', '.join(WORKERS)}")
+
+
+def with_address(workers: str, ray: str | None) -> str:
+    """Return the setting for workers and the address of a Ray cluster, if one was given.
+
+    Raises:
+        UsageError: Other workers have no address.
+    """
+    if ray is None:
+        return workers
+    if workers != "ray":
+        raise UsageError(f"the address of a Ray cluster ({ray}) needs workers 'ray', not {workers!r}")
+    return f"ray:{ray}"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import resource
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -106,6 +108,9 @@ class Host:
         if number in self._places:
             await self._left(number).discard(stuck=False)
 
+    async def _memory(self, _: int) -> float:
+        return _peak_mb()
+
     async def _close(self, _: int) -> None:
         await asyncio.gather(*(place.discard(stuck=False) for place in self._places.values()))
         self._places.clear()
@@ -126,9 +131,16 @@ class Host:
             "interrupt": _interrupt,
             "give_back": _give_back,
             "discard": _discard,
+            "memory": _memory,
             "close": _close,
         }
     )
+
+
+def _peak_mb() -> float:
+    """Return the most memory that this process has needed, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
 def portable(error: BaseException) -> Exception:

@@ -13,7 +13,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -21,29 +21,19 @@ from weakref import WeakSet
 
 from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
-from agentgym.rollout.deadlines import OutOfTime, within
+from agentgym.rollout.deadlines import within
 from agentgym.rollout.failures import WorkerLost
-from agentgym.rollout.workers.base import Place
+from agentgym.rollout.workers.fleet import CLOSE_S, START_S, Fleet
 from agentgym.rollout.workers.host import Request, check_portable
-from agentgym.rollout.workers.remote import RemotePlace
 from agentgym.rollout.workers.wire import Outbox, packed, received
-
-START_S = 120.0
-"""Seconds for a process to start and import what it needs."""
-
-CLOSE_S = 15.0
-"""Seconds for a process to close its environments before it is killed."""
 
 ASKED = 3
 """How many processes are asked how many environments they can hold, if they end before they answer."""
 
 EXIT_S = 2.0
 """Seconds for a process that has nothing left to do to exit before it is killed."""
-
-ANSWER_S = 5.0
-"""Seconds for a process with a stuck environment to show that its other environments are not stuck too."""
 
 _sockets: WeakSet[socket.socket] = WeakSet()
 """This process's ends. A forked child must not keep them open: the workers would outlive this process."""
@@ -58,7 +48,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drop_sockets)
 
 
-class ProcessWorkers:
+class ProcessWorkers(Fleet["_Process"]):
     """Worker processes on this machine.
 
     Args:
@@ -83,48 +73,25 @@ class ProcessWorkers:
         if not hasattr(os, "register_at_fork"):
             raise UsageError("worker processes need Linux or macOS; use workers='threads'")
         check_portable("the environment factory", factory)
-        self._factory, self._episodes, self._memory_mb = factory, episodes, memory_mb
+        super().__init__(episodes, memory_mb)
+        self._factory = factory
         self._wanted = min(processes or os.cpu_count() or 1, max_in_flight)
-        self._per_process: int | None = None
         self._running: list[_Process] = []
         """Those that get episodes."""
         self._alive: set[_Process] = set()
         self._spare: _Process | None = None
         """Takes the place of the next process that ends, so that nobody waits for one to start."""
         self._closed = False
-        self._numbers = count(1)
-        self._leaving: set[asyncio.Task[None]] = set()
 
     async def at_once(self, wanted: int) -> int:
         """Start the processes; return how many of `wanted` episodes can run concurrently."""
         while len(self._running) < min(self._wanted, wanted):
             self._running.append(self._started())
         for _ in range(ASKED):
-            try:
-                most = await self._least_busy().ask(0, "at_once", sys.maxsize)
-            except WorkerLost:
-                continue  # if they all end at once, the episodes will say so
-            self._per_process = None if most == sys.maxsize else most
-            break
-        return wanted if self._per_process is None else min(wanted, self._per_process * self._wanted)
-
-    async def take(self, limit_s: float | None) -> Place:
-        """Return a place in the process with the fewest episodes."""
-        process = self._least_busy()
-        number = next(self._numbers)
-        process.places.add(number)
-        # Environments are made one at a time, and the process itself may still be starting.
-        patience_s = None if limit_s is None else START_S + limit_s * len(process.places)
-        try:
-            await within(process.ask(number, "take", limit_s), patience_s, Reason.RESET_TIME, "making an environment")
-        except BaseException as error:
-            if isinstance(error, OutOfTime) and error.limit_s == patience_s:
-                process.kill("it did not make an environment in time")
-            else:
-                process.tell(number, "discard")  # whoever is not told keeps what it makes
-            self._left(process, number)
-            raise
-        return RemotePlace(process, number, lambda: self._left(process, number), lambda: self._stuck(process, number))
+            with suppress(WorkerLost):  # if they all end at once, the episodes will say so
+                await self._learn_capacity(await self._with_room())
+                break
+        return wanted if self._per_worker is None else min(wanted, self._per_worker * self._wanted)
 
     async def close(self) -> None:
         """End the processes."""
@@ -146,53 +113,18 @@ class ProcessWorkers:
         self._spare = self._started()  # processes end here, so another one will
         return process
 
-    def _least_busy(self) -> _Process:
+    async def _with_room(self) -> _Process:
+        """Return the process with the fewest episodes."""
         had = len(self._running)
         self._running = [process for process in self._running if process.is_usable]
         while len(self._running) < self._wanted:
             self._running.append(self._next() if len(self._running) < had else self._started())
         process = min(self._running, key=lambda one: len(one.places))
-        if self._per_process is not None and len(process.places) >= self._per_process:
+        if self._is_full(process):
             # All are full, because one has just been replaced: the new one starts empty.
             process = self._started()
             self._running.append(process)
         return process
-
-    def _left(self, process: _Process, number: int) -> None:
-        """Note that a place is free, and replace its process if it is due."""
-        process.places.discard(number)
-        process.episodes += 1
-        self._go_on(self._replace_if_due(process))
-
-    def _stuck(self, process: _Process, number: int) -> None:
-        """Give a process with a stuck environment no more episodes; kill it if it is stuck as a whole."""
-        process.is_usable = False
-        process.tell(number, "discard")
-        self._go_on(self._kill_if_silent(process))
-        self._left(process, number)
-
-    async def _kill_if_silent(self, process: _Process) -> None:
-        try:
-            await within(process.ask(0, "memory"), ANSWER_S, Reason.STEP_TIME, "a sign of life")
-        except OutOfTime:
-            process.kill("an environment did not return in time and blocked all others")
-        except InfrastructureError:
-            return
-
-    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
-
-    async def _replace_if_due(self, process: _Process) -> None:
-        """Give a process that has done enough no more episodes, and end it after its last one."""
-        if process.is_usable and process.episodes >= self._episodes:
-            process.is_usable = False
-        if process.is_usable and self._memory_mb is not None:
-            with suppress(WorkerLost):
-                process.is_usable = await process.ask(0, "memory") < self._memory_mb
-        if not process.is_usable and not process.places:
-            await process.close()
 
 
 class _Process:

@@ -44,8 +44,8 @@ class RemotePlace:
     number: int
     left: Callable[[], None]
     """Called once the place is free."""
-    stuck: Callable[[], None] | None = None
-    """Called instead if the environment did not return in time; without it, the host is killed."""
+    stuck: Callable[[], None]
+    """Called instead if the environment did not return in time."""
 
     async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
         """Start an episode."""
@@ -73,13 +73,9 @@ class RemotePlace:
             return  # the episode is complete
 
     async def discard(self, *, stuck: bool) -> None:
-        """Get rid of the environment, and of the host if the environment is stuck."""
-        if stuck and self.stuck is not None:
-            self.stuck()
-            return
+        """Get rid of the environment."""
         if stuck:
-            self.host.kill("an environment did not return in time")
-            self.left()
+            self.stuck()
             return
         try:
             await self._leave("discard")

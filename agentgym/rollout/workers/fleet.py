@@ -1,0 +1,131 @@
+"""What all workers elsewhere have in common: an episode goes to the least busy one, and each is replaced when due."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from contextlib import suppress
+from itertools import count
+from typing import Any, Generic, Protocol, TypeVar
+
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError
+from agentgym.rollout.deadlines import OutOfTime, within
+from agentgym.rollout.failures import WorkerLost
+from agentgym.rollout.workers.base import Place
+from agentgym.rollout.workers.remote import Connection, RemotePlace
+
+START_S = 120.0
+"""Seconds for a worker to start and import what it needs."""
+
+CLOSE_S = 15.0
+"""Seconds for a worker to close its environments before it is killed."""
+
+ANSWER_S = 5.0
+"""Seconds for a worker with a stuck environment to show that its other environments are not stuck too."""
+
+
+class Worker(Connection, Protocol):
+    """A host as seen by the one that started it."""
+
+    places: set[int]
+    """Numbers of the places that episodes hold in it."""
+    episodes: int
+    """How many it has played."""
+    is_usable: bool
+    """Whether it is given episodes."""
+
+    def tell(self, place: int, verb: str) -> None:
+        """Send a request whose reply nobody waits for."""
+        ...
+
+    async def close(self) -> None:
+        """Let the worker close its environments and end; kill it if that takes too long."""
+        ...
+
+
+W = TypeVar("W", bound=Worker)
+
+
+class Fleet(ABC, Generic[W]):
+    """Workers that each hold several environments.
+
+    Args:
+        episodes: A worker is replaced after this many episodes.
+        memory_mb: A worker is replaced when it has needed this much memory; `None` for no limit.
+    """
+
+    def __init__(self, episodes: int, memory_mb: float | None):
+        self._episodes, self._memory_mb = episodes, memory_mb
+        self._per_worker: int | None = None
+        """How many episodes a worker can play at once; `None` for any number."""
+        self._numbers = count(1)
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    async def _with_room(self) -> W:
+        """Return the least busy worker."""
+
+    async def take(self, limit_s: float | None) -> Place:
+        """Return a place in the worker with the fewest episodes."""
+        worker = await self._with_room()
+        number = next(self._numbers)
+        worker.places.add(number)
+        # Environments are made one at a time, and the worker itself may still be starting.
+        patience_s = None if limit_s is None else START_S + limit_s * len(worker.places)
+        try:
+            await within(worker.ask(number, "take", limit_s), patience_s, Reason.RESET_TIME, "making an environment")
+        except BaseException as error:
+            if isinstance(error, OutOfTime) and error.limit_s == patience_s:
+                worker.kill("it did not make an environment in time")
+            else:
+                worker.tell(number, "discard")  # whoever is not told keeps what it makes
+            self._left(worker, number)
+            raise
+        return RemotePlace(worker, number, lambda: self._left(worker, number), lambda: self._stuck(worker, number))
+
+    async def _learn_capacity(self, worker: W) -> None:
+        """Ask a worker how many episodes it can play at once."""
+        most = await worker.ask(0, "at_once", sys.maxsize)
+        self._per_worker = None if most == sys.maxsize else most
+
+    def _is_full(self, worker: W) -> bool:
+        return self._per_worker is not None and len(worker.places) >= self._per_worker
+
+    def _left(self, worker: W, number: int) -> None:
+        """Note that a place is free, and replace its worker if it is due."""
+        worker.places.discard(number)
+        worker.episodes += 1
+        self._go_on(self._replace_if_due(worker))
+
+    def _stuck(self, worker: W, number: int) -> None:
+        """Give a worker with a stuck environment no more episodes; kill it if it is stuck as a whole."""
+        worker.is_usable = False
+        worker.tell(number, "discard")
+        self._go_on(self._kill_if_silent(worker))
+        self._left(worker, number)
+
+    async def _kill_if_silent(self, worker: W) -> None:
+        try:
+            await within(worker.ask(0, "memory"), ANSWER_S, Reason.STEP_TIME, "a sign of life")
+        except OutOfTime:
+            worker.kill("an environment did not return in time and blocked all others")
+        except InfrastructureError:
+            return
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _replace_if_due(self, worker: W) -> None:
+        """Give a worker that has done enough no more episodes, and end it after its last one."""
+        if worker.is_usable and worker.episodes >= self._episodes:
+            worker.is_usable = False
+        if worker.is_usable and self._memory_mb is not None:
+            with suppress(WorkerLost):
+                worker.is_usable = await worker.ask(0, "memory") < self._memory_mb
+        if not worker.is_usable and not worker.places:
+            await worker.close()
