@@ -1,7 +1,8 @@
 """Rollouts while everything breaks: is every episode accounted for, is anything left, and what does it cost?
 
 Five environments in worker processes, all at once. 5 % of tries crash in the environment, 5 % hang in it, 2 % of
-generations never end, and each second one worker process is killed. The same without any of it is the base.
+generations never end, and each second one worker process is killed: of an environment drawn from all of them, so that
+the last rollout does not have all the killing to itself. The same without any of it is the base.
 
 The time that chaos explains is that of the base, plus the time that failed tries held their places (most of it is spent
 waiting for time limits) divided by the places: what was lost had it cost no more than itself. Time in which processes
@@ -22,7 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from agentgym.rollout import Group, Limits, PlayedGroup, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
 from benchmarks._chaos import ChaosFactory, LaggingPolicy, Timed
 from benchmarks._left import COUNTED, difference, settled, state
-from benchmarks._processes import adopt_orphans, living_below
+from benchmarks._processes import adopt_orphans
 from benchmarks._report import Claim, write
 
 LATENCY_S = (0.1, 0.5)
@@ -40,7 +41,7 @@ LATENCY_S = (0.1, 0.5)
 SETTLE_S = 30.0
 EPISODE_S = {"guess": 2.6, "errand": 0.6, "sql": 1.8, "search": 2.1, "code": 1.3}
 """About how long an episode takes. Quick environments play more of them, so that all rollouts end at about the same
-time: the last one would otherwise have all the killing to itself."""
+time."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class Played:
     def __init__(self, env_id: str, episodes: int, chaos: Chaos, options: argparse.Namespace):
         factory = ChaosFactory(env_id, {}, chaos.crashes, chaos.hangs, options.seed)
         self.env_id, self.groups, self.found = env_id, groups_of(env_id, episodes), list[PlayedGroup]()
-        self.timed = Timed(ProcessWorkers(factory, options.at_once, processes=options.processes))
+        self.workers = ProcessWorkers(factory, options.at_once, processes=options.processes)
+        self.timed = Timed(self.workers)
         limits = Limits(
             max_in_flight=options.at_once,
             generation_timeout_s=options.limit_s,
@@ -123,17 +125,18 @@ class Played:
 
 
 @contextmanager
-def killing(every_s: float | None, draw: random.Random) -> Iterator[list[int]]:
+def killing(every_s: float | None, played: list[Played], draw: random.Random) -> Iterator[list[int]]:
     """Kill one worker process every so many seconds."""
     killed: list[int] = []
     over = threading.Event()
 
     def kill() -> None:
         while not over.wait(every_s):
-            workers = sorted(pid for pid, line in living_below(os.getpid()).items() if "rollout.workers.child" in line)
-            if workers:
-                killed.append(draw.choice(workers))
-                os.kill(killed[-1], signal.SIGKILL)
+            pids = draw.choice(played).workers.pids
+            if pids:
+                killed.append(draw.choice(pids))
+                with suppress(ProcessLookupError):
+                    os.kill(killed[-1], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     if every_s is not None:
@@ -153,7 +156,7 @@ def run(name: str, chaos: Chaos, options: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
     played = [Played(f"agentgym/{env}-v0", share, chaos, options) for env, share in shares.items()]
     threads = [threading.Thread(target=one.play) for one in played]
-    with killing(chaos.kill_every_s, random.Random(options.seed)) as killed:
+    with killing(chaos.kill_every_s, played, random.Random(options.seed)) as killed:
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -51,14 +51,24 @@ def play(env: str, workers: str, episodes: int) -> dict[str, float]:
 
 
 def measured(env: str, workers: str, episodes: int) -> dict[str, Any]:
-    # Create everything that is made once and kept (imports, caches, prepared sandboxes) before counting begins.
-    play(env, workers, 4 * AT_ONCE)
+    # Create everything that is made once and kept (imports, prepared sandboxes, what caches of tasks hold when they are
+    # full) before counting begins.
+    warm_up = max(4 * AT_ONCE, episodes // 4)
+    play(env, workers, warm_up)
     time.sleep(SETTLE_S)
     before = state()
     result = play(env, workers, episodes)
     after = settled(before, SETTLE_S)
     left = difference(after, before)
-    row = {"env": env, "workers": workers, "episodes": episodes, **result, "before": before, "after": after}
+    row = {
+        "env": env,
+        "workers": workers,
+        "warm_up": warm_up,
+        "episodes": episodes,
+        **result,
+        "before": before,
+        "after": after,
+    }
     print(row | {"left": left}, file=sys.stderr)
     return row | {"left": left}
 

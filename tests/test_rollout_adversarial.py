@@ -363,6 +363,47 @@ def test_a_reply_that_cannot_be_read_fails_its_episode_and_nobody_waits_for_it(m
     assert "no such class here" in str(found.error)
 
 
+def test_a_policy_that_does_not_answer_costs_no_process():
+    asked: list[int] = []
+
+    async def ask(conversation: list[Message]) -> None:
+        asked.append(1)
+        await asyncio.sleep(0 if len(asked) > 3 else 3600)
+
+    factory = EnvFactory("tests.test_workers:Placed", {})
+    limits = Limits(max_in_flight=1, retries=5, generation_timeout_s=0.1)
+    workers = ProcessWorkers(factory, 1, processes=1)
+    with RolloutEngine(factory, FunctionPolicy("slow", ask), limits, workers=workers) as engine:
+        found = [group.trajectories[0] for group in engine.play(groups(3))]
+        assert engine.tally.failed == {"policy": 3}
+    assert len({t.details["pid"] for t in found}) == 1
+
+
+class Accounted(Counter):
+    """Knows how many of its kind there are in its process, and takes a while to be made after the first."""
+
+    made = closed = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Accounted.made += 1
+        time.sleep(0.3 * (Accounted.made > 1))
+
+    def release(self) -> None:
+        Accounted.closed += 1
+
+    def details(self) -> dict[str, Any]:
+        return {"there": Accounted.made - Accounted.closed}
+
+
+def test_an_environment_that_is_made_for_nobody_any_more_is_closed():
+    factory = EnvFactory("tests.test_rollout_adversarial:Accounted", {})
+    workers = ProcessWorkers(factory, 3, processes=1)
+    with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=3), workers=workers) as engine:
+        next(iter(engine.play(groups(9))))
+        until(lambda: engine.collect(groups(1))[0].trajectories[0].details["there"] == 1)
+
+
 # Constructors.
 
 

@@ -105,7 +105,8 @@ class Rollout:
                 failures += 1
             if is_broken or failures > self.limits.retries:
                 return self._given_up(episode.failed(outcome))
-            await asyncio.sleep(self.failures.backoff.wait_s(failures + lost, draw))
+            # A lost worker is no reason to wait ever longer: its successor is another one.
+            await asyncio.sleep(self.failures.backoff.wait_s(max(failures, 1), draw))
 
     def _given_up(self, failed: Trajectory) -> Trajectory:
         if self.failures.fail_fast:

@@ -83,6 +83,11 @@ class ProcessWorkers(Fleet["_Process"]):
         """Takes the place of the next process that ends, so that nobody waits for one to start."""
         self._closed = False
 
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the processes that live."""
+        return sorted(process.pid for process in list(self._alive))  # other threads may ask
+
     async def at_once(self, wanted: int) -> int:
         """Start the processes; return how many of `wanted` episodes can run concurrently."""
         while len(self._running) < min(self._wanted, wanted):
@@ -153,6 +158,11 @@ class _Process:
         self._ready: asyncio.Future[Any] = loop.create_future()
         self._waiting[0] = self._ready
         self._reading = loop.create_task(self._read(factory))
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
 
     async def ask(self, place: int, verb: str, *arguments: Any) -> Any:
         """Send a request and return the value of its reply, or raise its error."""
