@@ -248,7 +248,8 @@ def test_cancelled_turns_free_their_slots(model: Any, tokenizer: Any):
 
     after = asyncio.run(asyncio.wait_for(together(), 60))
     assert ids(after) == ids(talks(policy(model, tokenizer, slots=2)))
-    assert sorted(sampler._free) == [0, 1]
+    assert sampler._seating.taken == 0
+    assert len(sampler._seating) <= 2
 
 
 def test_giving_up_a_turn_during_a_pass_does_not_disturb_the_others(model: Any, tokenizer: Any):
