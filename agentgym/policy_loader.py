@@ -13,7 +13,7 @@ from agentgym.loading import load_named
 from agentgym.policy import ChatPolicy, Policy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
 from agentgym.rooms import POLICIES, load
 
-TINY = "tiny"
+TINY, SMOLLM2 = "tiny", "smollm2"
 
 BUILTIN: dict[str, Callable[[], Policy]] = {
     "scripted": ScriptedPolicy,
@@ -22,8 +22,8 @@ BUILTIN: dict[str, Callable[[], Policy]] = {
 }
 
 CHOICES = (
-    f"{', '.join(BUILTIN)}, {TINY}, a folder with a transformers checkpoint, a model's public name (org/name), "
-    "or module:factory"
+    f"{', '.join(BUILTIN)}, {TINY}, {SMOLLM2}, a folder with a transformers checkpoint, a GGUF file, a model's public "
+    "name (org/name), or module:factory"
 )
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -34,8 +34,8 @@ def load_policy(name: str, *, env_id: str, env_kwargs: Mapping[str, Any], **opti
     """Return the policy that `name` names.
 
     Args:
-        name: `scripted`, `random`, `silent`, `tiny`, a checkpoint's folder or public name, or `module:factory`, which
-            is called without arguments.
+        name: `scripted`, `random`, `silent`, `tiny`, `smollm2`, a checkpoint's folder or public name, a GGUF file, or
+            `module:factory`, which is called without arguments.
         env_id: The environment to play.
         env_kwargs: Arguments of that environment.
         options: For policies with weights: see `agentgym.trainers.policies.load`.
@@ -52,15 +52,17 @@ def load_policy(name: str, *, env_id: str, env_kwargs: Mapping[str, Any], **opti
         require("torch", "train")
         return load(POLICIES)(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
     raise UsageError(
-        f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY))} Give {CHOICES}"
+        f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY, SMOLLM2))} Give {CHOICES}"
     )
 
 
 def has_weights(name: str) -> bool:
-    """Whether `name` names a model: `tiny`, a folder that exists, or a public name."""
+    """Whether `name` names a model: `tiny`, `smollm2`, a folder or GGUF file that exists, or a public name."""
     if name in BUILTIN or _FACTORY.fullmatch(name):
         return False
-    return name == TINY or Path(name).is_dir() or _PUBLIC_NAME.fullmatch(name) is not None
+    path = Path(name)
+    is_here = path.is_dir() or (path.suffix.lower() == ".gguf" and path.is_file())
+    return name in (TINY, SMOLLM2) or is_here or _PUBLIC_NAME.fullmatch(name) is not None
 
 
 def _from_factory(path: str) -> Policy:

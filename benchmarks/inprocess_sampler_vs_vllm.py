@@ -28,7 +28,9 @@ from typing import Any
 import torch
 
 from agentgym import make
-from agentgym.trainers.policies import make_policy
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.gguf import checkpoint_of
+from agentgym.trainers.policies import load_checkpoint
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from benchmarks._report import Claim, write
 
@@ -125,10 +127,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    model, tokenizer, folder = load_checkpoint(options.model, torch.bfloat16)
-    policy = make_policy(model.eval(), tokenizer, name=options.model, context=CONTEXT, slots=CONVERSATIONS)
-    policy.end_turns_with([])
-    peer = Peer(options.peer_python, folder)
+    model, tokenizer = load_checkpoint(options.model, torch.bfloat16)
+    codec = ChatCodec(tokenizer)
+    policy = TransformersPolicy(model.eval(), codec, end_ids=[], context=CONTEXT, slots=CONVERSATIONS)
+    peer = Peer(options.peer_python, checkpoint_of(options.model))
     work = workloads(policy)
     rows = run(options.runs, {"vLLM": peer.rate, "in process": lambda prompts: our_rate(policy, prompts)}, work)
     peer.close()
