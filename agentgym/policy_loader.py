@@ -51,9 +51,8 @@ def load_policy(name: str, *, env_id: str, env_kwargs: Mapping[str, Any], **opti
     if has_weights(name):
         require("torch", "train")
         return load(POLICIES)(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
-    raise UsageError(
-        f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY, SMOLLM2))} Give {CHOICES}"
-    )
+    near = nearest(name, (*BUILTIN, TINY, SMOLLM2))
+    raise UsageError(f"there is no policy {name!r}, nor a folder of that name{near} Give {CHOICES}")
 
 
 def has_weights(name: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from agentgym.dialects import dialect_names
 from agentgym.engine.sharing import state_of
@@ -16,7 +18,7 @@ from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.registry import class_of
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.config import TrainConfig, load_config, short_name
+from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.precision import evaluation_dtype
@@ -24,9 +26,6 @@ from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from agentgym.trainers.vllm_policy import VLLMPolicy
 from agentgym.trainers.warm_start import Goal, WarmStart, warm_started
-
-TINY = "tiny"
-
 
 TRAINED = "agentgym.json"
 """Name of a file beside the weights of a model trained here, with its environment, arguments and dialect."""
@@ -196,23 +195,45 @@ def load_checkpoint(
     Raises:
         UsageError: There is no such model.
     """
-    if progress is not None:
-        progress("loading the model", 0, 1)
-    source = checkpoint_of(name)
-    options = options_for(source)
-    try:
+    tell = progress or (lambda what, done, of: None)
+    tell("loading the model", 0, 1)
+    with _explained(name):
+        source, options = _source_of(name)
         dtype = dtype or evaluation_dtype(source, device, **options)
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    tell("loading the model", 1, 1)
+    return model, tokenizer
+
+
+def check_model(config: TrainConfig) -> None:
+    """Raise `UsageError` if there is no such model as a run starts from. Much faster than loading it."""
+    with _explained(config.model):
+        source, options = _source_of(config.model)
+        AutoConfig.from_pretrained(source, **options)
+        AutoTokenizer.from_pretrained(source, **options)
+
+
+def _source_of(name: str) -> tuple[str, dict[str, Any]]:
+    """Return what `from_pretrained` loads for a model, and its options."""
+    transformers_logging.disable_progress_bar()
+    source = checkpoint_of(name)
+    return source, options_for(source)
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn what libraries raise for a model that cannot be loaded into a `UsageError`."""
+    try:
+        yield
+    except UsageError:
+        raise
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = next(iter(str(error).strip().splitlines()), describe(error))
         raise UsageError(
             f"cannot load model {name!r}: {reason} Give 'tiny', 'smollm2', a folder with a transformers checkpoint, a "
             "GGUF file, or a model name that can be downloaded."
         ) from error
-    if progress is not None:
-        progress("loading the model", 1, 1)
-    return model, tokenizer
 
 
 def warm_start_of(config: TrainConfig) -> WarmStart:

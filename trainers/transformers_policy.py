@@ -135,9 +135,14 @@ class TransformersPolicy:
     def release(self, session: str) -> None:
         """Drop a conversation and free its slot. What the slot holds is of use to conversations that begin alike."""
         self._seating.release(session)
+        if self._worker is None or self._worker.done():
+            self._rest()
+
+    def _rest(self) -> None:
+        """Give the memory back if nothing is played: a model in training needs it to learn from what was sampled."""
         if self._model.training and not self._seating.taken:
-            self._cache = None  # the memory is needed to learn from what has been sampled
             self._seating.forget()
+            self._cache = None
 
     def updated(self, version: int) -> None:
         """Discard everything computed before, since the weights have changed."""
@@ -162,6 +167,8 @@ class TransformersPolicy:
                 await asyncio.sleep(0)
         except Exception as error:
             self._fail(error)
+        else:
+            self._rest()
 
     def _advanced(self, requests: list[_Request]) -> Exception | None:
         """Run one pass; return the error if it fails."""
@@ -222,6 +229,8 @@ class TransformersPolicy:
 
     def _advance(self, requests: list[_Request]) -> None:
         """Sample one token for each request. Those of which too much is new wait for the next time."""
+        if not requests:
+            return
         assert self._cache is not None
         if self._merged is None:
             self._merged = Merged(self._model)
