@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, settings
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 PROVIDED = re.compile(
-    r"needs (the \[|a Chromium)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set|no backend"
+    r"needs (the \[|a Chromium|a model)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set"
+    r"|no backend"
 )
-"""Reasons to skip that `.ci/run` takes away: it installs every extra, a browser, bubblewrap and a Docker engine."""
+"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser, bubblewrap and a Docker
+engine."""
 
 SLOWEST = 10
 """Files that are named as the slowest after a run."""

@@ -81,7 +81,7 @@ def _converted(file: Path) -> Path:
             raise UsageError("only one process can convert a GGUF file; first start the same run without a launcher")
         try:
             _convert(file, folder)
-        except (OSError, ValueError, KeyError, NotImplementedError) as error:
+        except Exception as error:  # readers raise anything for a file that is cut off or something else
             raise UsageError(f"cannot read the model in {str(file)!r}: {describe(error)}") from error
     return folder
 

@@ -57,8 +57,8 @@ from agentgym.trainers.trl_config import (
 from agentgym.trainers.vllm_policy import VLLMPolicy
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 
-_BARREN_TURNS = 300
-"""So many turns in a row of which none could be read end a run: a policy that writes one call in fifty would go on."""
+_BARREN_TURNS = 100
+"""So many turns in a row of which none could be read end a run: a policy that writes one call in twenty would go on."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def test_smollm2_is_a_policy_and_says_how_to_install_it(monkeypatch: pytest.Monk
         checkpoint_of("smollm2")
 
 
-@pytest.mark.skipif(find_spec("gguf") is None, reason="needs gguf (pip install --no-deps gguf)")
+@pytest.mark.skipif(find_spec("gguf") is None, reason=f"needs a model: {gguf._INSTALL}")
 def test_a_file_that_is_no_model_is_named(tmp_path: Path):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF but not really")
     with pytest.raises(UsageError, match=r"cannot read the model in '.*bad\.gguf'"):
