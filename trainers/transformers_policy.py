@@ -24,8 +24,8 @@ from agentgym.trainers.packing import CannotPack, Plan, Row, can_pack, packed
 from agentgym.trainers.seating import Seat, Seating, common
 from agentgym.trainers.slots import SlotCache
 
-_PASS_TOKENS = 4096
-"""New tokens of conversations that one pass may take in, so that those under way need not wait for long."""
+_ROUND_TOKENS = 4096
+"""New tokens of conversations between two tokens of those under way, which need not wait for long."""
 
 _WORTH_WAITING = 32
 """A conversation waits for another one that begins alike if this many tokens are then known."""
@@ -43,7 +43,7 @@ class Sampling:
     seed: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class _Request:
     """One turn to sample."""
 
@@ -247,23 +247,30 @@ class TransformersPolicy:
 
     def _sample_first(self, cache: SlotCache, requests: list[_Request]) -> None:
         """Sample the first token of turns. What several begin with is computed by one of them and copied."""
-        left = _PASS_TOKENS
+        left = _ROUND_TOKENS
         while requests and left > 0:
-            batch, later = [], []
-            for request in requests:
-                donor, held = self._seating.donor(request.seat, request.ids)
-                new = len(request.ids) - held
-                if (
-                    new > _WORTH_WAITING
-                    and any(common(request.ids, other.ids) - held > _WORTH_WAITING for other in batch)
-                ) or (batch and new > left):
-                    later.append(request)
-                else:
-                    _share(cache, donor, request, held)
-                    batch.append(request)
-                    left -= new
+            batch = self._sharing(cache, requests, left)
+            left -= sum(len(request.row().pending) for request in batch)
             self._sample(batch)
-            requests = later
+            requests = [request for request in requests if request not in batch]
+
+    def _sharing(self, cache: SlotCache, requests: list[_Request], room: int) -> list[_Request]:
+        """Return what can be computed now, with its known beginning copied: at least one, then what has room.
+
+        A request waits if another of these computes a part of it.
+        """
+        batch: list[_Request] = []
+        for request in requests:
+            donor, held = self._seating.donor(request.seat, request.ids)
+            new = len(request.ids) - held
+            if batch and new > room:
+                continue
+            if new > _WORTH_WAITING and any(common(request.ids, it.ids) - held > _WORTH_WAITING for it in batch):
+                continue
+            _share(cache, donor, request, held)
+            batch.append(request)
+            room -= new
+        return batch
 
     def _sample(self, requests: list[_Request]) -> None:
         """Run one pass and draw a token for each request."""

@@ -243,7 +243,8 @@ def test_the_cache_has_the_precision_of_the_model(model: Any, tokenizer: Any):
     sampler = policy(model.to(torch.bfloat16).eval(), tokenizer)
     talks(sampler)
     assert sampler._cache is not None
-    assert sampler._cache.slots.layers[0].keys.dtype == torch.bfloat16
+    kept = [getattr(layer, "keys", None) for layer in sampler._cache.slots.layers]
+    assert all(isinstance(keys, torch.Tensor) and keys.dtype == torch.bfloat16 for keys in kept)
 
 
 # Models of other kinds.
