@@ -13,7 +13,7 @@ from agentgym.loading import load_named
 from agentgym.policy import ChatPolicy, Policy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
 from agentgym.rooms import ENDPOINT, POLICIES, VLLM
 
-TINY = "tiny"
+TINY, SMOLLM2 = "tiny", "smollm2"
 _ENDPOINT = "openai:"
 _VLLM = "vllm:"
 
@@ -24,8 +24,8 @@ BUILTIN: dict[str, Callable[[], Policy]] = {
 }
 
 CHOICES = (
-    f"{', '.join(BUILTIN)}, {TINY}, a folder with a transformers checkpoint, a model's public name (org/name), "
-    "vllm:MODEL, vllm:MODEL@URL, openai:MODEL@URL, or module:factory"
+    f"{', '.join(BUILTIN)}, {TINY}, {SMOLLM2}, a folder with a transformers checkpoint, a GGUF file, a model's public "
+    "name (org/name), vllm:MODEL, vllm:MODEL@URL, openai:MODEL@URL, or module:factory"
 )
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -44,9 +44,9 @@ def load_policy(
     """Return the policy that `name` names.
 
     Args:
-        name: `scripted`, `random`, `silent`, `tiny`, a checkpoint's folder or public name, `vllm:MODEL` (such a model,
-            sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM servers), `openai:MODEL@URL` (behind a chat
-            endpoint), or `module:factory`, which is called without arguments.
+        name: `scripted`, `random`, `silent`, `tiny`, `smollm2`, a checkpoint's folder or public name, a GGUF file,
+            `vllm:MODEL` (such a model, sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM servers),
+            `openai:MODEL@URL` (behind a chat endpoint), or `module:factory`, which is called without arguments.
         env_id: The environment to play.
         env_kwargs: Arguments of that environment.
         endpoint: Settings of an endpoint: `KEY=VALUE` or YAML files.
@@ -70,9 +70,8 @@ def load_policy(
         require("torch", "train")
         where = VLLM if name.startswith(_VLLM) else POLICIES
         return load_named(where, "a function")(name, env_id=env_id, env_kwargs=dict(env_kwargs), **options)
-    raise UsageError(
-        f"there is no policy {name!r}, nor a folder of that name{nearest(name, (*BUILTIN, TINY))} Give {CHOICES}"
-    )
+    near = nearest(name, (*BUILTIN, TINY, SMOLLM2))
+    raise UsageError(f"there is no policy {name!r}, nor a folder of that name{near} Give {CHOICES}")
 
 
 def is_endpoint(name: str) -> bool:
@@ -81,11 +80,16 @@ def is_endpoint(name: str) -> bool:
 
 
 def has_weights(name: str) -> bool:
-    """Whether `name` names a model: `tiny`, a folder that exists, a public name, or one of these with `vllm:`."""
+    """Whether `name` names a model: `tiny`, `smollm2`, a folder or GGUF file that exists, or a public name.
+
+    All of these may stand after `vllm:`.
+    """
     if name in BUILTIN or is_endpoint(name) or _is_factory(name):
         return False
     model = model_of(name)
-    return model == TINY or Path(model).is_dir() or _PUBLIC_NAME.fullmatch(model) is not None
+    path = Path(model)
+    is_here = path.is_dir() or (path.suffix.lower() == ".gguf" and path.is_file())
+    return model in (TINY, SMOLLM2) or is_here or _PUBLIC_NAME.fullmatch(model) is not None
 
 
 def model_of(name: str) -> str:

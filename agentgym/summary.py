@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from agentgym.endings import Reason
+from agentgym.fitness import why_barren
 from agentgym.statistics import Interval, mean_of_means, pass_at_k, pass_hat_k, powers_up_to, success_interval
 from agentgym.trajectory import Trajectory
 
@@ -162,6 +163,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         return
     tables = [_rates_table(summary), Text(), _measures_table(summary)]
     console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
+    if (why := why_barren(summary.sampled_tokens, summary.format_error_rate)) is not None:
+        console.print(f"[bold red]This says nothing about the model:[/] {why}.")
     if summary.failed:
         console.print(
             f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke "

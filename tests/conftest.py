@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 PROVIDED = re.compile(
-    r"needs (the \[|a Chromium)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set|no backend"
+    r"needs (the \[|a Chromium|a model)|could not import|is not installed|run first: |AGENTGYM_TEST_IMAGE is not set"
+    r"|no backend"
 )
-"""Reasons to skip that `.ci/run` takes away: it installs every extra, a browser, bubblewrap and a Docker engine."""
+"""Reasons to skip that `.ci/run` takes away: it installs every extra, a model, a browser, bubblewrap and a Docker
+engine."""
 
 FIRST = (
     "agentgym/web-v0 difficulty max_turns",

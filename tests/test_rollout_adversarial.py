@@ -326,7 +326,7 @@ class Deaf(Counter):
 
 
 def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("agentgym.rollout.workers.processes.ANSWER_S", 0.2)
+    monkeypatch.setattr("agentgym.rollout.workers.fleet.ANSWER_S", 0.2)
     factory = EnvFactory("tests.test_rollout_adversarial:Deaf", {})
     workers = ProcessWorkers(factory, 4, processes=1)
     with RolloutEngine(

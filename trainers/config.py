@@ -30,6 +30,26 @@ LOSSES = ("dapo", "grpo", "bnpo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
 """TRL's loss types that accept one advantage per token."""
 
 
+TINY = "tiny"
+
+PRETRAINED: dict[str, Any] = {
+    "groups": 16,
+    "group_size": 8,
+    "updates_per_step": 2,
+    "micro_batch": 4,
+    "context": 4096,
+    "max_new_tokens": 512,
+    "turn_timeout_s": 600.0,
+    "learning_rate": 2e-5,
+    "lora_rank": 32,
+    "lora_alpha": 64,
+    "bf16": True,
+    "gradient_checkpointing": True,
+    "warm_start_steps": 0,
+}
+"""Defaults for all models but the tiny one, for which those of the fields are."""
+
+
 @validated(config=ConfigDict(extra="forbid", use_attribute_docstrings=True))
 @dataclass(kw_only=True)
 class TrainConfig:
@@ -42,8 +62,8 @@ class TrainConfig:
     """Arguments of the environment."""
     strict: bool = False
     """Stop at a broken task or file entry instead of leaving it out."""
-    model: str = "tiny"
-    """`tiny`, a folder with a transformers checkpoint, or a model name that transformers can find."""
+    model: str = TINY
+    """`tiny`, `smollm2`, a folder with a transformers checkpoint, a GGUF file, or a name that transformers can find."""
     dialect: str | None = None
     """How the model writes tool calls; by default `compact` for the tiny model and `hermes` for others."""
     template_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -239,9 +259,11 @@ _DESCRIBED = TrainConfig.__pydantic_fields__  # pyright: ignore[reportAttributeA
 def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
     """Return the defaults, changed by a recipe and then by `overrides`.
 
+    A `micro_batch` that is not in `overrides` is lowered to what divides the share of an update.
+
     Args:
-        recipe: Path of a YAML file, or the name of a bundled recipe. By default, the recipe with the name of the
-            environment, if there is one.
+        recipe: Path of a YAML file, or the name of a bundled recipe. By default, for the tiny model the recipe with the
+            name of the environment, if there is one; for any other model, `PRETRAINED`.
         overrides: Maps fields to values.
 
     Raises:
@@ -249,15 +271,29 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
     """
     overrides = dict(overrides or {})
     env = short_name(str(overrides.get("env", "sql")))
-    if recipe is None and (RECIPES / f"{env}.yaml").is_file():
+    is_tiny = overrides.get("model", TINY) == TINY
+    if recipe is None and is_tiny and (RECIPES / f"{env}.yaml").is_file():
         recipe = env
-    values = read_recipe(recipe) if recipe else {}
+    values = read_recipe(recipe) if recipe else {} if is_tiny else dict(PRETRAINED)
     values |= {key: value for key, value in overrides.items() if key != "env_kwargs"}
     if "env_kwargs" in overrides:
         files = class_of(str(values.get("env", env))).files
         defaults = values.get("env_kwargs", {})
         values["env_kwargs"] = with_defaults(files, defaults, overrides["env_kwargs"], f"recipe {recipe}")
+    if "micro_batch" not in overrides and values.get("micro_batch") is not None:
+        values["micro_batch"] = _fitting_micro_batch(values)
     return build(values)
+
+
+def _fitting_micro_batch(values: Mapping[str, Any]) -> Any:
+    """Return the largest number up to `micro_batch` that divides the share of an update."""
+    wanted = values["micro_batch"]
+    sizes = [values.get(name, FIELDS[name].default) for name in ("groups", "group_size", "updates_per_step")]
+    if not all(isinstance(size, int) and size > 0 for size in (wanted, *sizes)):
+        return wanted  # refused later
+    groups, group_size, updates = sizes
+    share = max(1, groups * group_size // updates)
+    return next(size for size in range(min(wanted, share), 0, -1) if share % size == 0)
 
 
 def short_name(env_id: str) -> str:

@@ -27,8 +27,8 @@ _PROBED = "config.json"
 _TIMEOUT_S = 10.0
 
 _INSTEAD = (
-    "Give 'tiny', a folder with a transformers checkpoint, the name of a model on the hub (org/name), or, to evaluate "
-    "a model behind an API, --policy module:factory"
+    "Give 'tiny', 'smollm2', a folder with a transformers checkpoint, a GGUF file, the name of a model on the hub "
+    "(org/name), or, to evaluate a model behind an API, --policy module:factory"
 )
 
 

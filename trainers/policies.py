@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from agentgym.dialects import dialect_names
 from agentgym.engine.sharing import state_of
@@ -17,15 +19,14 @@ from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.registry import class_of
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.config import TrainConfig, load_config, short_name
+from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
+from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
+from agentgym.trainers.precision import evaluation_dtype
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from agentgym.trainers.vllm_policy import VLLMPolicy
 from agentgym.trainers.warm_start import Goal, WarmStart, warm_started
-
-TINY = "tiny"
-
 
 TRAINED = "agentgym.json"
 """Name of a file beside the weights of a model trained here, with its environment, arguments and dialect."""
@@ -91,8 +92,8 @@ def load(
     """Return a policy for evaluation.
 
     Args:
-        name: `tiny` (warm-started on the environment, from the cache or made now), a checkpoint folder, or a model
-            name that transformers can find.
+        name: `tiny` (warm-started on the environment, from the cache or made now), `smollm2`, a checkpoint folder, a
+            GGUF file, or a model name that transformers can find.
         env_id: The environment on which the tiny model is warm-started.
         env_kwargs: Arguments of that environment.
         dialect: How the tiny model writes tool calls; `compact` by default.
@@ -103,9 +104,12 @@ def load(
         progress: Called with `(what, done, of)` while something takes long.
     """
     overrides = {"env": env_id, "env_kwargs": env_kwargs, "model": name, "dialect": dialect}
-    config = load_config(None, overrides)
-    model, tokenizer = load_model(config, progress or (lambda what, done, of: None))
-    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == TINY:
+        model, tokenizer = load_model(load_config(None, overrides), progress or (lambda what, done, of: None))
+    else:
+        model, tokenizer = load_checkpoint(name, device=device, progress=progress)
+    model.to(device).eval()
     return make_policy(
         model, tokenizer, name=name, context=context, slots=concurrency, sampling=Sampling(temperature, seed)
     )
@@ -172,15 +176,65 @@ def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -
     # If all weights are trained, they stay in full precision, and only the arithmetic is bf16: at a learning rate of
     # 1e-6, rounding would discard the update of a bfloat16 weight.
     dtype = torch.bfloat16 if config.bf16 and config.lora_rank else torch.float32
-    options = options_for(config.model)
+    return load_checkpoint(config.model, dtype, progress=progress)
+
+
+def load_checkpoint(
+    name: str,
+    dtype: torch.dtype | None = None,
+    *,
+    device: str = "cpu",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[Any, Any]:
+    """Return `(model, tokenizer)` of a checkpoint's folder or name, or of a GGUF file.
+
+    Args:
+        name: The model.
+        dtype: Type of the weights; by default, what samples fastest on the device.
+        device: `cuda` or `cpu`; where the model will run.
+        progress: Called with `(what, done, of)` while something takes long.
+
+    Raises:
+        UsageError: There is no such model.
+    """
+    tell = progress or (lambda what, done, of: None)
+    tell("loading the model", 0, 1)
+    with _explained(name):
+        source, options = _source_of(name)
+        dtype = dtype or evaluation_dtype(source, device, **options)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    tell("loading the model", 1, 1)
+    return model, tokenizer
+
+
+def check_model(config: TrainConfig) -> None:
+    """Raise `UsageError` if there is no such model as a run starts from. Much faster than loading it."""
+    with _explained(config.model):
+        source, options = _source_of(config.model)
+        AutoConfig.from_pretrained(source, **options)
+        AutoTokenizer.from_pretrained(source, **options)
+
+
+def _source_of(name: str) -> tuple[str, dict[str, Any]]:
+    """Return what `from_pretrained` loads for a model, and its options."""
+    transformers_logging.disable_progress_bar()
+    source = checkpoint_of(name)
+    return source, options_for(source)
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turn what libraries raise for a model that cannot be loaded into a `UsageError`."""
     try:
-        model = AutoModelForCausalLM.from_pretrained(config.model, dtype=dtype, **options)
-        return model, AutoTokenizer.from_pretrained(config.model, **options)
+        yield
+    except UsageError:
+        raise
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = next(iter(str(error).strip().splitlines()), describe(error))
         raise UsageError(
-            f"cannot load model {config.model!r}: {reason} Give 'tiny', a folder with a transformers checkpoint, or a "
-            "model name that can be downloaded."
+            f"cannot load model {name!r}: {reason} Give 'tiny', 'smollm2', a folder with a transformers checkpoint, a "
+            "GGUF file, or a model name that can be downloaded."
         ) from error
 
 

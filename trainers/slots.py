@@ -1,7 +1,8 @@
-"""A key/value cache of independent rows ("slots"), each filled to its own length.
+"""A key/value cache of independent rows ("slots"), each filled to its own length. It grows as conversations need it.
 
-Rows join and leave a batch at any step, so finished rows make room for waiting ones. Works with every transformers
-decoder that accepts a cache, position ids and a four-dimensional attention mask.
+A pass writes its new tokens into their slots. A packed pass (`agentgym.trainers.packing`) then attends to the cache as
+it is; any other transformers decoder that accepts a cache, position ids and a four-dimensional attention mask sees the
+filled part of one slot.
 """
 
 from __future__ import annotations
@@ -11,44 +12,55 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from agentgym.trainers.packing import Plan
+
 
 class _Layer(CacheLayerMixin):
-    """Keys and values of one model layer: `(slots, heads, length + 1, head_dim)`. The last column is for padding."""
+    """Keys and values of one model layer: `(slots, heads, positions, head_dim)`."""
 
     is_sliding = False
 
-    def __init__(self, slots: int, length: int):
+    def __init__(self) -> None:
         super().__init__()
-        self._slots, self._length = slots, length
-        self.rows = torch.empty(0, dtype=torch.long)
-        self.positions = torch.empty(0, dtype=torch.long)
-        self.visible = 0
-        self.is_leading = False
+        self.size = (0, 0)
+        self.plan: Plan | None = None
+        self.alone = False
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Allocate the whole cache with the shape and type of the first keys and values."""
-        heads, size = key_states.shape[1], self._length + 1
-        self.keys = key_states.new_zeros(self._slots, heads, size, key_states.shape[-1])
-        self.values = value_states.new_zeros(self._slots, heads, size, value_states.shape[-1])
+        """Allocate the reserved size with the shape and type of the first keys and values."""
+        # Zeros, not whatever memory holds: hidden positions count 0 times their values, and NaN times 0 is NaN.
+        self.keys, self.values = (
+            states.new_zeros(self.size[0], states.shape[1], self.size[1], states.shape[-1])
+            for states in (key_states, value_states)
+        )
         self.is_initialized = True
+
+    def reserve(self, slots: int, positions: int) -> None:
+        """Change the size; what fits stays."""
+        self.size = (slots, positions)
+        if self.is_initialized:
+            self.keys, self.values = (_resized(held, slots, positions) for held in (self.keys, self.values))
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write `(rows, heads, chunk, head_dim)` at the positions set by `aim`; return all that the rows may see."""
+        """Write `(1, heads, tokens, head_dim)` as the plan says; return the cache, or what a row alone may see."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
-        rows = self.rows[:, None]
-        self.keys[rows, :, self.positions] = key_states.transpose(1, 2)
-        self.values[rows, :, self.positions] = value_states.transpose(1, 2)
-        seen = slice(len(self.rows)) if self.is_leading else self.rows
-        return self.keys[seen, :, : self.visible], self.values[seen, :, : self.visible]
+        assert self.plan is not None
+        self.keys[self.plan.slots, :, self.plan.positions] = key_states[0].transpose(0, 1)
+        self.values[self.plan.slots, :, self.plan.positions] = value_states[0].transpose(0, 1)
+        if not self.alone:
+            return self.keys, self.values
+        [row] = self.plan.rows
+        return self.keys[row.slot, None, :, : row.end], self.values[row.slot, None, :, : row.end]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Return the length and the offset of the visible part."""
-        return self.visible, 0
+        assert self.plan is not None
+        return max(row.end for row in self.plan.rows), 0
 
     def get_seq_length(self) -> int:
         """Return 0: every row has its own length, and callers always pass positions."""
@@ -56,27 +68,48 @@ class _Layer(CacheLayerMixin):
 
     def get_max_length(self) -> int:
         """Return the largest length of a row."""
-        return self._length
+        return self.size[1]
 
 
 class SlotCache(Cache):
-    """A cache for `slots` rows of at most `length` tokens."""
+    """A cache of slots for a model with this many layers."""
 
-    def __init__(self, layers: int, slots: int, length: int):
-        super().__init__(layers=[_Layer(slots, length) for _ in range(layers)])
-        self.length = length
+    def __init__(self, layers: int):
+        super().__init__(layers=[_Layer() for _ in range(layers)])
+        self.size = (0, 0)
+        """Slots, and positions of each."""
 
-    def aim(self, rows: torch.Tensor, positions: torch.Tensor, visible: int) -> None:
+    def reserve(self, slots: int, positions: int) -> None:
+        """Change the size; what fits stays."""
+        if (slots, positions) != self.size:
+            self.size = (slots, positions)
+            for layer in self._each():
+                layer.reserve(slots, positions)
+
+    def aim(self, plan: Plan, *, alone: bool) -> None:
         """Set where the next forward pass writes.
 
         Args:
-            rows: Slot of each row of the batch, `(rows,)`.
-            positions: Position of each token of the chunk, `(rows, chunk)`; `length` for padding.
-            visible: Number of positions that the pass may attend to.
+            plan: The pass.
+            alone: It has one row, and the model attends to it by itself.
         """
-        # Slots 0 to n-1 in order are a view of the cache; any other choice of rows needs a copy.
-        is_leading = bool((rows == torch.arange(len(rows), device=rows.device)).all())
-        for layer in self.layers:
-            assert isinstance(layer, _Layer)
-            layer.rows, layer.positions, layer.visible = rows, positions, visible
-            layer.is_leading = is_leading
+        for layer in self._each():
+            layer.plan, layer.alone = plan, alone
+
+    def copy(self, source: int, target: int, positions: slice) -> None:
+        """Copy what one slot holds at some positions to another."""
+        for layer in self._each():
+            for held in (layer.keys, layer.values):
+                if held is not None:
+                    held[target, :, positions] = held[source, :, positions]
+
+    def _each(self) -> list[_Layer]:
+        return [layer for layer in self.layers if isinstance(layer, _Layer)]
+
+
+def _resized(held: torch.Tensor | None, slots: int, positions: int) -> torch.Tensor:
+    assert held is not None
+    fresh = held.new_zeros(slots, held.shape[1], positions, held.shape[3])
+    kept = (slice(min(slots, held.shape[0])), slice(None), slice(min(positions, held.shape[2])))
+    fresh[kept] = held[kept]
+    return fresh

@@ -22,6 +22,7 @@ from agentgym.commands.outputs import check_folder, held
 from agentgym.commands.show import print_trajectory
 from agentgym.errors import UsageError, require
 from agentgym.evaluation import Summary, evaluate
+from agentgym.fitness import check_prompt_fits, why_barren
 from agentgym.foreign.errors import describe
 from agentgym.policy import Policy
 from agentgym.rewards import Scheme
@@ -30,7 +31,8 @@ from agentgym.summary import print_errors
 from agentgym.task import TaskSource, iterate
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
-from agentgym.trainers.config import TrainConfig, to_dict
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.config import TINY, TrainConfig, to_dict
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.logbook.metrics import batch_metrics
@@ -38,7 +40,7 @@ from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint, read_metrics
 from agentgym.trainers.logbook.report import draw_curve
 from agentgym.trainers.logbook.run_log import RunLog
-from agentgym.trainers.policies import describe_training, load_model, policy_of
+from agentgym.trainers.policies import check_model, describe_training, load_model, policy_of
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
     credit_of,
@@ -56,6 +58,9 @@ from agentgym.trainers.vllm_engine import trl_engine
 from agentgym.trainers.vllm_policy import VLLMPolicy
 from agentgym.trainers.vllm_sync import SyncCheck, check_syncs
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+
+_BARREN_TURNS = 100
+"""So many turns in a row of which none could be read end a run: a policy that writes one call in twenty would go on."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
     source, scheme = probe(factory)
     eval_split_of(config, source)  # raises before anything is written
     _checkpoint(config)  # so does this
+    if config.model != TINY:
+        check_model(config)  # and this
     if place.is_main_process:
         check_folder(config.folder)
     with held(config.folder) if place.is_main_process else nullcontext():
@@ -103,15 +110,27 @@ def _train(
         spread = f" in {place.num_processes} processes" if place.num_processes > 1 else ""
         progress.say(f"[bold]{config.env}[/] with {config.model}, credit {config.credit.value}{spread} → {folder}")
         model, tokenizer = load_model(config, progress)
+        if checkpoint is None:
+            _check_prompt(config, factory, source, model.config, tokenizer)
         run = _Run(config, factory, source, credit_of(config, scheme), model, tokenizer, progress)
         held_out = _HeldOut(config, factory, source, progress)
         before = held_out.run(run.evaluation_policy(), "before", resume=checkpoint is not None)
+        if before.sampled_tokens == 0:
+            raise UsageError(f"before training, {why_barren(before.sampled_tokens, None)} (--context)")
         run.go(checkpoint)
         after = held_out.run(run.evaluation_policy(), "after")
     result = TrainResult(before, after, folder, watch.lap() / 60)
     if place.is_main_process:
         _report(config, result, console)
     return result
+
+
+def _check_prompt(config: TrainConfig, factory: EnvFactory, source: TaskSource, shape: Any, tokenizer: Any) -> None:
+    """Raise `UsageError` if the first training task's prompt does not fit into the context."""
+    allowed = getattr(shape, "max_position_embeddings", None) or config.context
+    codec = ChatCodec(tokenizer, template_kwargs=config.template_kwargs)
+    advice = f"Raise --context (the model allows {allowed}), or give the environment arguments with a shorter prompt."
+    check_prompt_fits(codec, min(config.context, allowed), factory, source.get("train", 0), advice)
 
 
 class _HeldOut:
@@ -184,6 +203,8 @@ class _Run:
             failures=failures_of(config),
         )
         self._log = RunLog(config, progress)
+        self._barren = 0
+        """Turns in a row that could not be read."""
         with trl_engine(config, model, tokenizer):
             self._trainer = AgentGRPOTrainer(
                 model=model,
@@ -238,6 +259,17 @@ class _Run:
         self._log.batch(metrics, sampled)
         if self._sync_check is not None:
             self._sync_check.remember(sampled)
+        self._stop_if_barren(sampled)
+
+    def _stop_if_barren(self, trajectories: list[Trajectory]) -> None:
+        """Raise `UsageError` once many turns in a row could not be read: they teach nothing."""
+        played = [t for t in trajectories if not t.failed]
+        turns = sum(len(t.model_turns) for t in played)
+        errors = sum(t.counts.get("format_errors", 0) for t in played)
+        why = why_barren(None, errors / turns if turns else None)
+        self._barren = self._barren + turns if why else 0
+        if self._barren >= _BARREN_TURNS:
+            raise UsageError(f"stopped after {self._barren} turns: {why}")
 
 
 def _adopt(policy: TransformersPolicy | VLLMPolicy, trainer: AgentGRPOTrainer) -> SyncCheck | None:
@@ -281,6 +313,8 @@ def _report(config: TrainConfig, result: TrainResult, console: Console) -> None:
         if found.failed:
             console.print(f"[bold yellow]{found.failed} episode(s) {when} training failed[/] and do not count:")
             print_errors(found, console)
+        if (why := why_barren(found.sampled_tokens, found.format_error_rate)) is not None:
+            console.print(f"[bold red]The evaluation {when} training says nothing about the model:[/] {why}.")
     curve = _draw(config, result, console)
     console.print(f"{curve}metrics: {folder / 'metrics.jsonl'}   model: {folder / 'model'}")
 

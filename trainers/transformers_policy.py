@@ -10,10 +10,9 @@ import asyncio
 import math
 import random
 import time
-from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import Any
 
 import torch
@@ -21,8 +20,21 @@ import torch
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import for_future
 from agentgym.policy import Codec, Finish, Generation
+from agentgym.trainers.memory import bytes_per_position, cache_budget
+from agentgym.trainers.merging import Merged
 from agentgym.trainers.model_thread import own_thread
+from agentgym.trainers.packing import CannotPack, Plan, Row, can_pack, packed
+from agentgym.trainers.seating import Seat, Seating, common
 from agentgym.trainers.slots import SlotCache
+
+_ROUND_TOKENS = 4096
+"""New tokens of conversations between two tokens of those under way, which need not wait for long."""
+
+_WORTH_WAITING = 32
+"""A conversation waits for another one that begins alike if this many tokens are then known."""
+
+_STRIDE = 64
+"""The cache grows by multiples of this many positions."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +46,7 @@ class Sampling:
     seed: int = 0
 
 
-@dataclass
-class _Session:
-    """One conversation: its slot in the cache, and how many positions of the slot are filled."""
-
-    slot: int
-    filled: int = 0
-
-
-@dataclass
+@dataclass(eq=False)
 class _Request:
     """One turn to sample."""
 
@@ -52,7 +56,7 @@ class _Request:
     draws: random.Random
     done: asyncio.Future[Generation]
     timeout_s: float | None
-    seat: _Session = field(init=False)
+    seat: Seat = field(init=False)
     """A second reference: a conversation may be released while a pass over its last request is still running."""
     deadline: float = math.inf
     """When to cut the turn off (`time.monotonic`); set when sampling begins."""
@@ -60,14 +64,20 @@ class _Request:
     logprobs: list[float] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Start the clock."""
-        if self.timeout_s is not None:
+        """Start the clock, the first time."""
+        if self.timeout_s is not None and self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_s
 
-    def pending(self, filled: int) -> list[int]:
-        """Return the tokens that the cache does not hold yet."""
-        known = len(self.ids)
-        return self.ids[filled:] + self.sampled if filled < known else self.sampled[filled - known :]
+    def row(self) -> Row:
+        """Return what the cache does not hold yet."""
+        filled, known = len(self.seat.tokens), len(self.ids)
+        pending = self.ids[filled:] + self.sampled if filled < known else self.sampled[filled - known :]
+        return Row(self.seat.slot, filled, pending)
+
+    @property
+    def room(self) -> int:
+        """Positions that the conversation may fill by the end of its turn."""
+        return len(self.ids) + self.budget
 
 
 class TransformersPolicy:
@@ -79,8 +89,10 @@ class TransformersPolicy:
         end_ids: Tokens that end a turn.
         context: Longest conversation, in tokens.
         name: Its name in reports.
-        slots: Conversations to sample at the same time.
+        slots: Largest number of conversations to sample at the same time.
         sampling: How to draw tokens.
+        cache_bytes: Largest size of the cache; by default half of the memory that is free when the first conversation
+            begins. What does not fit waits.
     """
 
     def __init__(
@@ -93,6 +105,7 @@ class TransformersPolicy:
         name: str = "transformers",
         slots: int = 128,
         sampling: Sampling | None = None,
+        cache_bytes: int | None = None,
     ):
         self.name, self.codec, self.context = name, codec, context
         self.version = 0
@@ -100,9 +113,11 @@ class TransformersPolicy:
         self._model = model
         self._end_ids = frozenset(end_ids)
         self._slots = slots
-        self._cache: SlotCache | None = None
-        self._free = list(range(slots))
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._cache_bytes = cache_bytes
+        self._cache: _GrowingCache | None = None
+        self._seating = Seating(slots)
+        self._merged: Merged | None = None
+        self._packs = can_pack(model)
         self._waiting: deque[_Request] = deque()
         self._active: dict[str, _Request] = {}
         self._worker: asyncio.Task[None] | None = None
@@ -111,7 +126,7 @@ class TransformersPolicy:
     def use(self, model: Any) -> None:
         """Sample from `model` from now on."""
         self._model = model
-        self._cache = None
+        self._packs = can_pack(model)
         self.updated(self.version)
 
     async def generate(
@@ -132,15 +147,22 @@ class TransformersPolicy:
             raise
 
     def release(self, session: str) -> None:
-        """Drop a conversation and free its slot."""
-        if (kept := self._sessions.pop(session, None)) is not None:
-            heappush(self._free, kept.slot)
+        """Drop a conversation and free its slot. What the slot holds is of use to conversations that begin alike."""
+        self._seating.release(session)
+        if self._worker is None or self._worker.done():
+            self._rest()
+
+    def _rest(self) -> None:
+        """Give the memory back if nothing is played: a model in training needs it to learn from what was sampled."""
+        if self._model.training and not self._seating.taken:
+            self._seating.forget()
+            self._cache = None
 
     def updated(self, version: int) -> None:
         """Discard everything computed before, since the weights have changed."""
         self.version = version
-        for session in list(self._sessions):
-            self.release(session)
+        self._seating = Seating(self._slots)
+        self._cache, self._merged = None, None
 
     async def _work(self) -> None:
         """Run forward passes until no request is left."""
@@ -159,6 +181,8 @@ class TransformersPolicy:
                 await asyncio.sleep(0)
         except Exception as error:
             self._fail(error)
+        else:
+            self._rest()
 
     def _advanced(self, requests: list[_Request]) -> Exception | None:
         """Run one pass; return the error if it fails."""
@@ -175,25 +199,28 @@ class TransformersPolicy:
         while self._waiting:
             request = self._waiting[0]
             if not request.done.cancelled():
-                if (slot := self._slot_for(request.session)) is None:
+                if not self._make_room(request):
                     return
-                request.seat = self._sessions.setdefault(request.session, _Session(slot))
-                self._sessions.move_to_end(request.session)
+                seat = self._seating.take(request.session, request.ids, self._active)
+                if seat is None:
+                    return
+                request.seat = seat
                 self._active[request.session] = request
                 request.begin()
             self._waiting.popleft()
 
-    def _slot_for(self, session: str) -> int | None:
-        """Return the session's slot, a free one, or that of the conversation whose environment has taken longest."""
-        if (kept := self._sessions.get(session)) is not None:
-            return kept.slot
-        if self._free:
-            return heappop(self._free)
-        for name, kept in self._sessions.items():
-            if name not in self._active:
-                del self._sessions[name]
-                return kept.slot
-        return None
+    def _make_room(self, request: _Request) -> bool:
+        """Whether the cache can be as long as a request needs. Long conversations leave room for fewer of them."""
+        if self._cache is None:
+            self._cache = _GrowingCache(self._model, self._cache_bytes, self.context)
+        slots = min(self._slots, self._cache.slots_for(request.room))
+        if len(self._active) >= slots:
+            return False
+        self._cache.lengthen(request.room)
+        for session in self._seating.shrink(slots):
+            if (moved := self._active.pop(session, None)) is not None:
+                self._waiting.insert(1, moved)
+        return True
 
     def _is_done(self, request: _Request) -> bool:
         return (
@@ -219,75 +246,140 @@ class TransformersPolicy:
         self._active.clear()
         self._waiting.clear()
 
-    @torch.inference_mode()
     def _advance(self, requests: list[_Request]) -> None:
-        """Sample one token for each request, in two passes: for requests with one pending token, and for all others."""
+        """Sample one token for each request. Those of which too much is new wait for the next time."""
+        if not requests:
+            return
+        assert self._cache is not None
+        if self._merged is None:
+            self._merged = Merged(self._model)
         was_training = self._model.training
         self._model.eval()
         try:
-            chunks = [(request, request.pending(request.seat.filled)) for request in requests]
-            for group in ([c for c in chunks if len(c[1]) == 1], [c for c in chunks if len(c[1]) > 1]):
-                if group:
-                    self._draw(group, self._forward(group))
+            with self._merged.swapped(), torch.inference_mode():
+                self._cache.widen(len(self._seating))
+                known = [request for request in requests if len(request.row().pending) == 1]
+                self._sample(known)
+                self._sample_first(self._cache.slots, [request for request in requests if request not in known])
         finally:
             self._model.train(was_training)
 
-    def _forward(self, group: list[tuple[_Request, list[int]]]) -> torch.Tensor:
-        """Run the model over the pending tokens of each row; return the last logits, `(rows, vocabulary)`."""
-        if self._cache is None:
-            self._cache = SlotCache(self._model.config.num_hidden_layers, self._slots, self.context)
-        sessions = [request.seat for request, _ in group]
-        chunks = {s.slot: (s.filled, pending) for s, (_, pending) in zip(sessions, group, strict=True)}
-        slots = self._rows_for(chunks)
-        logits = self._run(slots, [chunks.get(slot, (0, [])) for slot in slots])
-        for session, (_, pending) in zip(sessions, group, strict=True):
-            session.filled += len(pending)
-        row_of = {slot: row for row, slot in enumerate(slots)}
-        return logits[[row_of[session.slot] for session in sessions]]
+    def _sample_first(self, cache: SlotCache, requests: list[_Request]) -> None:
+        """Sample the first token of turns. What several begin with is computed by one of them and copied."""
+        left = _ROUND_TOKENS
+        while requests and left > 0:
+            batch = self._sharing(cache, requests, left)
+            left -= sum(len(request.row().pending) for request in batch)
+            self._sample(batch)
+            requests = [request for request in requests if request not in batch]
 
-    def _rows_for(self, chunks: Mapping[int, Any]) -> list[int]:
-        """Return the slots to run. If most of the first slots take part, idle ones run too: copying would cost more."""
-        span = max(chunks) + 1
-        return list(range(span)) if 2 * len(chunks) >= span else list(chunks)
+    def _sharing(self, cache: SlotCache, requests: list[_Request], room: int) -> list[_Request]:
+        """Return what can be computed now, with its known beginning copied: at least one, then what has room.
 
-    def _run(self, slots: list[int], chunks: list[tuple[int, list[int]]]) -> torch.Tensor:
-        """Run one forward pass over `(filled, pending)` chunks, aligned to the right; return the last logits."""
+        A request waits if another of these computes a part of it.
+        """
+        batch: list[_Request] = []
+        for request in requests:
+            donor, held = self._seating.donor(request.seat, request.ids)
+            new = len(request.ids) - held
+            if batch and new > room:
+                continue
+            if new > _WORTH_WAITING and any(common(request.ids, it.ids) - held > _WORTH_WAITING for it in batch):
+                continue
+            _share(cache, donor, request, held)
+            batch.append(request)
+            room -= new
+        return batch
+
+    def _sample(self, requests: list[_Request]) -> None:
+        """Run one pass and draw a token for each request."""
+        if not requests:
+            return
+        of = {request.seat.slot: request for request in requests}
+        rows = [request.row() for request in requests]
+        if self._packs:
+            try:
+                order, logits = self._run(rows)
+            except CannotPack:
+                self._packs = False
+                return self._sample(requests)
+        else:
+            order, logits = rows, torch.cat([self._run([row])[1] for row in rows])
+        for row in order:
+            of[row.slot].seat.tokens.extend(row.pending)
+        self._draw([of[row.slot] for row in order], logits.float())
+
+    def _run(self, rows: list[Row]) -> tuple[list[Row], torch.Tensor]:
+        """Run one forward pass; return the rows in its order and their last logits, `(rows, vocabulary)`."""
         assert self._cache is not None
-        device, padding = self._model.device, self._cache.length
-        width = max(len(pending) for _, pending in chunks)
-        visible = max(filled + len(pending) for filled, pending in chunks)
-        ids = torch.tensor([[0] * (width - len(pending)) + pending for _, pending in chunks])
-        places = torch.tensor(
-            [[padding] * (width - len(p)) + list(range(filled, filled + len(p))) for filled, p in chunks]
-        )
-        seen_to = torch.where(places == padding, 0, places)
-        mask = torch.arange(visible)[None, None, :] <= seen_to[:, :, None]
-        self._cache.aim(torch.tensor(slots, device=device), places.to(device), visible)
-        output = self._model(
-            input_ids=ids.to(device),
-            position_ids=seen_to.to(device),
-            attention_mask=_additive(mask, self._model.dtype)[:, None].to(device),
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        return output.logits[:, -1].float()
+        cache, plan = self._cache.slots, Plan(rows, self._model.device)
+        cache.aim(plan, alone=not self._packs)
+        arguments = {
+            "input_ids": plan.ids[None],
+            "position_ids": plan.positions[None],
+            "past_key_values": cache,
+            "use_cache": True,
+            "logits_to_keep": plan.last,
+        }
+        if self._packs:
+            with packed(self._model):
+                return plan.rows, self._model(**arguments, plan=plan).logits[0]
+        mask = torch.arange(rows[0].end, device=plan.ids.device) <= plan.positions[:, None]
+        return plan.rows, self._model(
+            **arguments, attention_mask=_additive(mask, self._model.dtype)[None, None]
+        ).logits[0]
 
-    def _draw(self, group: list[tuple[_Request, list[int]]], logits: torch.Tensor) -> None:
+    def _draw(self, requests: Sequence[_Request], logits: torch.Tensor) -> None:
         """Draw a token for each row: invert its distribution at a number from the row's own generator."""
         temperature = self.sampling.temperature
         logprobs = torch.log_softmax(logits / temperature if temperature > 0 else logits, dim=-1)
         if temperature > 0:
-            points = torch.tensor([[request.draws.random()] for request, _ in group])
+            points = torch.tensor([[request.draws.random()] for request in requests])
             cumulative = logprobs.exp().cumsum(dim=-1)
             points = points.to(logits.device) * cumulative[:, -1:]
             chosen = torch.searchsorted(cumulative, points, right=True).clamp_(max=logits.shape[-1] - 1)
         else:
             chosen = logprobs.argmax(dim=-1, keepdim=True)
         picked = logprobs.gather(1, chosen)[:, 0].tolist()
-        for (request, _), token, logprob in zip(group, chosen[:, 0].tolist(), picked, strict=True):
+        for request, token, logprob in zip(requests, chosen[:, 0].tolist(), picked, strict=True):
             request.sampled.append(token)
             request.logprobs.append(logprob)
+
+
+class _GrowingCache:
+    """A cache within a budget of memory: as many slots and positions as its conversations need."""
+
+    def __init__(self, model: Any, budget: int | None, context: int):
+        self.slots = SlotCache(model.config.get_text_config().num_hidden_layers)
+        self._context = context
+        self._each = bytes_per_position(model.config, model.dtype)
+        self._budget = cache_budget(model.device) if budget is None else budget
+        self._positions = 0
+
+    def slots_for(self, positions: int) -> int:
+        """Return how many slots there may be if one of them has this many positions; at least one."""
+        return max(1, self._budget // (self._each * max(positions, self._positions)))
+
+    def lengthen(self, positions: int) -> None:
+        """Have at least this many positions from the next pass on, and some to spare, since growing copies."""
+        if positions > self._positions:
+            spare = min(self._context, self._positions + self._positions // 4)
+            self._positions = max(spare, -(-positions // _STRIDE) * _STRIDE)
+
+    def widen(self, slots: int) -> None:
+        """Have at least this many slots, and some to spare."""
+        now = self.slots.size[0]
+        if slots > now:
+            now = max(slots, min(2 * now, self.slots_for(0)))
+        self.slots.reserve(now, self._positions)
+
+
+def _share(cache: SlotCache, donor: Seat, request: _Request, held: int) -> None:
+    """Copy the beginning of a conversation from the slot that holds most of it."""
+    own = request.seat
+    if donor is not own:
+        cache.copy(donor.slot, own.slot, slice(len(own.tokens), held))
+        own.tokens += request.ids[len(own.tokens) : held]
 
 
 def _additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

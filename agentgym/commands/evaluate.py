@@ -23,8 +23,9 @@ from agentgym.commands.outputs import check_file
 from agentgym.commands.terminal import console
 from agentgym.errors import require
 from agentgym.evaluation import Summary, evaluate, print_summary
+from agentgym.fitness import check_prompt_fits
 from agentgym.loading import load_named
-from agentgym.policy import Policy
+from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
@@ -64,6 +65,9 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
     tasks = _tasks(factory, request)
     with _progress() as progress:
         policy = _policy(factory, request, progress)
+        if isinstance(policy, TokenPolicy):
+            advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
+            check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
         try:
             summary = evaluate(
                 factory,

@@ -185,6 +185,10 @@ SMALL: dict[str, Any] = {
     "save_every": 1,
     "keep_checkpoints": 10,
     "report_to": [],
+    # All weights in full precision: with few steps, adapters would hardly move.
+    "lora_rank": 0,
+    "bf16": False,
+    "gradient_checkpointing": False,
 }
 
 

@@ -30,6 +30,8 @@ SETTINGS: dict[str, Any] = {
     "refill_rounds": 1,
     "report_to": [],
     "output_dir": "run",
+    "lora_rank": 0,
+    "bf16": False,
 }
 
 

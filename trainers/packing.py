@@ -1,0 +1,206 @@
+"""Packs the tokens of many conversations into one row for a forward pass, so that nothing but attention is padded.
+
+Linear layers see each token once. Attention (`attend`) reads keys and values where the cache keeps them: what is short
+(a sampled token, an observation) is padded and done together; what is long is done by itself, without padding or mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+
+ATTENTION = "agentgym_packed"
+"""The name of `attend` in the configuration of a model."""
+
+_SHORT = 32
+"""Up to this many new tokens of a conversation are worth padding."""
+
+
+class CannotPack(Exception):
+    """The model's attention has an argument that `attend` does not know."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One conversation in a forward pass."""
+
+    slot: int
+    filled: int
+    """Positions of the slot that are known already."""
+    pending: Sequence[int]
+    """The ids that follow them."""
+
+    @property
+    def end(self) -> int:
+        """Positions that are known after the pass."""
+        return self.filled + len(self.pending)
+
+
+class Plan:
+    """A forward pass over some conversations.
+
+    Args:
+        rows: The conversations; each slot at most once.
+        device: Where the model is.
+    """
+
+    def __init__(self, rows: Sequence[Row], device: torch.device):
+        ones = [row for row in rows if len(row.pending) == 1]
+        short = [row for row in rows if 1 < len(row.pending) <= _SHORT and row.filled]
+        done = {row.slot for row in (*ones, *short)}
+        long = [row for row in rows if row.slot not in done]
+        self.rows = [*ones, *short, *long]
+        """In the order of their tokens."""
+        lengths = torch.tensor([len(row.pending) for row in self.rows])
+        last = lengths.cumsum(0) - 1
+        self.ids = torch.tensor([token for row in self.rows for token in row.pending], device=device)
+        self.positions = torch.tensor([at for row in self.rows for at in range(row.filled, row.end)], device=device)
+        self.slots = torch.tensor([row.slot for row in self.rows]).repeat_interleave(lengths).to(device)
+        self.last = last.to(device)
+        """Where the last token of each row is."""
+        self._parts: list[_Block | _Chunk] = []
+        starts = dict(zip((row.slot for row in self.rows), (last - lengths + 1).tolist(), strict=True))
+        for block in (ones, short):
+            if block:
+                self._parts.append(_Block(block, starts[block[0].slot], device))
+        self._parts += [_Chunk(row, starts[row.slot], device) for row in long]
+
+    def attend(
+        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None, window: int | None
+    ) -> torch.Tensor:
+        """Return what each token attends to.
+
+        Args:
+            query: `(heads, tokens, size)`.
+            keys: The cache, `(slots, key heads, positions, size)`.
+            values: Likewise.
+            scale: Factor on the scores.
+            window: How many positions a token sees, with its own; `None` means all.
+
+        Returns:
+            `(tokens, heads, size)`.
+        """
+        return torch.cat([part.attend(query, keys, values, scale, window) for part in self._parts])
+
+
+class _Chunk:
+    """A conversation by itself."""
+
+    def __init__(self, row: Row, start: int, device: torch.device):
+        self._row, self._tokens = row, slice(start, start + len(row.pending))
+        self._device = device
+
+    def attend(
+        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None, window: int | None
+    ) -> torch.Tensor:
+        row = self._row
+        q = query[None, :, self._tokens]
+        k, v = keys[row.slot, None, :, : row.end], values[row.slot, None, :, : row.end]
+        if row.filled == 0 and (window is None or row.end <= window):
+            out = scaled_dot_product_attention(
+                q, k, v, is_causal=True, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+            )
+        else:
+            positions = torch.arange(row.filled, row.end, device=self._device)[None]
+            out = _grouped(q, k, v, _visible(positions, row.end, window), scale)
+        return out[0].transpose(0, 1)
+
+
+class _Block:
+    """Conversations side by side, padded to the longest."""
+
+    def __init__(self, rows: Sequence[Row], start: int, device: torch.device):
+        slots, lengths = [row.slot for row in rows], [len(row.pending) for row in rows]
+        span = max(slots) + 1
+        # The first slots in order are a view of the cache. If most of them take part, idle ones do too: copying would
+        # cost more.
+        self._is_view = 2 * len(rows) >= span
+        places = slots if self._is_view else list(range(len(rows)))
+        self._height, self._width = span if self._is_view else len(rows), max(lengths)
+        self._end = max(row.end for row in rows)
+        self._tokens = slice(start, start + sum(lengths))
+        self._slots = torch.tensor(slots, device=device)
+        self._row = torch.tensor([p for p, n in zip(places, lengths, strict=True) for _ in range(n)], device=device)
+        self._column = torch.tensor([column for n in lengths for column in range(n)], device=device)
+        filled = torch.tensor([at for row in rows for at in range(row.filled, row.end)], device=device)
+        # Padding and idle rows see the first position, so that their scores are numbers.
+        self._positions = torch.zeros(self._height, self._width, dtype=torch.long, device=device)
+        self._positions[self._row, self._column] = filled
+        self._masks: dict[int | None, torch.Tensor] = {}
+
+    def attend(
+        self, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scale: float | None, window: int | None
+    ) -> torch.Tensor:
+        q = query.new_zeros(self._height, query.shape[0], self._width, query.shape[-1])
+        q[self._row, :, self._column] = query[:, self._tokens].transpose(0, 1)
+        seen = slice(self._height) if self._is_view else self._slots
+        if window not in self._masks:
+            self._masks[window] = _visible(self._positions, self._end, window)
+        k, v = keys[seen, :, : self._end], values[seen, :, : self._end]
+        return _grouped(q, k, v, self._masks[window], scale)[self._row, :, self._column]
+
+
+def _visible(positions: torch.Tensor, end: int, window: int | None) -> torch.Tensor:
+    """Return which of the first `end` positions each token sees, `(rows, 1, tokens, end)`."""
+    columns = torch.arange(end, device=positions.device)
+    seen = columns <= positions[:, :, None]
+    if window is not None:
+        seen &= columns > positions[:, :, None] - window
+    return seen[:, None]
+
+
+def _grouped(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, scale: float | None
+) -> torch.Tensor:
+    """Attend with a mask. Heads that share keys are rows of one head, so that keys need not be repeated."""
+    rows, heads, tokens, size = q.shape
+    sharing = heads // k.shape[1]
+    folded = q.reshape(rows, k.shape[1], sharing * tokens, size)
+    out = scaled_dot_product_attention(folded, k, v, attn_mask=mask.repeat(1, 1, sharing, 1), scale=scale)
+    return out.reshape(rows, heads, tokens, -1)
+
+
+def attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    plan: Plan | None = None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attend as a `Plan` says: an attention function of transformers. `key` and `value` are the cache."""
+    unknown = [name for name in ("softcap", "s_aux", "position_bias") if options.get(name) is not None]
+    if plan is None or unknown:
+        raise CannotPack(f"attention with {', '.join(unknown) or 'no plan'}")
+    return plan.attend(query[0], key, value, scaling, sliding_window)[None], None
+
+
+AttentionInterface.register(ATTENTION, attend)
+
+
+@contextmanager
+def packed(model: Any) -> Iterator[None]:
+    """Let a model attend with `attend`."""
+    config = model.config
+    before = config._attn_implementation
+    config._attn_implementation = ATTENTION
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+
+
+def can_pack(model: Any) -> bool:
+    """Whether a model lets others attend for it."""
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return bool(getattr(inner, "_supports_attention_backend", False))

@@ -1,0 +1,45 @@
+"""The precision in which a model is evaluated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+_SMALL = 50_000_000
+"""Below this many weights, a pass takes its time for everything but multiplying, and halving them gains nothing."""
+
+
+def evaluation_dtype(model: str, device: str, **options: Any) -> torch.dtype:
+    """Return the type of the weights in which a checkpoint is sampled from fastest, at about its own precision.
+
+    bfloat16 where the machine multiplies it, as serving engines choose it for a float32 checkpoint. Otherwise the
+    checkpoint's own type on a GPU, and float32 on a CPU, which only emulates others.
+
+    Args:
+        model: A checkpoint's folder or name.
+        device: `cuda` or `cpu`.
+        options: Options of `from_pretrained`.
+    """
+    config = AutoConfig.from_pretrained(model, **options)
+    own = getattr(config, "dtype", None) or torch.float32
+    if own == torch.float16 and device == "cuda":
+        return own
+    if own == torch.float32 and _weights(config) < _SMALL:
+        return own
+    if _is_bfloat16_fast(device):
+        return torch.bfloat16
+    return torch.float32 if device == "cpu" else own
+
+
+def _weights(config: Any) -> int:
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config).num_parameters()
+
+
+def _is_bfloat16_fast(device: str) -> bool:
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, check, lambda: False)() for check in checks)
