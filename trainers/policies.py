@@ -25,7 +25,7 @@ from agentgym.trainers.hub import options_for
 from agentgym.trainers.precision import evaluation_dtype
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
-from agentgym.trainers.vllm_policy import VLLMPolicy
+from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.warm_start import Goal, WarmStart, warm_started
 
 TRAINED = "agentgym.json"

@@ -54,9 +54,9 @@ from agentgym.trainers.trl_config import (
     probe,
     refuse_sharded,
 )
-from agentgym.trainers.vllm_engine import trl_engine
-from agentgym.trainers.vllm_policy import VLLMPolicy
-from agentgym.trainers.vllm_sync import SyncCheck, check_syncs
+from agentgym.trainers.vllm.engine import trl_engine
+from agentgym.trainers.vllm.policy import VLLMPolicy
+from agentgym.trainers.vllm.sync import SyncCheck, check_syncs
 from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
 
 _BARREN_TURNS = 100

@@ -14,8 +14,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from agentgym.trainers import vllm_on_cpu
-from agentgym.trainers.vllm_engine import is_checkpoint, precision_of, servable
+from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
+from agentgym.trainers.vllm.engine import is_checkpoint, precision_of, servable
 
 pytestmark = pytest.mark.train
 

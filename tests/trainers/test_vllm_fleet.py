@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("trl", reason="needs the [train] extra")
 
-from agentgym.trainers.vllm_fleet import Fleet, Replica
+from agentgym.trainers.vllm.fleet import Fleet, Replica
 
 pytestmark = pytest.mark.train
 

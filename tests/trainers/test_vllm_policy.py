@@ -22,12 +22,12 @@ from rich.console import Console
 
 from agentgym.errors import InfrastructureError, MissingExtra, UsageError
 from agentgym.policy import Generation, TokenPolicy
-from agentgym.trainers import vllm_on_cpu
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.train import train
 from agentgym.trainers.transformers_policy import Sampling
-from agentgym.trainers.vllm_policy import VLLMPolicy
+from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
+from agentgym.trainers.vllm.policy import VLLMPolicy
 
 pytestmark = pytest.mark.train
 

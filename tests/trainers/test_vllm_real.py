@@ -31,8 +31,8 @@ from agentgym.policy import TokenPolicy
 from agentgym.policy_loader import load_policy
 from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.tiny import TinyShape, tiny_model
-from agentgym.trainers.vllm_policy import VLLMPolicy
-from agentgym.trainers.vllm_sync import engine_scores
+from agentgym.trainers.vllm.policy import VLLMPolicy
+from agentgym.trainers.vllm.sync import engine_scores
 
 pytestmark = [
     pytest.mark.vllm,

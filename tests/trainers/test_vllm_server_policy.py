@@ -18,8 +18,8 @@ from agentgym.policy import Generation, TokenPolicy
 from agentgym.policy_loader import has_weights, model_of, split_vllm
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.transformers_policy import Sampling
-from agentgym.trainers.vllm_server_policy import VLLMServerPolicy
-from agentgym.trainers.vllm_servers import refuse_raw_logprobs, served_by
+from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
+from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
 
 pytestmark = pytest.mark.train
 

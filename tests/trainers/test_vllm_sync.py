@@ -11,7 +11,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.errors import InfrastructureError
-from agentgym.trainers.vllm_sync import Gaps, SyncCheck, Verdict
+from agentgym.trainers.vllm.sync import Gaps, SyncCheck, Verdict
 
 pytestmark = pytest.mark.train
 

@@ -2,7 +2,7 @@
 
 Tested with vLLM itself on CPUs, where its tokens and log-probabilities are those of `TransformersPolicy`, and against a
 stand-in for the engine; not yet on a GPU. Each process has one engine (no tensor parallelism). In training, TRL gives
-it the new weights before each batch, and `agentgym.trainers.vllm_sync` checks that they have arrived.
+it the new weights before each batch, and `agentgym.trainers.vllm.sync` checks that they have arrived.
 """
 
 from __future__ import annotations

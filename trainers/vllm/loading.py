@@ -19,10 +19,10 @@ from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.policies import end_tokens, load_model
 from agentgym.trainers.transformers_policy import Sampling
-from agentgym.trainers.vllm_engine import is_checkpoint, make_engine, precision_of, servable
-from agentgym.trainers.vllm_policy import VLLMPolicy
-from agentgym.trainers.vllm_server_policy import VLLMServerPolicy
-from agentgym.trainers.vllm_servers import refuse_raw_logprobs, served_by
+from agentgym.trainers.vllm.engine import is_checkpoint, make_engine, precision_of, servable
+from agentgym.trainers.vllm.policy import VLLMPolicy
+from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
+from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
 
 _LONGEST = 8_192
 """Longest conversation unless told otherwise, in tokens, as in process."""

@@ -16,8 +16,8 @@ from accelerate import PartialState
 
 from agentgym.errors import UsageError, require
 from agentgym.foreign.errors import describe
-from agentgym.trainers import vllm_on_cpu
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.vllm import on_cpu as vllm_on_cpu
 
 _WEIGHTS = ("*.safetensors", "*.bin")
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.policy import Codec, Generation
 from agentgym.trainers.transformers_policy import Sampling
-from agentgym.trainers.vllm_fleet import Fleet, Replica
-from agentgym.trainers.vllm_servers import headers
+from agentgym.trainers.vllm.fleet import Fleet, Replica
+from agentgym.trainers.vllm.servers import headers
 
 if TYPE_CHECKING:
     import aiohttp

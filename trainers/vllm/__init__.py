@@ -1,0 +1,1 @@
+"""Sampling with vLLM: in the training process, and from servers."""
