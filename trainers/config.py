@@ -39,7 +39,7 @@ PRETRAINED: dict[str, Any] = {
     "micro_batch": 4,
     "context": 4096,
     "max_new_tokens": 512,
-    "turn_timeout_s": 600.0,
+    "generation_timeout_s": 600.0,
     "learning_rate": 2e-5,
     "lora_rank": 32,
     "lora_alpha": 64,
