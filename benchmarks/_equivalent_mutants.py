@@ -67,7 +67,7 @@ EQUIVALENT = (
     ),
     Equivalent(
         "agentgym/rollout/streams.py",
-        "await asyncio.sleep(self.failures.backoff.wait_s(failures + lost, draw))",
+        "await asyncio.sleep(self.failures.backoff.wait_s(max(failures, 1), draw))",
         None,
         "how long is waited between two tries is a courtesy to what broke; it changes no result",
     ),

@@ -238,18 +238,20 @@ def test_an_engine_that_nobody_closes_does_not_keep_the_process(workers: str):
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
 from agentgym.policy import FunctionPolicy
 from agentgym.rollout import RolloutEngine, EnvFactory
 from tests.test_rollout_adversarial import never
 from tests.test_rollout_engine import groups
 
-class Told(FunctionPolicy):
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may have it ignored
+
+class Reporting(FunctionPolicy):
     def player(self, seat):
         print("playing", flush=True)
         return super().player(seat)
 
-with RolloutEngine(EnvFactory("tests.counter_env:Counter", {}), Told("never", never), workers=sys.argv[1]) as engine:
+with RolloutEngine(EnvFactory("tests.counter_env:Counter", {}), Reporting("never", never), workers=sys.argv[1]) as engine:
     try:
         engine.collect(groups(1))
     except KeyboardInterrupt:
