@@ -251,7 +251,8 @@ class Reporting(FunctionPolicy):
         print("playing", flush=True)
         return super().player(seat)
 
-with RolloutEngine(EnvFactory("tests.counter_env:Counter", {}), Reporting("never", never), workers=sys.argv[1]) as engine:
+counter = EnvFactory("tests.counter_env:Counter", {})
+with RolloutEngine(counter, Reporting("never", never), workers=sys.argv[1]) as engine:
     try:
         engine.collect(groups(1))
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -286,13 +287,14 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
 
 
 def _fitting_micro_batch(values: Mapping[str, Any]) -> Any:
-    """Return the largest number up to `micro_batch` that divides the share of an update."""
+    """Return the largest number up to `micro_batch` that divides each process's share of an update."""
     wanted = values["micro_batch"]
     sizes = [values.get(name, FIELDS[name].default) for name in ("groups", "group_size", "updates_per_step")]
     if not all(isinstance(size, int) and size > 0 for size in (wanted, *sizes)):
         return wanted  # refused later
     groups, group_size, updates = sizes
-    share = max(1, groups * group_size // updates)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    share = max(1, groups * group_size // updates // processes)
     return next(size for size in range(min(wanted, share), 0, -1) if share % size == 0)
 
 

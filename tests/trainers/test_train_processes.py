@@ -17,7 +17,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 
 from rich.console import Console
 
-from agentgym.trainers.config import FIELDS, TrainConfig
+from agentgym.trainers.config import FIELDS, PRETRAINED, TrainConfig
 from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
 from agentgym.trainers.train import train
 from agentgym.trajectory import read_jsonl
@@ -28,9 +28,13 @@ TWO_PROCESSES = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_nod
 
 
 def flags(config: TrainConfig, *names: str) -> list[str]:
-    """The settings of a configuration that are not defaults, as flags."""
+    """The settings of a configuration that are not defaults of all models, as flags.
+
+    Without `micro_batch`, which each run lowers to its own share of an update.
+    """
     default = TrainConfig()
-    changed = {name: getattr(config, name) for name in FIELDS if getattr(config, name) != getattr(default, name)}
+    chosen = {name: getattr(config, name) for name in FIELDS if name != "micro_batch"}
+    changed = {name: value for name, value in chosen.items() if value != getattr(default, name) or name in PRETRAINED}
     return [f"--{name}={value}" for name, value in changed.items()]
 
 
