@@ -197,6 +197,8 @@ SETTINGS = {
     "env": "letters_env:LettersEnv", "steps": 3, "groups": 2, "group_size": 4, "updates_per_step": 2, "context": 256,
     "max_new_tokens": 4, "learning_rate": 1e-2, "warmup_steps": 0, "eval_tasks": 3, "eval_attempts": 1,
     "report_to": [], "use_vllm": True, "output_dir": "run",
+    # All weights in full precision, as the engine's: the log-probabilities can then be compared closely.
+    "lora_rank": 0, "bf16": False, "gradient_checkpointing": False,
 }  # fmt: skip
 SCRIPT = """
 import sys, json, torch
