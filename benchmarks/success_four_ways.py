@@ -24,8 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import httpx
+from urllib.request import urlopen
 
 from agentgym.statistics import paired_difference, success_interval
 from agentgym.trajectory import read_jsonl
@@ -63,11 +62,10 @@ def await_health(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START_S
     while server.poll() is None and time.monotonic() < deadline:
         try:
-            httpx.get(f"{url}/health", timeout=5).raise_for_status()
-        except httpx.HTTPError:
+            with urlopen(f"{url}/health", timeout=5):
+                return
+        except OSError:
             time.sleep(0.5)
-        else:
-            return
     raise RuntimeError(f"vLLM did not start:\n{log.read_text(encoding='utf-8', errors='replace')[-4000:]}")
 
 
