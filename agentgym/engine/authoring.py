@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
@@ -243,7 +244,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         if channel not in self._zeros:
             raise UsageError(f"unknown reward channel {channel!r}; {type(self).__name__} has {sorted(self.channels)}")
         amount = finite({channel: value})[channel]
-        self._take_effect(lambda: self._add_reward(channel, amount))
+        self._take_effect(self._add_reward, channel, amount)
 
     def finish(self, reason: Reason | str) -> None:
         """End the episode after this call: a `Reason`, or a name in the class's `reasons`.
@@ -252,20 +253,20 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         """
         if not isinstance(reason, Reason):
             reason = named("reason", reason, self._own_reasons)
-        self._take_effect(lambda: self._set_reason(reason))
+        self._take_effect(self._set_reason, reason)
 
     @property
     def reason(self) -> AnyReason | None:
         """Why the episode ended, or `None` while it goes on."""
         return self._reason
 
-    def _take_effect(self, effect: Callable[[], None]) -> None:
+    def _take_effect(self, effect: Callable[..., None], *args: Any) -> None:
         """Change the episode: now, or, from a call that runs beside others, when that is concluded."""
         call = parallel_call.get()
         if call is None or call.env is not self:
-            effect()
+            effect(*args)
         else:
-            call.effects.append(effect)
+            call.effects.append(partial(effect, *args))
 
     def _add_reward(self, channel: str, amount: float) -> None:
         self._channels[channel] += amount

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, TypeVar
 
@@ -206,7 +206,7 @@ class Engine(Authoring):
                 answer = await self._awaited(answer)
         calls = with_ids(calls, self._calls)
         observation: list[Message] = []
-        for some in batches(calls, self.tools) if self._may_be_parallel(calls) else ([call] for call in calls):
+        for some in (calls,) if len(calls) == 1 else self._batches(calls):
             if self._reason is not None:
                 observation += [shown(call, "Error: " + _TOO_LATE) for call in some]
             elif len(some) == 1:
@@ -217,8 +217,10 @@ class Engine(Authoring):
             self._keep_ranges()
         return observation if answer is None else [*observation, user(as_text(answer))]
 
-    def _may_be_parallel(self, calls: Sequence[ToolCall]) -> bool:
-        return len(calls) > 1 and (self._is_async or not blocks.get())
+    def _batches(self, calls: Sequence[ToolCall]) -> Iterable[Sequence[ToolCall]]:
+        """Return calls in order; those that may run at the same time stand together."""
+        is_inline = blocks.get() and not self._is_async
+        return [[call] for call in calls] if is_inline else batches(calls, self.tools)
 
     async def _run(self, call: ToolCall, shown: _Shown) -> Message:
         """Run one call; the model's mistakes are returned as its result."""
