@@ -39,7 +39,7 @@ class Desk(Env):
         self.noted: list[str] = []
         self.met = threading.Barrier(2)
         self.looking = 0
-        self.last = threading.Event()
+        self.last, self.never = threading.Event(), threading.Event()
 
     @tool(concurrent=True)
     def meet(self) -> str:
@@ -77,6 +77,11 @@ class Desk(Env):
             word: The word.
         """
         return lambda: self.noted.append(word) or " ".join(self.noted)
+
+    @tool(concurrent=True)
+    def ask(self) -> Callable[[], bool]:
+        """Ask someone who never answers, in the order of the calls."""
+        return lambda: self.never.wait(LONG_S)
 
     @tool
     def switch(self) -> str:
@@ -236,6 +241,14 @@ def test_the_time_limit_of_a_tool_holds_for_each_call(kind: str):
     found = trajectory(Limits(retries=0, tool_timeout_s=0.2), look("only"), ToolCall("meet"), look("only"), kind=kind)
     assert (found.reason, found.component) == (Reason.TOOL_TIME, "step")
     assert "meet" in str(found.error)
+
+
+@pytest.mark.parametrize("kind", ["Desk", "MixedDesk"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_time_limit_of_a_tool_holds_for_a_function_that_it_returned(kind: str, count: int):
+    found = trajectory(Limits(retries=0, tool_timeout_s=0.2), *[ToolCall("ask")] * count, kind=kind)
+    assert (found.reason, found.component) == (Reason.TOOL_TIME, "step")
+    assert "ask" in str(found.error)
 
 
 def test_the_number_of_calls_in_a_turn_is_an_argument_and_the_model_is_told():

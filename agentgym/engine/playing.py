@@ -234,7 +234,7 @@ class Engine(Authoring):
                 result = await self._invoke(tool, arguments)
             finally:
                 self._running.pop(call.id, None)
-            return self._result_message(call, tool, result, shown)
+            return self._result_message(call, tool, await self._concluded(call, result), shown)
         except ToolError as mistake:
             return self._mistake_message(call, mistake, shown)
 
@@ -242,9 +242,9 @@ class Engine(Authoring):
         """Run independent calls at the same time, with the results and effects of running them in order."""
         parallel = [ParallelCall(self, call, self.tools.get(call.name)) for call in calls]
         await run_all([one for one in parallel if one.is_valid], self._running, on_loop=self._is_async)
-        return [self._conclude_call(one, shown) for one in parallel]
+        return [await self._conclude_call(one, shown) for one in parallel]
 
-    def _conclude_call(self, one: ParallelCall, shown: _Shown) -> Message:
+    async def _conclude_call(self, one: ParallelCall, shown: _Shown) -> Message:
         """Let a call that has run beside others take effect, as if it ran now."""
         if self._reason is not None:
             return shown(one.call, "Error: " + _TOO_LATE)
@@ -252,13 +252,24 @@ class Engine(Authoring):
         try:
             if one.is_valid:
                 self._understood()
-            return self._result_message(one.call, one.tool, self._call(one.conclude), shown)
+            result = await self._concluded(one.call, self._call(one.conclude))
+            return self._result_message(one.call, one.tool, result, shown)
         except ToolError as mistake:
             return self._mistake_message(one.call, mistake, shown)
 
+    async def _concluded(self, call: ToolCall, result: Any) -> Any:
+        """Return what a tool returned or, if that is a function, what it returns now."""
+        if not callable(result):
+            return result
+        self._running[call.id] = call.name, time.monotonic()
+        try:
+            return await blocking.run(lambda: self._call(result)) if self._is_async else self._call(result)
+        finally:
+            self._running.pop(call.id, None)
+
     def _result_message(self, call: ToolCall, tool: Tool, result: Any, shown: _Shown) -> Message:
         """Return the message that shows the result of a call."""
-        content, pictures = without_pictures(self._call(result) if callable(result) else result)
+        content, pictures = without_pictures(result)
         return with_pictures(shown(call, bounded(content, tool.max_chars)), pictures)
 
     def _mistake_message(self, call: ToolCall, mistake: ToolError, shown: _Shown) -> Message:
