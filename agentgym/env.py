@@ -28,6 +28,7 @@ class Env(Engine):
         scheme: How reward channels are paid: a `Scheme`, or a name in the class's `schemes`; `"default"` if not given.
             Refused if unsound (`rewards.lint`).
         max_turns: Turns after which an episode is truncated; the class's `max_turns` if not given.
+        max_calls_per_turn: Tool calls allowed in one turn; the class's `max_calls_per_turn` if not given.
         time_limit_s: Wall-clock seconds after which an episode is truncated; `None` means no limit.
         render_mode: `"ansi"` makes `render` return the conversation as text.
     """

@@ -12,11 +12,34 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from agentgym.endings import Reason
 from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.env import Env
+from agentgym.errors import UsageError
 from agentgym.messages import Message, with_call_ids
 from agentgym.script import Script, ScriptedPlayer, solution_player, written
 from agentgym.seat import Seat
+
+_OF_POLICIES = frozenset({Reason.GAVE_UP, Reason.CONTEXT, Reason.TOKEN_BUDGET, Reason.GENERATION_TIME})
+
+
+class EndEpisode(Exception):
+    """Raised by `Player.act` to end the episode; it is graded as it stands.
+
+    Args:
+        reason: Why: `gave_up`, `context`, `token_budget` or `generation_time`.
+
+    Raises:
+        UsageError: The reason is not one of a policy's.
+    """
+
+    def __init__(self, reason: Reason):
+        if reason not in _OF_POLICIES:
+            raise UsageError(
+                f"a policy cannot end an episode as {reason!r}; its reasons: {', '.join(sorted(_OF_POLICIES))}"
+            )
+        super().__init__(reason)
+        self.reason = reason
 
 
 @runtime_checkable
@@ -24,7 +47,11 @@ class Player(Protocol):
     """A chat policy's side of one episode."""
 
     async def act(self, observation: list[Message]) -> Action | None:
-        """Return the next action, given the messages since the last one; `None` gives up."""
+        """Return the next action, given the messages since the last one; `None` gives up.
+
+        Raises:
+            EndEpisode: The episode ends here, for a reason on the policy's side.
+        """
         ...
 
 

@@ -56,8 +56,11 @@ def tool(
         method: The method; every parameter needs a type and a line in the docstring's `Args:` section.
         name: The name that the model uses; by default the method's name.
         max_chars: Longer results are cut, with a note about the length.
-        concurrent: Whether calls of this `async def` tool may run concurrently with adjacent calls of the same turn.
-            Only for tools that read, because the order of effects is undefined.
+        concurrent: Whether calls of this tool are independent of other calls of concurrent tools, so that adjacent ones
+            in a turn run at the same time, in threads unless it is `async def`. Rewards and `finish` take effect in
+            the order of the calls. Anything else that the tool changes, or that depends on the calls before, belongs
+            into a function that it returns: that is called without arguments in the order of the calls, and returns
+            the result.
     """
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,8 +88,6 @@ class Tool(ABC):
     ):
         if not _NAME.fullmatch(name):
             raise UsageError(f"tool name {name!r} must be up to 64 of A-Z a-z 0-9 _ . - and not begin with a digit")
-        if options.concurrent and not is_async:
-            raise UsageError(f"tool {name!r}: only `async def` tools can be concurrent")
         self.name, self.description, self.parameters = name, description, parameters
         self.max_chars, self.concurrent, self.is_async = options.max_chars, options.concurrent, is_async
 

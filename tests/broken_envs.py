@@ -473,3 +473,20 @@ def overlapping_task(split: str, index: int) -> Task:
 def tuple_task(split: str, index: int) -> Task:
     task = boxes_task(split, index)
     return Task(task.id, split, task.prompt, task.difficulty, {**task.data, "size": (1, 2)}, task.gold)
+
+
+class CountsAsTheyCome(SoundEnv):
+    """Says how often it has looked before, in whatever order the calls get there."""
+
+    @tool(concurrent=True)
+    def look(self, box: str) -> str:
+        """Look into a box.
+
+        Args:
+            box: The box's number.
+        """
+        return f"{self.see(box)} (look {len(self.looked)})"
+
+    def solution(self, task: Task) -> Solution:
+        observation = yield ToolCall("look", {"box": task.gold["box"]})
+        yield ToolCall("answer", {"text": text_of(observation[-1]).partition(" (")[0]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -133,6 +134,19 @@ class SoundAsyncEnv(SoundEnv):
         """
         await asyncio.sleep(0)
         return self.see(box)
+
+
+class SoundParallelEnv(SoundEnv):
+    """The same, with boxes that may be looked into at the same time."""
+
+    @tool(concurrent=True)
+    def look(self, box: str) -> Callable[[], str]:
+        """Look into a box.
+
+        Args:
+            box: The box's number.
+        """
+        return lambda: self.see(box)
 
 
 class SoundTalkEnv(Env):

@@ -200,11 +200,20 @@ def test_a_string_tool_is_rendered_with_its_string_only(name, arguments):
         get_dialect(name).render("", [ToolCall("sql", arguments)], TOOLS)
 
 
+WORDS = {"tags": "tags", "fenced": "blocks", "compact": "calls"}
+
+
 def test_hermes_offers_several_calls_only_where_they_are_allowed():
     dialect = get_dialect("hermes")
     assert "one function at a time" in dialect.instructions(TOOLS, 1)
     assert "one or more" not in dialect.instructions(TOOLS, 1)
     assert "You may call one or more functions to assist with the user query." in dialect.instructions(TOOLS, 2)
+
+
+@pytest.mark.parametrize("name", ["tags", "fenced", "compact"])
+def test_own_dialects_say_how_many_calls_a_message_may_have(name):
+    one, several = (get_dialect(name).instructions(TOOLS, number) for number in (1, 3))
+    assert several.removeprefix(one) == f"\nUp to 3 {WORDS[name]} may follow one another in a message."
 
 
 def test_native_calling_explains_nothing_as_the_endpoint_is_given_the_schemas():

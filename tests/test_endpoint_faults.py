@@ -103,6 +103,15 @@ def test_a_slow_answer_is_given_up_and_asked_for_again():
     assert policy.usage.retries == 1
 
 
+def test_a_pause_that_the_endpoint_asks_for_does_not_count_as_a_slow_turn():
+    fake = Fake(at_first(Said({}, 429, {"Retry-After": "1"})))
+    with fake.serving() as url:
+        jobs, policy = [Job(TASKS[0], 0)], policy_at(url, first_wait_s=0)
+        [trajectory] = asyncio.run(collect(jobs, policy, GUESS, Limits(retries=0, generation_timeout_s=0.9)))
+    assert trajectory.success
+    assert policy.usage.retries == 1
+
+
 @pytest.mark.parametrize("form", ["seconds", "date"])
 def test_retry_after_is_respected(form: str, monkeypatch: pytest.MonkeyPatch):
     waits = recorded_waits(monkeypatch)
@@ -222,9 +231,9 @@ def test_a_conversation_that_outgrows_the_context_ends_its_episode_only(problem:
     fake = Fake(lambda request, number: Said(problem, 400) if len(request["messages"]) > 2 else calling(call("x", {})))
     with fake.serving() as url:
         trajectories = play(policy := policy_at(url), 3)
-    assert [trajectory.reason for trajectory in trajectories] == [Reason.GAVE_UP] * 3
+    assert [trajectory.reason for trajectory in trajectories] == [Reason.CONTEXT] * 3
     assert policy.usage.overflows == 3
-    assert "3 episodes given up" in policy.account()
+    assert "3 episodes ended" in policy.account()
 
 
 def test_a_prompt_that_does_not_fit_stops_the_run_if_none_has_fitted_yet():

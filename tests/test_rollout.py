@@ -13,7 +13,7 @@ from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Message, ToolCall, text_of
-from agentgym.policy import FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.policy import EndEpisode, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory, Job, Limits, collect, rollouts
 from agentgym.rollout.workers.local import LocalWorkers
@@ -190,6 +190,24 @@ def test_a_slow_policy_is_bounded():
 
     (trajectory,) = run(jobs(1), FunctionPolicy("slow", ask), generation_timeout_s=0.05, retries=0)
     assert trajectory.reason is Reason.INFRASTRUCTURE
+
+
+@pytest.mark.parametrize("reason", [Reason.CONTEXT, Reason.TOKEN_BUDGET, Reason.GAVE_UP, Reason.GENERATION_TIME])
+def test_a_policy_can_say_why_it_ends_an_episode(reason: Reason):
+    def ask(messages: list[Message]) -> str:
+        if len(messages) > 2:
+            raise EndEpisode(reason)
+        return "hm"
+
+    (trajectory,) = run(jobs(1), FunctionPolicy("leaver", ask), retries=0)
+    assert (trajectory.reason, trajectory.ending, trajectory.failed) == (reason, reason.ending, False)
+    assert [turn.action for turn in trajectory.turns] == ["hm", None]
+
+
+@pytest.mark.parametrize("reason", [Reason.SOLVED, Reason.INFRASTRUCTURE, Reason.TIME, "context?"])
+def test_a_policy_has_no_say_in_other_endings(reason: Reason):
+    with pytest.raises(UsageError, match="a policy cannot end an episode as"):
+        EndEpisode(reason)
 
 
 class Counting:

@@ -426,7 +426,7 @@ def test_time_limits_are_typed_by_their_names():
 
 def test_the_example_of_the_documentation_runs(capsys: pytest.CaptureFixture[str]):
     page = (Path(__file__).parent.parent / "docs" / "rollouts.md").read_text(encoding="utf-8")
-    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code, _of_a_tool = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(code, "docs/rollouts.md", "exec"), {})
     *groups_, last = capsys.readouterr().out.splitlines()
     assert sorted(groups_) == sorted(f"guess/train/{index} 4 of 4" for index in range(8))

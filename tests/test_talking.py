@@ -319,16 +319,6 @@ def test_calls_of_concurrent_tools_run_together_and_answer_in_order():
     env.close()
 
 
-def test_only_asynchronous_tools_can_be_concurrent():
-    with pytest.raises(UsageError, match="only `async def` tools"):
-
-        class Wrong(Env):
-            @tool(concurrent=True)
-            def look(self) -> str:
-                """Look."""
-                return ""
-
-
 BOOK = {
     "name": "book",
     "description": "Book a table.",

@@ -14,6 +14,7 @@ from agentgym.checks import (
     grading,
     hostile,
     lifecycle,
+    parallel,
     pay,
     process,
     seeding,
@@ -42,6 +43,7 @@ CHECKS: tuple[Check, ...] = (
     *tools.CHECKS,
     *hostile.CHECKS,
     *lifecycle.CHECKS,
+    *parallel.CHECKS,
     *speed.CHECKS,
 )
 """All checks in the order they run: root causes before the failures they cause."""

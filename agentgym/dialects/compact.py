@@ -8,7 +8,15 @@ from functools import lru_cache
 from typing import Any
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.text import TextDialect, Unreadable, before_call, set_apart, text_argument, text_parameters
+from agentgym.dialects.text import (
+    TextDialect,
+    Unreadable,
+    allowed,
+    before_call,
+    set_apart,
+    text_argument,
+    text_parameters,
+)
 from agentgym.messages import ToolCall
 from agentgym.records import strict_json
 from agentgym.records.strict_json import JsonProblem, excerpt, kind_of, skip_space
@@ -31,7 +39,7 @@ class Compact(TextDialect):
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """List the calls on one line."""
-        return "Tools: " + " | ".join(map(_usage, tools))
+        return "Tools: " + " | ".join(map(_usage, tools)) + allowed(max_calls, "calls")
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
         first = _CALL.search(text)

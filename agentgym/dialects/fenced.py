@@ -9,6 +9,7 @@ from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import (
     TextDialect,
     Unreadable,
+    allowed,
     before_call,
     first_outside_reasoning,
     listing,
@@ -51,7 +52,7 @@ class Fenced(TextDialect):
         for tool in tools:
             body = strings.get(tool.name) or ("{...}" if tool.parameters.get("properties") else "")
             shown.append(listing(tool, _block(tool.name, body)))
-        return _INSTRUCTIONS.format(tools="\n".join(shown))
+        return _INSTRUCTIONS.format(tools="\n".join(shown)) + allowed(max_calls, "blocks")
 
     def result(self, call: ToolCall, content: str) -> Message:
         """Return the result in a block called `output`, as a user message."""

@@ -11,6 +11,7 @@ from agentgym.dialects.base import Parsed
 from agentgym.dialects.text import (
     TextDialect,
     Unreadable,
+    allowed,
     before_call,
     first_outside_reasoning,
     listing,
@@ -54,7 +55,7 @@ class Tags(TextDialect):
         for tool in tools:
             body = strings.get(tool.name) or ("{...}" if tool.parameters.get("properties") else "")
             shown.append(listing(tool, f"<{tool.name}>{body}</{tool.name}>"))
-        return _INSTRUCTIONS.format(tools="\n".join(shown))
+        return _INSTRUCTIONS.format(tools="\n".join(shown)) + allowed(max_calls, "tags")
 
     def result(self, call: ToolCall, content: str) -> Message:
         """Return the result in `<information>`, as a user message."""

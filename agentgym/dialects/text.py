@@ -161,6 +161,16 @@ def text_argument(call: ToolCall, parameter: str) -> str:
     return value
 
 
+def allowed(max_calls: int, calls: str) -> str:
+    """Return the sentence that offers several calls in a message; empty where only one is allowed.
+
+    Args:
+        max_calls: The number of calls that are allowed.
+        calls: What a dialect's calls are, such as `tags`.
+    """
+    return f"\nUp to {max_calls} {calls} may follow one another in a message." if max_calls > 1 else ""
+
+
 def listing(tool: Tool, call: str) -> str:
     """Describe a tool for a system prompt, with `call` as an example of its syntax."""
     parameter = text_parameter(tool)

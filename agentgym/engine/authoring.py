@@ -7,7 +7,8 @@ environment, model or trainer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
@@ -19,6 +20,7 @@ from agentgym.choices import named
 from agentgym.dialects import Dialect, get_dialect
 from agentgym.endings import AnyReason, Ending, Reason, own_reasons
 from agentgym.engine.answers import finite
+from agentgym.engine.parallel import parallel_call
 from agentgym.engine.spaces import Action, ActionSpace, MessagesSpace
 from agentgym.engine.steps import Solution
 from agentgym.errors import ToolError, UsageError
@@ -42,6 +44,7 @@ class EnvArguments(TypedDict, total=False):
     dialect: str | Dialect
     scheme: Scheme | str | None
     max_turns: int | None
+    max_calls_per_turn: int | None
     time_limit_s: float | None
     render_mode: str | None
 
@@ -67,15 +70,16 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     example_call: ToolCall | None = None
     """A call to show after the tool instructions, as the dialect writes it. Instances may set it."""
     max_turns: int = 10
-    max_calls_per_turn: ClassVar[int] = 1
+    max_calls_per_turn: int = 1
     """Tool calls allowed in one action; if there are more, none of them runs. Calls run in order, and none runs after
-    `finish`. Adjacent calls of `@tool(concurrent=True)` tools run concurrently."""
+    `finish`. Adjacent calls of `@tool(concurrent=True)` tools run at the same time. In a turn with several calls, no
+    channel leaves its declared range."""
     max_format_errors: ClassVar[int] = 3
     """The episode is truncated after this many consecutive turns without a readable action."""
     max_concurrent: int | None = None
     """Most episodes that one process can run concurrently (e.g. browser contexts); `None` means no limit."""
     harmless_arguments: ClassVar[frozenset[str]] = frozenset(
-        {"split", "dialect", "scheme", "max_turns", "time_limit_s"}
+        {"split", "dialect", "scheme", "max_turns", "max_calls_per_turn", "time_limit_s"}
     )
     """Arguments that may be read from an untrusted file, as `agentgym replay` does. Never list one that names code or a
     location (file, folder, URL), or one that affects sandboxing. A class adds its own:
@@ -119,15 +123,15 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         dialect: str | Dialect = "hermes",
         scheme: Scheme | str | None = None,
         max_turns: int | None = None,
+        max_calls_per_turn: int | None = None,
         time_limit_s: float | None = None,
         render_mode: str | None = None,
     ):
         self.tasks = self.default_tasks() if tasks is None else tasks
         self.split = default_split(self.tasks, TRAIN) if split is None else check_split(self.tasks, split)
         self.dialect = get_dialect(dialect) if isinstance(dialect, str) else dialect
-        self.max_turns = type(self).max_turns if max_turns is None else max_turns
-        if not isinstance(self.max_turns, int) or self.max_turns < 1:
-            raise UsageError(f"max_turns must be a whole number from 1, not {self.max_turns!r}")
+        self.max_turns = _from_1("max_turns", max_turns, type(self).max_turns)
+        self.max_calls_per_turn = _from_1("max_calls_per_turn", max_calls_per_turn, type(self).max_calls_per_turn)
         if not (time_limit_s is None or (isinstance(time_limit_s, int | float) and time_limit_s >= 0)):
             raise UsageError(f"time_limit_s must be a number of seconds from 0, not {time_limit_s!r}")
         self.scheme = self.choose_scheme(scheme)
@@ -142,7 +146,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         self._actions: list[Action] = []
         self._turns: list[dict[str, float]] = []
         self._reason: AnyReason | None = None
-        self._running: dict[str, tuple[str, float]] = {}
+        self._running: dict[object, tuple[str, float]] = {}
         self._begun = False
         self._own_words: tuple[str, Toolset] | None = None
         self._task: Task | None = None
@@ -243,7 +247,8 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         """Add `value`, a finite number, to a channel in the current turn."""
         if channel not in self._zeros:
             raise UsageError(f"unknown reward channel {channel!r}; {type(self).__name__} has {sorted(self.channels)}")
-        self._channels[channel] += finite({channel: value})[channel]
+        amount = finite({channel: value})[channel]
+        self._take_effect(self._add_reward, channel, amount)
 
     def finish(self, reason: Reason | str) -> None:
         """End the episode after this call: a `Reason`, or a name in the class's `reasons`.
@@ -252,9 +257,31 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         """
         if not isinstance(reason, Reason):
             reason = named("reason", reason, self._own_reasons)
-        self._reason = reason
+        self._take_effect(self._set_reason, reason)
 
     @property
     def reason(self) -> AnyReason | None:
         """Why the episode ended, or `None` while it goes on."""
         return self._reason
+
+    def _take_effect(self, effect: Callable[..., None], *args: Any) -> None:
+        """Change the episode: now, or, from a call that runs beside others, when that is concluded."""
+        call = parallel_call.get()
+        if call is None or call.env is not self:
+            effect(*args)
+        else:
+            call.effects.append(partial(effect, *args))
+
+    def _add_reward(self, channel: str, amount: float) -> None:
+        self._channels[channel] += amount
+
+    def _set_reason(self, reason: AnyReason) -> None:
+        self._reason = reason
+
+
+def _from_1(name: str, given: int | None, default: int) -> int:
+    """Return the given number, or the default. Raises `UsageError` unless it is a whole number from 1."""
+    value = default if given is None else given
+    if not isinstance(value, int) or value < 1:
+        raise UsageError(f"{name} must be a whole number from 1, not {value!r}")
+    return value

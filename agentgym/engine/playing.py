@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, TypeVar
 
@@ -13,12 +13,12 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from agentgym.batches import batches, together
 from agentgym.endings import AnyReason, Ending, Reason
 from agentgym.engine.actions import is_text, refusals, text_in, with_ids
 from agentgym.engine.answers import as_text, finite, message_of, opening_messages, turns_stated, without_pictures
 from agentgym.engine.authoring import Authoring
 from agentgym.engine.drive import run_now, run_on_loop
+from agentgym.engine.parallel import ParallelCall, batches, run_all
 from agentgym.engine.spaces import Action, ActionSpace
 from agentgym.engine.steps import StepResult, chosen_task, training_step_in
 from agentgym.engine.threads import blocking, blocks
@@ -217,14 +217,21 @@ class Engine(Authoring):
                 answer = await self._awaited(answer)
         calls = with_ids(calls, self._calls)
         observation: list[Message] = []
-        for some in batches(calls, self.tools) if len(calls) > 1 else (calls,):
+        for some in (calls,) if len(calls) == 1 else self._batches(calls):
             if self._reason is not None:
                 observation += [shown(call, "Error: " + _TOO_LATE) for call in some]
             elif len(some) == 1:
                 observation.append(await self._run(some[0], shown))
             else:
-                observation += await together(self._run(call, shown) for call in some)
+                observation += await self._run_parallel(some, shown)
+        if len(calls) > 1:
+            self._keep_ranges()
         return observation if answer is None else [*observation, user(as_text(answer))]
+
+    def _batches(self, calls: Sequence[ToolCall]) -> Iterable[Sequence[ToolCall]]:
+        """Return calls in order; those that may run at the same time stand together."""
+        is_inline = blocks.get() and not self._is_async
+        return [[call] for call in calls] if is_inline else batches(calls, self.tools)
 
     async def _run(self, call: ToolCall, shown: _Shown) -> Message:
         """Run one call; the model's mistakes are returned as its result."""
@@ -238,12 +245,53 @@ class Engine(Authoring):
                 result = await self._invoke(tool, arguments)
             finally:
                 self._running.pop(call.id, None)
-            content, pictures = without_pictures(result)
-            content = bounded(content, tool.max_chars)
+            return self._result_message(call, tool, await self._concluded(call, result), shown)
         except ToolError as mistake:
-            self._tool_errors += 1
-            content, pictures = bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS), ()
-        return with_pictures(shown(call, content), pictures)
+            return self._mistake_message(call, mistake, shown)
+
+    async def _run_parallel(self, calls: Sequence[ToolCall], shown: _Shown) -> list[Message]:
+        """Run independent calls at the same time, with the results and effects of running them in order."""
+        parallel = [ParallelCall(self, call, self.tools.get(call.name)) for call in calls]
+        await run_all([one for one in parallel if one.is_valid], self._running, on_loop=self._is_async)
+        return [await self._conclude_call(one, shown) for one in parallel]
+
+    async def _conclude_call(self, one: ParallelCall, shown: _Shown) -> Message:
+        """Let a call that has run beside others take effect, as if it ran now."""
+        if self._reason is not None:
+            return shown(one.call, "Error: " + _TOO_LATE)
+        self._calls += 1
+        try:
+            if one.is_valid:
+                self._understood()
+            result = await self._concluded(one.call, self._call(one.conclude))
+            return self._result_message(one.call, one.tool, result, shown)
+        except ToolError as mistake:
+            return self._mistake_message(one.call, mistake, shown)
+
+    async def _concluded(self, call: ToolCall, result: Any) -> Any:
+        """Return what a tool returned or, if that is a function, what it returns now."""
+        if not callable(result):
+            return result
+        self._running[call.id] = call.name, time.monotonic()
+        try:
+            return await blocking.run(lambda: self._call(result)) if self._is_async else self._call(result)
+        finally:
+            self._running.pop(call.id, None)
+
+    def _result_message(self, call: ToolCall, tool: Tool, result: Any, shown: _Shown) -> Message:
+        """Return the message that shows the result of a call."""
+        content, pictures = without_pictures(result)
+        return with_pictures(shown(call, bounded(content, tool.max_chars)), pictures)
+
+    def _mistake_message(self, call: ToolCall, mistake: ToolError, shown: _Shown) -> Message:
+        self._tool_errors += 1
+        return shown(call, bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS))
+
+    def _keep_ranges(self) -> None:
+        """Bound each channel by its range in one turn, so that several calls in a turn are not paid more than one."""
+        for name, value in self._channels.items():
+            channel = self.channels[name]
+            self._channels[name] = min(max(value, channel.low), channel.high)
 
     async def _invoke(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         method = tool.bound_to(self)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from queue import Empty, SimpleQueue
@@ -30,13 +30,11 @@ class _Raised:
 
 
 class _Work(Generic[_T]):
-    """A function to run, and the event loop that waits for its result."""
+    """A function to run, and what takes its result, in the thread that ran it."""
 
-    def __init__(self, function: Callable[[], _T]):
-        self._function = function
+    def __init__(self, function: Callable[[], _T], deliver: Callable[[_T | _Raised], object]):
+        self._function, self.deliver = function, deliver
         self._context: Context = copy_context()
-        self._loop = asyncio.get_running_loop()
-        self.result: asyncio.Future[_T | _Raised] = self._loop.create_future()
 
     def run(self) -> _T | _Raised:
         """Run the function. Called in the thread."""
@@ -44,6 +42,14 @@ class _Work(Generic[_T]):
             return self._context.run(self._function)
         except BaseException as error:
             return _Raised(error)
+
+
+class _Waiting(Generic[_T]):
+    """An event loop that waits for a result."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.result: asyncio.Future[_T | _Raised] = self._loop.create_future()
 
     def deliver(self, result: _T | _Raised) -> None:
         """Pass the result to the event loop. Called in the thread."""
@@ -80,7 +86,25 @@ class Threads:
 
         If the caller is cancelled, the function runs on, and its result is dropped.
         """
-        work = _Work(function)
+        waiting = _Waiting[_T]()
+        self._begin(_Work(function, waiting.deliver))
+        result = await waiting.result
+        if isinstance(result, _Raised):
+            raise result.error
+        return result
+
+    def run_together(self, functions: Sequence[Callable[[], None]]) -> None:
+        """Run functions that do not raise at the same time, each in a thread, and block until all have returned.
+
+        If the caller is interrupted, they run on.
+        """
+        finished: SimpleQueue[object] = SimpleQueue()
+        for function in functions:
+            self._begin(_Work(function, finished.put))
+        for _ in functions:
+            finished.get()
+
+    def _begin(self, work: _Work[Any]) -> None:
         with self._lock:
             is_new = self._free <= 0
             self._free -= not is_new
@@ -88,10 +112,6 @@ class Threads:
             threading.Thread(target=self._serve, args=(work,), name=self._name, daemon=True).start()
         else:
             self._work.put(work)
-        result = await work.result
-        if isinstance(result, _Raised):
-            raise result.error
-        return result
 
     def _serve(self, work: _Work[Any]) -> None:
         while True:

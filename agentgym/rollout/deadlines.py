@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from agentgym.endings import Reason
@@ -38,8 +40,8 @@ async def within(work: Awaitable[_T], limit_s: float | None, reason: Reason, wha
     if limit_s is None:
         result = await work
     else:
-        limit = _Limit(task)
-        timer = task.get_loop().call_later(limit_s, limit.pass_)
+        limit = _Limit(task, limit_s)
+        token = _running.set(limit)
         try:
             result = await work
         except asyncio.CancelledError as error:
@@ -47,22 +49,48 @@ async def within(work: Awaitable[_T], limit_s: float | None, reason: Reason, wha
                 raise OutOfTime(reason, what, limit_s) from error
             raise
         finally:
-            timer.cancel()
+            _running.reset(token)
+            limit.stop()
             limit.caused_it()
     if task.cancelling():
         raise asyncio.CancelledError  # the code inside was cancelled but swallowed it
     return result
 
 
+@contextmanager
+def off_the_clock() -> Iterator[None]:
+    """Let no time limit of `within` run meanwhile, as for a pause that an endpoint's rate limit asks for."""
+    limit = _running.get()
+    if limit is None:
+        yield
+        return
+    limit.stop()
+    try:
+        yield
+    finally:
+        limit.go_on()
+
+
 class _Limit:
     """Cancels a task once. (`asyncio.timeout` does the same; two of those are a third of what a short turn costs.)"""
 
-    def __init__(self, task: asyncio.Task[Any]):
+    def __init__(self, task: asyncio.Task[Any], limit_s: float):
         self._task, self._passed, self._before = task, False, task.cancelling()
+        self._loop, self._left_s, self._pauses = task.get_loop(), limit_s, 0
+        self._start()
 
-    def pass_(self) -> None:
-        self._passed = True
-        self._task.cancel()
+    def stop(self) -> None:
+        """Stop the clock. Every `stop` needs its `go_on` before it runs again."""
+        self._pauses += 1
+        if self._pauses == 1:
+            self._timer.cancel()
+            self._left_s -= self._loop.time() - self._began
+
+    def go_on(self) -> None:
+        """Let the clock run again."""
+        self._pauses -= 1
+        if not self._pauses:
+            self._start()
 
     def caused_it(self) -> bool:
         """Whether the limit, and nobody else, has cancelled the task; takes its cancellation back."""
@@ -70,6 +98,18 @@ class _Limit:
             return False
         self._passed = False
         return self._task.uncancel() <= self._before
+
+    def _start(self) -> None:
+        self._began = self._loop.time()
+        self._timer = self._loop.call_later(self._left_s, self._pass)
+
+    def _pass(self) -> None:
+        self._passed = True
+        self._task.cancel()
+
+
+_running: ContextVar[_Limit | None] = ContextVar("running_limit", default=None)
+"""The innermost limit of the running code."""
 
 
 async def watched(

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, suppress
 from typing import Any, Generic, Self, TypeVar
 
+from agentgym.engine.drive import close_unbegun
 from agentgym.engine.threads import blocking
 from agentgym.errors import UsageError
 from agentgym.policy import Policy
@@ -232,6 +233,7 @@ class _LoopThread:
         task = self._loop.create_task(_outcome(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: close_unbegun(work))
         return task
 
     def soon(self, function: Callable[[], object]) -> None:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
+from math import inf
 from typing import Any, TypeVar
 
 from agentgym.endings import Reason
@@ -15,7 +16,7 @@ from agentgym.engine.steps import ENGINE_INFO
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
-from agentgym.policy import Generation, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.policy import EndEpisode, Generation, Player, Policy, ScriptedPolicy, TokenPolicy
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
@@ -41,7 +42,7 @@ class Episode:
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
         self._sampler = policy if isinstance(policy, TokenPolicy) else None  # asked once: the answer takes long
         self._started = time.perf_counter()
-        self._deadline = float("inf")
+        self._deadline = inf
         self._component = Component.MAKING
         task = job.task
         self._trajectory = Trajectory(
@@ -140,7 +141,11 @@ class Episode:
                 await self._interrupt(Reason.TIME)
                 return
             turn = within(self._asked(player.act(observation)), limit_s, Reason.INFRASTRUCTURE, "a turn of the policy")
-            action = await self._waiting(Component.POLICY, turn)
+            try:
+                action = await self._waiting(Component.POLICY, turn)
+            except EndEpisode as end:
+                await self._interrupt(end.reason)
+                return
             if action is None:
                 await self._interrupt(Reason.GAVE_UP)
                 return
@@ -164,9 +169,7 @@ class Episode:
 
     async def _generated(self, policy: TokenPolicy, tokens: Tokens, room: int) -> Generation:
         """Return the next turn of a token policy, cut off at its time limit."""
-        limit_s = self._limits.generation_timeout_s
-        left = self._deadline - time.monotonic()
-        limit_s = limit_s if limit_s is not None and limit_s < left else None if left == float("inf") else left
+        limit_s = self._turn_limit_s()
         history = tokens.prompt_ids + tokens.completion_ids
         turn = self._asked(policy.generate(history, room, self._job.id, timeout_s=limit_s))
         patience_s = None if limit_s is None else limit_s * _PATIENCE
@@ -176,6 +179,11 @@ class Episode:
         if not said.ids and said.finish != "time":
             raise InfrastructureError(f"policy {policy.name!r} sampled nothing, not even the end of its turn")
         return said
+
+    def _turn_limit_s(self) -> float | None:
+        """Return the seconds that a turn may take: its own limit, or what is left of the episode's if that is less."""
+        limit_s = min(self._limits.generation_timeout_s or inf, self._deadline - time.monotonic())
+        return None if limit_s == inf else limit_s
 
     async def _cut_off(self, text: str, span: tuple[int, int]) -> None:
         """End the episode at a turn that took too long. Its tokens are kept: they are part of what the policy does."""
@@ -225,7 +233,7 @@ class Episode:
         task = running_task()
         try:
             return await question
-        except (UsageError, InfrastructureError, TimeoutError):
+        except (EndEpisode, UsageError, InfrastructureError, TimeoutError):
             raise
         except BaseException as error:
             if ends_work(error, task):

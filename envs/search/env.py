@@ -7,7 +7,7 @@ shown as the text of a page and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack, get_args
 
@@ -177,24 +177,17 @@ class SearchEnv(Env):
         self._begin()
         return task.prompt
 
-    @tool
-    def search(self, query: str) -> str:
+    @tool(concurrent=True)
+    def search(self, query: str) -> Callable[[], str]:
         """Search for pages.
 
         Args:
             query: What to look for, in plain words.
         """
-        self._modes.check("search")
-        if not query.strip():
-            raise ToolError("The query is empty. Say what to look for.")
-        hits = self.index.search(query, self._k)
-        self.reward("searches", 1.0)
-        self.reward("redundant", float(self._ledger.is_redundant(query, hits)))
-        texts = [self._text(hit) for hit in hits]
-        new = {hit.id: text for hit, text in zip(hits, texts, strict=True) if self._ledger.number_of(hit.id) is None}
-        shown = show_hits(hits, self._ledger.add(hits), texts)
-        self._modes.after_search(shown, new)
-        return shown
+        if not self._modes.is_empty:  # whether and what this search finds may depend on the one before
+            return lambda: self._shown(query, self._asked(query))
+        hits = self._asked(query)
+        return lambda: self._shown(query, hits)
 
     @tool
     def open(self, page: str) -> str:
@@ -326,6 +319,22 @@ class SearchEnv(Env):
         if corpus is None:
             raise TaskError(f"task {self.task.id!r} has no corpus; pass index=... to SearchEnv")
         return index_of(corpus, self._backend)
+
+    def _asked(self, query: str) -> list[Hit]:
+        self._modes.check("search")
+        if not query.strip():
+            raise ToolError("The query is empty. Say what to look for.")
+        return self.index.search(query, self._k)
+
+    def _shown(self, query: str, hits: list[Hit]) -> str:
+        """Number the hits of a search and return what the policy sees of them."""
+        self.reward("searches", 1.0)
+        self.reward("redundant", float(self._ledger.is_redundant(query, hits)))
+        texts = [self._text(hit) for hit in hits]
+        new = {hit.id: text for hit, text in zip(hits, texts, strict=True) if self._ledger.number_of(hit.id) is None}
+        shown = show_hits(hits, self._ledger.add(hits), texts)
+        self._modes.after_search(shown, new)
+        return shown
 
     def _opened(self) -> Page:
         if self._page is None:

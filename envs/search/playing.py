@@ -30,6 +30,11 @@ class Playing(Part):
         self._modes = sorted(modes, key=lambda mode: not mode.first)
         self._parts = [mode.part(env) for mode in self._modes]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no mode at all."""
+        return not self._parts
+
     def part(self, kind: type[P]) -> P:
         """Return the part of this kind. Raises `UsageError` if no mode brought one."""
         for part in self._parts:

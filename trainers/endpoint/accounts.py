@@ -29,7 +29,7 @@ class Usage:
     cut_off: int = 0
     """Turns that hit the limit of tokens."""
     overflows: int = 0
-    """Episodes given up because their conversation no longer fitted the model's context."""
+    """Episodes that ended because their conversation no longer fitted the model's context."""
     cost: float = 0.0
     """In the currency of the prices; 0 without prices."""
 
@@ -90,7 +90,7 @@ class Account:
         )
         more = [f"{count:,} {what}" for what, count in counts if count]
         if usage.overflows:
-            more.append(f"{usage.overflows:,} episodes given up as the conversation outgrew the model's context")
+            more.append(f"{usage.overflows:,} episodes ended as the conversation outgrew the model's context")
         if self._price is not None:
             more.append(f"cost {usage.cost:.4g}")
         totals = f"{usage.requests:,} requests, {usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentgym.errors import InfrastructureError
 from agentgym.retrying import retry_after_s
+from agentgym.rollout.deadlines import off_the_clock
 from agentgym.trainers.endpoint.accounts import Account
 from agentgym.trainers.endpoint.cache import AnswerCache
 from agentgym.trainers.endpoint.connection import Connection, Lost, Response
@@ -132,7 +133,9 @@ class Client:
     async def _wait(self, attempt: int, failure: _MayPass) -> None:
         """Wait before a repetition. The jitter keeps requests that failed together from returning together."""
         longest = min(self._settings.first_wait_s * 2**attempt, self._settings.longest_wait_s)
-        await asyncio.sleep(failure.wait_s + longest * self._jitter.uniform(0.5 if not failure.wait_s else 0.0, 1.0))
+        with off_the_clock():
+            share = self._jitter.uniform(0.5 if not failure.wait_s else 0.0, 1.0)
+            await asyncio.sleep(failure.wait_s + longest * share)
 
     def _at_home(self) -> tuple[Connection, Pace]:
         """Return what belongs to the running event loop."""

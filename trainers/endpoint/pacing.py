@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+
+from agentgym.rollout.deadlines import off_the_clock
 
 _BURST_S = 10.0
 """Seconds' worth of a rate that may be used at once."""
@@ -52,15 +54,23 @@ class Pace:
 
     @asynccontextmanager
     async def place(self, tokens: int) -> AsyncIterator[None]:
-        """Wait for a place for one request that will use about so many tokens, and hold it."""
-        async with self._places:
-            wait = self._requests.take(1) if self._requests else 0.0
-            wait = max(wait, self._tokens.take(tokens)) if self._tokens else wait
-            if wait:
-                await asyncio.sleep(wait)
-            while (pause := self._paused_until - time.monotonic()) > 0:
-                await asyncio.sleep(pause)
+        """Wait for a place for one request that will use about so many tokens, and hold it.
+
+        Waiting does not count against the time limit of a turn.
+        """
+        async with AsyncExitStack() as held:
+            with off_the_clock():
+                await held.enter_async_context(self._places)
+                await self._wait(tokens)
             yield
+
+    async def _wait(self, tokens: int) -> None:
+        wait = self._requests.take(1) if self._requests else 0.0
+        wait = max(wait, self._tokens.take(tokens)) if self._tokens else wait
+        if wait:
+            await asyncio.sleep(wait)
+        while (pause := self._paused_until - time.monotonic()) > 0:
+            await asyncio.sleep(pause)
 
     def pause(self, seconds: float) -> None:
         """Let no request begin for a while."""

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agentgym.endings import Reason
 from agentgym.engine.spaces import Action
 from agentgym.errors import UsageError, require
 from agentgym.messages import Message, with_call_ids
-from agentgym.policy import Player
+from agentgym.policy import EndEpisode, Player
 from agentgym.seat import Seat
 from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
@@ -86,7 +87,7 @@ class _EndpointPlayer:
         try:
             answer = await self._policy.client.complete(self._request(), self._seat.seed)
         except TooLong as error:
-            return self._give_up(error)
+            raise self._outgrown(error) from error
         action: Any = with_call_ids(answer.message, self._ids)
         self._conversation.append(action)
         return action
@@ -97,13 +98,14 @@ class _EndpointPlayer:
         seed = {"seed": (self._seat.seed + self._turns * _STRIDE) % 2**31} if self._policy.settings.send_seed else {}
         return {**self._fields, **seed, **self._policy.settings.extra_body, "messages": self._sent()}
 
-    def _give_up(self, error: TooLong) -> None:
-        """End the episode, or the run if no conversation has fitted yet."""
+    def _outgrown(self, error: TooLong) -> Exception:
+        """Return what ends the episode, or the run if no conversation has fitted yet."""
         usage = self._policy.usage
         if not (usage.requests or usage.cached):
-            raise UsageError(f"the first prompt does not fit: {error}; lower --max-new-tokens, or serve more context")
+            return UsageError(f"the first prompt does not fit: {error}; lower --max-new-tokens, or serve more context")
         usage.overflows += 1
         _log.warning("%s: the conversation no longer fits: %s", self._policy.name, error)
+        return EndEpisode(Reason.CONTEXT)
 
     def _sent(self) -> list[Wire]:
         policy, messages = self._policy, self._conversation

@@ -1,0 +1,123 @@
+"""The check of tools that run at the same time: they must do what they do one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentgym.checks.adversaries import calls_in
+from agentgym.checks.catalog import check
+from agentgym.checks.outcomes import Finding
+from agentgym.checks.play import Episode, must_equal, play
+from agentgym.checks.seeding import SAME_EPISODE
+from agentgym.checks.subject import Subject
+from agentgym.engine.spaces import Action, ActionSpace
+from agentgym.env import Env
+from agentgym.messages import ToolCall, assistant
+from agentgym.toolset import Tool, ToolOptions, Toolset
+
+_APART_S = 0.003
+"""A call begins this much before the one that stands before it in the turn."""
+
+_EPISODES = 6
+"""Solutions that are tried: those with the most calls of such tools."""
+
+_SOLUTIONS, _RANDOM = 3, 2
+"""Calls in the turn that is tried: at most so many of the solution's, twice, and so many random ones of each tool."""
+
+_ADVICE = (
+    "What a concurrent tool changes, or what depends on the calls before it, belongs into a function that it returns; "
+    "otherwise take the mark away."
+)
+
+
+@check(
+    "parallel-calls",
+    "calls of one turn that run at the same time do what they do one after the other",
+    causes=SAME_EPISODE,
+)
+def parallel_calls(subject: Subject) -> Finding:
+    """Give several calls of concurrent tools in one turn of each solution: one after the other, and begun backwards."""
+    compared = 0
+    with subject.env() as parallel, subject.env() as in_order:
+        marked = [tool for tool in parallel.tools if tool.concurrent]
+        if not marked:
+            return "no tool is concurrent"
+        waits: list[float] = []
+        in_order.tools = Toolset(_Rigged(tool, None) for tool in in_order.tools)
+        parallel.tools = Toolset(_Rigged(tool, waits) for tool in parallel.tools)
+        turns = [(episode, *_turn(in_order, episode, marked)) for episode in subject.episodes("solution")]
+        for episode, before, calls in sorted(turns, key=lambda turn: -len(turn[2]))[:_EPISODES]:
+            waits[:] = [_APART_S * later for later in range(len(calls))]
+            expected, found = (_played(env, episode, before, calls) for env in (in_order, parallel))
+            must_equal(expected, found, f"task {episode.task.id!r}, {len(calls)} calls at the same time", _ADVICE)
+            compared += len(calls)
+    return f"{compared} calls"
+
+
+class _Rigged(Tool):
+    """A tool that runs alone, or whose next calls begin in the reverse of their order.
+
+    Args:
+        tool: The tool.
+        waits: Seconds to wait before a call, the last one first; `None` makes every call run alone.
+    """
+
+    def __init__(self, tool: Tool, waits: list[float] | None):
+        options = ToolOptions(tool.name, tool.max_chars, tool.concurrent and waits is not None)
+        super().__init__(tool.name, tool.description, tool.parameters, options, is_async=tool.is_async)
+        self._tool, self._waits = tool, waits
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return validated arguments. Raises `ToolError` saying what was expected."""
+        return self._tool.check(arguments)
+
+    def bound_to(self, env: Any) -> Callable[..., Any]:
+        """Return the tool's function, begun later if it must wait."""
+        function = self._tool.bound_to(env)
+        wait_s = self._waits.pop() if self.concurrent and self._waits else 0.0
+        if not wait_s:
+            return function
+        return _later_async(function, wait_s) if self.is_async else _later(function, wait_s)
+
+
+def _later(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
+    def run(**arguments: Any) -> Any:
+        time.sleep(wait_s)
+        return function(**arguments)
+
+    return run
+
+
+def _later_async(function: Callable[..., Any], wait_s: float) -> Callable[..., Any]:
+    async def run(**arguments: Any) -> Any:
+        await asyncio.sleep(wait_s)
+        return await function(**arguments)
+
+    return run
+
+
+def _turn(env: Env, solved: Episode, marked: list[Tool]) -> tuple[int, list[ToolCall]]:
+    """Return how many actions of a solution to play first, and the calls to give then."""
+    names = {tool.name for tool in marked}
+    found = [
+        (number, ToolCall(call.name, call.arguments))
+        for number, action in enumerate(solved.actions)
+        for call in calls_in(env, action)
+        if call.name in names
+    ]
+    space = ActionSpace(env.tools, env.dialect, solved.seed)
+    drawn = [ToolCall(tool.name, space.sample_arguments(tool)) for tool in marked for _ in range(_RANDOM)]
+    return (found[0][0] if found else 0), [*2 * [call for _, call in found[:_SOLUTIONS]], *drawn]
+
+
+def _played(env: Env, solved: Episode, before: int, calls: list[ToolCall]) -> list[str]:
+    """Return the trace of a solution with a turn of several calls in its middle."""
+    env.max_calls_per_turn = len(calls)
+    actions: list[Action] = [*solved.actions[:before], assistant("", calls), *solved.actions[before:]]
+    return play(env, solved.task, solved.seed, lambda *_: iter(actions)).trace()
+
+
+CHECKS = (parallel_calls,)

@@ -1,0 +1,112 @@
+"""Runs independent calls of one turn at the same time, and gives the results and effects of running them in order.
+
+All calls are validated before the first one runs. What a call does to its episode while it runs (rewards, an ending) is
+held back until every call before it has been concluded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from itertools import groupby
+from types import CoroutineType
+from typing import Any
+
+from agentgym.engine.threads import blocking
+from agentgym.messages import ToolCall
+from agentgym.toolset import Tool, Toolset
+
+Running = MutableMapping[object, tuple[str, float]]
+"""Name and start (`time.monotonic`) of every tool that runs."""
+
+
+def batches(calls: Sequence[ToolCall], tools: Toolset) -> Iterator[Sequence[ToolCall]]:
+    """Yield calls in order: adjacent calls of concurrent tools as one batch, every other call alone."""
+
+    def concurrent(call: ToolCall) -> bool:
+        return call.name in tools and tools.get(call.name).concurrent
+
+    for at_once, some in groupby(calls, concurrent):
+        if at_once:
+            yield list(some)
+        else:
+            yield from ([call] for call in some)
+
+
+class ParallelCall:
+    """One call of a batch, its result or error, and its effects on the episode.
+
+    Args:
+        env: The environment that runs it.
+        call: The call.
+        tool: Its tool.
+    """
+
+    def __init__(self, env: object, call: ToolCall, tool: Tool):
+        self.env, self.call, self.tool = env, call, tool
+        self.is_valid = False
+        """Whether the tool took the arguments. Otherwise it does not run."""
+        self.effects: list[Callable[[], None]] = []
+        self._result: Any = None
+        self._error: BaseException | None = None
+        try:
+            self._work = partial(tool.bound_to(env), **tool.check(call.arguments))
+            self.is_valid = True
+        except Exception as error:
+            self._error = error
+
+    def run(self, running: Running) -> None:
+        """Run the call in this thread. Whatever it raises is kept for `conclude`."""
+        with self._held(running):
+            self._result = self._work()
+
+    async def run_async(self, running: Running) -> None:
+        """Run the call on the event loop, in a task of its own. Whatever it raises is kept for `conclude`."""
+        with self._held(running):
+            result = self._work()
+            self._result = await result if type(result) is CoroutineType else result
+
+    @contextmanager
+    def _held(self, running: Running) -> Iterator[None]:
+        """Keep the effects and the error of the code inside, and note that it is running."""
+        token = parallel_call.set(self)
+        running[self] = self.call.name, time.monotonic()
+        try:
+            yield
+        except BaseException as error:
+            self._error = error
+        finally:
+            running.pop(self, None)
+            parallel_call.reset(token)
+
+    def conclude(self) -> Any:
+        """Apply the effects of the call, and return its result or raise what it raised."""
+        for effect in self.effects:
+            effect()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+parallel_call: ContextVar[ParallelCall | None] = ContextVar("parallel_call", default=None)
+"""The call that runs in this thread or task beside others, if any."""
+
+
+async def run_all(calls: Sequence[ParallelCall], running: Running, *, on_loop: bool) -> None:
+    """Run calls at the same time and wait for all of them.
+
+    Args:
+        calls: The calls.
+        running: Where to note which tools are running.
+        on_loop: Whether this runs on an event loop, which must not be blocked.
+    """
+    if on_loop:
+        await asyncio.gather(
+            *(one.run_async(running) if one.tool.is_async else blocking.run(partial(one.run, running)) for one in calls)
+        )
+    else:
+        blocking.run_together([partial(one.run, running) for one in calls])
