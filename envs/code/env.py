@@ -82,9 +82,8 @@ class CodeEnv(Env):
     files = FILES
     scheme = GATED
     system_prompt = (
-        "Solve the user's programming task, running code where it helps, then submit the answer: the value that is "
-        "asked for, or the whole source of the function. Functions are judged by hidden tests, not only by the "
-        "examples. The first answer that loads is final."
+        "Solve the programming task, running code where it helps, then submit the value that is asked for, or the "
+        "source of the function, which hidden tests will judge. The first answer that loads is final."
     )
     states_turns = True
     example_call = ToolCall("python", {"code": "print(sum(range(10)))"})
