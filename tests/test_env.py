@@ -141,7 +141,7 @@ def test_a_wrong_call_is_explained(action: Any, word: str):
 def test_more_calls_than_allowed_are_refused_and_none_runs():
     env = started()
     two = assistant("", [ToolCall("add", {"number": 1}), ToolCall("add", {"number": 1})])
-    assert "Call 1 tool(s) at a time, not 2. None of them ran." in text_of(env.step(two).observation[0])
+    assert "Call one tool at a time, not 2. None of them ran." in text_of(env.step(two).observation[0])
     assert env.count == 0
 
 

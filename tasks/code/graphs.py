@@ -62,8 +62,11 @@ def degree_rule(rng: Random) -> Function:
     )
     result, final = rng.choice(
         (
-            (f"the sorted list of {change.say('v')} for each such node v", "sorted(values)"),
-            (f"the list of {change.say('v')} for each such node v, largest first", "sorted(values, reverse=True)"),
+            (f"the sorted list of these values: {change.say('v')}, for each such node v", "sorted(values)"),
+            (
+                f"the list of these values, largest first: {change.say('v')}, for each such node v",
+                "sorted(values, reverse=True)",
+            ),
             (f"the sum of {change.say('v')}, over these nodes v", "sum(values)"),
             (
                 f"100 times their number plus the largest {change.say('v')} of such a node v (0 if there is none)",

@@ -34,8 +34,8 @@ def pick_and_fold(rng: Random) -> Function:
     "{order}, in which each of these elements x is replaced by {map}.",
     "Take the elements at indices {start}, {next}, {next2} and so on. For each such element x compute {map}, "
     "and return these values as a list, {order}.",
-    "Begin at index {start} and step through the list {k} elements at a time. Return the list of {map} for "
-    "every element x you land on, {order}.",
+    "Begin at index {start} and step through the list {k} elements at a time. For every element x you land on, "
+    "compute {map}. Return the results as a list, {order}.",
 )
 def every_kth(rng: Random) -> Function:
     """Slice a list and map it."""
@@ -127,7 +127,7 @@ def windows(rng: Random) -> Function:
     "Divide the list into consecutive blocks of length {k}, the last one possibly shorter. {change} Then "
     "concatenate the blocks, and replace each number x by {map}. Return the resulting list.",
     "Split the numbers into blocks of {k}; whatever is left over forms a shorter block. {change} Join all "
-    "blocks into one list, and return {map} for every x in it.",
+    "blocks into one list, replace every x in it by {map}, and return it.",
 )
 def chunks(rng: Random) -> Function:
     """Change a list block by block."""
