@@ -78,6 +78,14 @@ def test_describe_of_an_unknown_table_names_the_tables(database):
         database.describe("clients")
 
 
+def test_a_misspelt_table_is_never_taken_for_one_of_the_engines_own(database):
+    for name in ("pg_enums", "duckdb_table", "nope", "columns"):
+        with pytest.raises(QueryError) as caught:
+            database.query(f"SELECT * FROM {name}")
+        assert "Did you mean" not in str(caught.value), str(caught.value)
+        assert name in str(caught.value)
+
+
 def test_values_survive_the_way_through_the_engine(database):
     rows = database.query('SELECT * FROM "all orders" ORDER BY id').rows
     day = DAY.isoformat() if database.engine == "sqlite" else DAY

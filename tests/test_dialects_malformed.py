@@ -180,7 +180,7 @@ def test_wrong_arguments_and_too_many_calls_are_answered_and_right_ones_run(dial
     assert "argument 'b' is missing" in text_of(env.step(right.replace('"b"', '"c"'))[0][0])
     assert "there is no argument 'c'" in text_of(env.step(right.replace('"b"', '"c"'))[0][0])
     assert "valid integer" in text_of(env.step(right.replace("2", '"two"'))[0][0])
-    assert "1 tool(s) at a time, not 2" in text_of(env.step(f"{right}\n{right.removeprefix('Easy.').lstrip()}")[0][0])
+    assert "one tool at a time, not 2" in text_of(env.step(f"{right}\n{right.removeprefix('Easy.').lstrip()}")[0][0])
     assert "3" in text_of(env.step(right)[0][0])
 
 

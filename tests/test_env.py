@@ -141,7 +141,7 @@ def test_a_wrong_call_is_explained(action: Any, word: str):
 def test_more_calls_than_allowed_are_refused_and_none_runs():
     env = started()
     two = assistant("", [ToolCall("add", {"number": 1}), ToolCall("add", {"number": 1})])
-    assert "Call 1 tool(s) at a time, not 2. None of them ran." in text_of(env.step(two).observation[0])
+    assert "Call one tool at a time, not 2. None of them ran." in text_of(env.step(two).observation[0])
     assert env.count == 0
 
 
@@ -337,7 +337,7 @@ class Telling(Counter):
     system_prompt = "Count."
 
 
-@pytest.mark.parametrize(("turns", "said"), [(None, "You have 8 turns;"), (3, "You have 3 turns;"), (1, "1 turn;")])
+@pytest.mark.parametrize(("turns", "said"), [(None, "You have 8 turns,"), (3, "You have 3 turns,"), (1, "1 turn,")])
 def test_the_turns_that_are_stated_are_those_there_are(turns: int | None, said: str):
     env = Telling(max_turns=turns)
     assert said in text_of(env.reset(seed=0)[0][0])
@@ -360,7 +360,7 @@ def test_no_example_is_shown_of_a_tool_that_is_not_offered_or_where_calls_are_na
     env = Telling()
     env.tools = env.tools.only("done")
     assert "For example" not in text_of(env.reset(seed=0)[0][0])
-    assert text_of(Telling(dialect="native").reset(seed=0)[0][0]).startswith("Count. You have 8 turns;")
+    assert text_of(Telling(dialect="native").reset(seed=0)[0][0]).startswith("Count. You have 8 turns,")
 
 
 def test_an_environment_without_tools_answers_text():

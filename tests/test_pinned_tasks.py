@@ -31,12 +31,12 @@ SOURCES: dict[str, Callable[[], TaskSource]] = {
     "web": web_tasks,
 }
 PINNED = {
-    "sql": "d9c9629d33ee38c0",
-    "code": "bc51631d58433ca2",
-    "search": "e61c5bc01f37d56e",
+    "sql": "437cf4498dbb1085",
+    "code": "d1352de6de0487be",
+    "search": "9e5a293e0e90ba92",
     "masked": "0910831f31fa3c01",
     "miniwob": "5c6b6505441979f8",
-    "web": "60c1e1325cfc66b6",
+    "web": "7693aded47fb17ab",
 }
 """Hashes of the first tasks of every split."""
 

@@ -84,7 +84,7 @@ def test_tables_are_listed_and_described_in_few_words(env: SQLEnv):
     assert "customers" in tables.split(", ")
     lines = said(call(env, "describe_table", table="customers")).splitlines()
     assert lines[0] == "customer_id INTEGER key"
-    assert [line for line in lines if line.endswith(" rows")]
+    assert [line for line in lines if line.endswith(" rows, the first 3:")]
     assert len(lines[-1].split("|")) == len([line for line in lines if "|" not in line]) - 1
 
 

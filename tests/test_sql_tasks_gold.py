@@ -91,7 +91,7 @@ def test_a_wording_on_a_domain_always_means_the_same_query():
 
 
 def test_distinct_queries_are_asked_for_in_so_many_words():
-    asks = re.compile(r"\b(different|once|each once|without repetitions)\b")
+    asks = re.compile(r"\b(different|distinct|once|without duplicates|have in common)\b")
     for task in iterate(SQLTasks(), "train", 1500):
         if re.search(r"^SELECT DISTINCT | UNION SELECT | INTERSECT | EXCEPT ", task.gold["sql"]):
             assert asks.search(task.prompt), task.prompt
@@ -99,7 +99,7 @@ def test_distinct_queries_are_asked_for_in_so_many_words():
 
 def test_order_counts_exactly_where_the_wording_orders():
     for task in iterate(SQLTasks(), "train", 2000):
-        asked = re.search(r"\b[Oo]rdered\b", task.prompt) is not None
+        asked = re.search(r"\b[Ss]ort(ed)?\b|\bfirst\.( |$)", task.prompt) is not None
         assert task.gold["ordered"] is asked, task.prompt
         assert not asked or " ORDER BY " in task.gold["sql"]
 

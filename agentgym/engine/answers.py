@@ -40,7 +40,7 @@ def opening_messages(opening: Any) -> list[Message]:
 
 def turns_stated(turns: int) -> str:
     """Return the sentence of a system message that says how many turns an episode has."""
-    return f"You have {turns} turn{'' if turns == 1 else 's'}; each message that you send is one."
+    return f"You have {turns} turn{'' if turns == 1 else 's'}, one for each message."
 
 
 def without_pictures(result: Any) -> tuple[Any, tuple[bytes, ...]]:

@@ -205,7 +205,9 @@ class Engine(Authoring):
                 raise ToolError(parsed.error)
             text, calls = parsed.text, parsed.calls
         if len(calls) > self.max_calls_per_turn:
-            raise ToolError(f"Call {self.max_calls_per_turn} tool(s) at a time, not {len(calls)}. None of them ran.")
+            most = self.max_calls_per_turn
+            allowed = "one tool" if most == 1 else f"at most {most} tools"
+            raise ToolError(f"Call {allowed} at a time, not {len(calls)}. None of them ran.")
         return text, calls
 
     async def _run_all(self, text: str, calls: Sequence[ToolCall], shown: _Shown) -> list[Message]:

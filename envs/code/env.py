@@ -23,6 +23,8 @@ from agentgym.envs.code.solving import SOLUTION_FILE, solve
 from agentgym.envs.code.verdict import Verdict
 from agentgym.envs.code.workspace import Workspace
 from agentgym.errors import ToolError
+from agentgym.messages import ToolCall
+from agentgym.procedural import Wording
 from agentgym.rewards import OUTCOME
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.code import CodeTasks
@@ -31,6 +33,8 @@ from agentgym.tools.sandbox.registry import choose, probe
 from agentgym.toolset import tool
 
 SolutionStyle = Literal["full", "short", "direct"]
+
+_PLAIN_PROMPT = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
 
 
 class CodeEnv(Env):
@@ -69,6 +73,7 @@ class CodeEnv(Env):
         tool_cost: Cost of each call before the answer, charged to solved episodes only.
         solution_style: What `solution` does: `"full"` runs and tests the code first, `"short"` runs it, `"direct"`
             submits at once.
+        wording: `"natural"`, or `"plain"`: a system message of few words, for very small models.
         tasks: A custom task source, instead of the choices above.
         kwargs: Arguments of `agentgym.Env`.
     """
@@ -76,7 +81,12 @@ class CodeEnv(Env):
     channels = CHANNELS
     files = FILES
     scheme = GATED
-    system_prompt = "Solve the programming task; run code if it helps. Submit the value, or the source of the function."
+    system_prompt = (
+        "Solve the programming task, running code where it helps, then submit the value that is asked for, or the "
+        "source of the function, which hidden tests will judge. The first answer that loads is final."
+    )
+    states_turns = True
+    example_call = ToolCall("python", {"code": "print(sum(range(10)))"})
     max_turns = 8
 
     harmless_arguments = Env.harmless_arguments | {
@@ -91,6 +101,7 @@ class CodeEnv(Env):
         "preview_chars",
         "tool_cost",
         "solution_style",
+        "wording",
     }
 
     def __init__(
@@ -105,6 +116,7 @@ class CodeEnv(Env):
         preview_chars: int = 2000,
         tool_cost: float = 0.0,
         solution_style: SolutionStyle = "full",
+        wording: Wording = "natural",
         tasks: TaskSource | None = None,
         **kwargs: Unpack[CodeArguments],
     ):
@@ -112,6 +124,9 @@ class CodeEnv(Env):
         self.tools = type(self).tools.only(*tool_names(tools))
         others["scheme"] = with_cost(self.choose_scheme(others.get("scheme")), tool_cost)
         super().__init__(tasks=task_source(tasks, choices), **others)
+        self.wording: Wording = one_of("wording", wording, get_args(Wording))
+        if self.wording == "plain":
+            self.system_prompt, self.states_turns, self.example_call = _PLAIN_PROMPT, False, None
         self.solution_style: SolutionStyle = one_of("solution_style", solution_style, get_args(SolutionStyle))
         self._spec = SandboxSpec(limits=run_limits(limits))
         self._backend, self._allow_weak = backend, allow_weak
@@ -193,7 +208,7 @@ class CodeEnv(Env):
 
     @tool
     def test(self, code: str = "") -> str:
-        """Run the examples of the task on a solution.
+        """Run the examples of the task on your function.
 
         Args:
             code: Source of the function; by default, your latest version.
@@ -208,7 +223,7 @@ class CodeEnv(Env):
 
     @tool
     def submit(self, answer: AnswerText) -> str:
-        """Submit the final answer.
+        """Give the final answer.
 
         Args:
             answer: The value, or the source of the function.

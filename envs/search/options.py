@@ -8,6 +8,7 @@ from typing import Any
 
 from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import UsageError
+from agentgym.procedural import Wording
 from agentgym.task import TaskSource
 from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.search import SearchTasks
@@ -65,11 +66,14 @@ _FORMER = {
 """Former arguments, and what to pass instead."""
 
 
-def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
-    """Return `tasks` if given, else the questions of the files that `choices` name, else generated ones."""
+def task_source(tasks: TaskSource | None, choices: Mapping[str, Any], wording: Wording) -> TaskSource:
+    """Return `tasks` if given, else the questions of the files that `choices` name, else generated ones.
+
+    Only those are worded here.
+    """
     if (source := FILES.source(tasks, choices)) is not None:
         return source
-    return SearchTasks(**FILES.generator_choices(choices, task_seed="seed"))
+    return SearchTasks(**FILES.generator_choices(choices, task_seed="seed"), wording=wording)
 
 
 def refuse_former(arguments: Iterable[str]) -> None:

@@ -109,9 +109,9 @@ class SQLEnv(Env):
         averaged=frozenset({"format", "executed"}),
     )
     system_prompt = (
-        "Answer the user's question about a database: look at the tables, try queries, then submit the query whose "
-        "result is the answer. It must return the columns that the question asks for and no others; the order of the "
-        "rows counts only if the question asks for one. The first answer that runs is final."
+        "Answer the user's question about a database: look at its tables, try queries, then submit the query whose "
+        "result is the answer, with just the columns that are asked for. The order of rows counts only if the question "
+        "asks for one. The first answer that runs is final."
     )
     states_turns = True
     example_call = ToolCall("query", {"sql": "SELECT COUNT(*) FROM orders"})

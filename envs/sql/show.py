@@ -52,7 +52,9 @@ def show_table(info: TableInfo) -> str:
         f"{column.name} {column.type}{' key' if column.name == info.primary_key else ''}{targets.get(column.name, '')}"
         for column in info.columns
     ]
-    return "\n".join([*lines, f"{info.row_count} rows", *show_rows(info.sample, len(info.sample.rows))])
+    shown = len(info.sample.rows)
+    count = f"{info.row_count} rows, the first {shown}:" if shown else f"{info.row_count} rows"
+    return "\n".join([*lines, count, *show_rows(info.sample, shown)])
 
 
 def show_schema(database: Database) -> str:

@@ -42,7 +42,7 @@ class BrowserTools(Env):
         """Click an element.
 
         Args:
-            ref: Its ref, such as e12.
+            ref: Its ref.
         """
         return self._act("click", {"ref": ref}, lambda page: page.click(ref))
 

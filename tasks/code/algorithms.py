@@ -12,13 +12,13 @@ from agentgym.tasks.code.parts import Clause, int_test
 @function(
     Area.ALGORITHMS,
     4,
-    "Intervals (a, b) with a <= b are given in any order; drop those whose length b - a {test}. Merge those that "
-    "overlap or have at most {gap} between the end of one and the beginning of the other. Return {result}.",
-    "Merge intervals (a, b): two belong together if they overlap or the later one begins no more than {gap} after the "
-    "end of the other. The list is not sorted. Intervals whose length b - a {test} are left out from the beginning. "
-    "Return {result}.",
-    "From a list of intervals (a, b), unsorted, make larger ones by joining all whose distance is {gap} or less "
-    "(overlapping ones too), after removing those whose length b - a {test}. The result is {result}.",
+    "You are given intervals (a, b) with a <= b, in any order. Drop those whose length b - a {test}, then "
+    "merge all that overlap or have a gap of at most {gap} between them. Return {result}.",
+    "Merge a list of intervals (a, b), which is not sorted. Two intervals belong together if they overlap, "
+    "or if the later one begins no more than {gap} after the end of the other. Before merging, discard every "
+    "interval whose length b - a {test}. Return {result}.",
+    "Given unsorted intervals (a, b), first remove those whose length b - a {test}. Then join any that "
+    "overlap or are {gap} or less apart. Return {result}.",
 )
 def merge_spans(rng: Random) -> Function:
     """Merge intervals."""
@@ -74,12 +74,12 @@ def merge_spans(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     4,
-    "Consider all stretches of neighbouring elements with a length from {low} to {high}. Return {result}; {none} if "
+    "Consider all slices of {low} to {high} consecutive elements of the list. Return {result}, or {none} if "
     "the list is shorter than {low}.",
-    "Of all contiguous parts of the list with at least {low} and at most {high} elements, find {result}. If there is "
-    "no such part, return {none}.",
-    "Return {result} over the slices of {low} to {high} consecutive numbers, or {none} if there is no slice of that "
-    "kind.",
+    "Of all contiguous parts of the list with at least {low} and at most {high} elements, find {result}. If "
+    "there is no such part, return {none}.",
+    "Return {result}, taken over all slices of {low} to {high} consecutive numbers; if the list has no such "
+    "slice, return {none}.",
 )
 def best_slice(rng: Random) -> Function:
     """Find the best slice of a list."""
@@ -121,14 +121,15 @@ def best_slice(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     3,
-    "Remove the numbers that {test}. In what remains, look for the longest stretch of neighbours in which each number "
-    "after the first {rule} the one before it, and return {result} of it. Of equally long ones take the {which}. If "
-    "nothing remains return {none}.",
-    "Without the numbers that {test}, find the longest run in the list such that every number but its first {rule} its "
-    "predecessor ({which} one on ties) and return {result} of it; {none} if no number is left.",
-    "First drop all numbers that {test}. A stretch of the rest is good if each of its numbers {rule} the number right "
-    "before (its first number may be anything). Return {result} of the longest good stretch, the {which} if there are "
-    "several, or {none} if nothing is left.",
+    "Remove the numbers that {test}. In what remains, find the longest run of consecutive elements in which "
+    "each number after the first {rule} the one before it, and return {result} of that run. If several are "
+    "equally long, take the {which} one. If nothing remains, return {none}.",
+    "Ignore the numbers that {test}. Among the others, find the longest contiguous run in which every number "
+    "but the first {rule} its predecessor (on a tie, the {which} one), and return {result} of it. Return "
+    "{none} if no number is left.",
+    "First drop all numbers that {test}. A contiguous stretch of the rest is good if each of its numbers "
+    "{rule} the number right before it; the first one of a stretch may be anything. Return {result} of the "
+    "longest good stretch (the {which} one if there are several), or {none} if nothing is left.",
 )
 def longest_run(rng: Random) -> Function:
     """Find the longest run under a rule."""
@@ -148,7 +149,7 @@ def longest_run(rng: Random) -> Function:
     result, final = rng.choice(
         (
             ("the sum", "sum(best)"),
-            ("the length, times 100, plus the first number", "100 * len(best) + best[0]"),
+            ("100 times the length plus the first number", "100 * len(best) + best[0]"),
             ("the last number", "best[-1]"),
         )
     )
@@ -173,12 +174,13 @@ def longest_run(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     4,
-    "Leave out all numbers that {test}. Then leave out more (the order stays) so that in what remains each number "
-    "{rule} the one before it. Return {result}. For the empty list return 0.",
-    "Among the subsequences (elements in their order, not necessarily neighbours) in which every number {rule} its "
-    "predecessor and that have no numbers that {test}, return {result}; 0 if there is none.",
-    "A subsequence is good if each number of it {rule} the previous number of it and none of its numbers are such "
-    "that they {test}. Return {result} (0 if the list is empty).",
+    "Drop all numbers that {test}. You may drop more of the rest, keeping the order; what remains is good if "
+    "each number in it {rule} the one before it. Return {result}, or 0 if no number is left.",
+    "Consider the subsequences (elements in their original order, not necessarily adjacent) that contain no "
+    "numbers that {test} and in which every number {rule} its predecessor; call these good. Return {result}, "
+    "or 0 if there is none.",
+    "Call a subsequence good if each of its numbers {rule} the previous one and it contains no numbers that "
+    "{test}. Return {result} (0 if the list has none).",
 )
 def subsequence(rng: Random) -> Function:
     """Find the best subsequence under a rule."""
@@ -191,7 +193,7 @@ def subsequence(rng: Random) -> Function:
             (f"is greater, by at most {k}, than", f"0 < x - y <= {k}"),
             (f"differs by at most {k} from", f"abs(x - y) <= {k}"),
             (f"is by at least {k} greater than", f"x - y >= {k}"),
-            ("has another parity than", "(x - y) % 2 == 1"),
+            ("has a different parity than", "(x - y) % 2 == 1"),
         )
     )
     result, gain = rng.choice(
@@ -217,12 +219,12 @@ def subsequence(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     2,
-    "Return {what} of the number in the list that is closest to {target}, among those that {test}. On ties take the "
-    "{tie}. If there is none, return {none}.",
-    "Of the numbers that {test}, find the one nearest to {target} (the {tie} on ties) and return {what} of it; {none} "
-    "if no number fits.",
-    "Look for the number with the smallest distance to {target}; only numbers that {test} count. Equal distances: the "
-    "{tie}. Return {what} of it, or {none} if there is no such number.",
+    "Among the numbers that {test}, find the one closest to {target} and return {what}. On a tie, take the "
+    "{tie}. If no number qualifies, return {none}.",
+    "Of the numbers that {test}, find the one nearest to {target} (the {tie}, if several are equally near) "
+    "and return {what}; return {none} if no number qualifies.",
+    "Which number of the list is closest to {target}, if only numbers that {test} count? Return {what}. If "
+    "two are equally close, use the {tie}; if there is none, return {none}.",
 )
 def nearest(rng: Random) -> Function:
     """Find the nearest number."""
@@ -236,14 +238,14 @@ def nearest(rng: Random) -> Function:
         )
     )
     if "number" in tie:
-        what, final = "the value", "numbers[best]"
+        what, final = "its value", "numbers[best]"
     else:
         what, final = rng.choice(
             (
-                ("the position (from 0)", "best"),
-                ("the value", "numbers[best]"),
+                ("its position (from 0)", "best"),
+                ("its value", "numbers[best]"),
                 (
-                    "the number right after it (or the value itself if it is the last)",
+                    "the number right after it (or its own value if it is the last)",
                     "(numbers[best:] + [0])[1] if best < len(numbers) - 1 else numbers[best]",
                 ),
             )
@@ -264,9 +266,9 @@ def nearest(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     3,
-    "Give each job (length, weight) its place in a sequence, sorted {order}. {ask}",
-    "Jobs (length, weight) are done one after another, beginning at time {t}, sorted {order}. {ask}",
-    "Sort the jobs (length, weight) {order} and carry them out without a pause. {ask}",
+    "Do the jobs (length, weight) one after another, sorted {order}. {ask}",
+    "Jobs (length, weight) are done one after another without a pause, sorted {order}. {ask}",
+    "Sort the jobs (length, weight) {order}, and do them without a pause. {ask}",
     held_out=True,
 )
 def job_sequence(rng: Random) -> Function:

@@ -13,14 +13,14 @@ from agentgym.tasks.code.families import Draft, Family, Function, Kind, Program
 from agentgym.tasks.code.running import printed
 
 _ASKS = (
-    "Write this Python function.",
-    "Your task: implement a Python function.",
-    "Implement the following in Python.",
+    "Write a Python function that does the following.",
+    "Please implement this function in Python.",
+    "I need this function in Python.",
 )
 _BUGGY = (
-    "This function has a bug:",
-    "The code below does not do that. Repair it:",
-    "Someone wrote this, but some results are wrong:",
+    "The function below is meant to do this, but it has a bug. Please fix it:",
+    "The code below does not do that yet. Repair it:",
+    "I wrote this, but some of its results are wrong. Can you fix it?",
 )
 _LONGEST_ANSWER = 400
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
-from agentgym.tasks.code.material import clock, day
+from agentgym.tasks.code.material import clock, day, nth
 
 
 @function(
     Area.DATES,
     2,
-    "A time of day HH:MM is given (24 hours). {first} Then {round}. Return the time as HH:MM, beginning again at "
-    "00:00 after 23:59.",
-    "Take the time in the text (HH:MM, 00:00 to 23:59). {first} After that {round}. The result is a time HH:MM again "
-    "(the day has 24 hours and starts anew).",
-    "Change a time HH:MM: {first} Next, {round}. Write it as HH:MM; times beyond midnight wrap around.",
+    "You are given a time of day as HH:MM (24-hour clock). {first} Then {round}. Return the time as HH:MM, "
+    "wrapping around at midnight.",
+    "Take a time HH:MM between 00:00 and 23:59. {first} After that, {round}. Return the new time as HH:MM; "
+    "after 23:59 comes 00:00 again.",
+    "Change a 24-hour time HH:MM in two steps. {first} Next, {round}. Return it as HH:MM, with times past "
+    "midnight wrapping around.",
 )
 def change_clock(rng: Random) -> Function:
     """Change a time of day."""
@@ -54,12 +55,12 @@ def change_clock(rng: Random) -> Function:
 @function(
     Area.DATES,
     4,
-    "The spans of a day are given as `HH:MM-HH:MM` (begin before end). They may overlap. Return {result} between "
-    "{open} and {close}; what lies outside does not count.",
-    "For a list of spans `HH:MM-HH:MM` of one day, possibly overlapping, return {result}. Only the time from {open} "
-    "to {close} matters.",
-    "Each text is a span of time `HH:MM-HH:MM`; overlaps are possible. Looking at the time from {open} to {close} "
-    "alone, return {result}.",
+    "You are given time spans of one day as `HH:MM-HH:MM` (start before end), which may overlap. Return "
+    "{result} between {open} and {close}; anything outside does not count.",
+    "For a list of possibly overlapping spans `HH:MM-HH:MM` of one day, return {result}. Only the time from "
+    "{open} to {close} matters.",
+    "Each string is a span of time `HH:MM-HH:MM`, and spans may overlap. Looking only at the time from "
+    "{open} to {close}, return {result}.",
 )
 def busy_time(rng: Random) -> Function:
     """Measure the time that spans cover."""
@@ -116,12 +117,12 @@ def busy_time(rng: Random) -> Function:
 @function(
     Area.DATES,
     4,
-    "A bill of {amount} is due on the {due}. of every month (in shorter months on the last day){rule}. Return what is "
-    "paid from first to last (YYYY-MM-DD, both included).",
-    "Every month, {amount} is paid on day {due}, or on the last day where the month has fewer days{rule}. How much is "
-    "paid from first to last (dates YYYY-MM-DD, both count)?",
-    "Compute the sum of monthly payments of {amount} with a payment day from first to last, both included "
-    "(YYYY-MM-DD). The payment day is the {due}., but never later than the end of the month{rule}.",
+    "A bill of {amount} is due on the {due_th} of every month (on the last day in months that are "
+    "shorter){rule}. Return the total paid from first to last (YYYY-MM-DD, both included).",
+    "Every month, {amount} is paid on day {due}, or on the last day if the month has fewer days{rule}. How "
+    "much is paid in total from first to last (dates as YYYY-MM-DD, both inclusive)?",
+    "Add up the monthly payments of {amount} that fall between first and last, both included (YYYY-MM-DD). "
+    "They are made on the {due_th}, but never later than the last day of the month{rule}.",
     held_out=True,
 )
 def monthly_bills(rng: Random) -> Function:
@@ -136,11 +137,11 @@ def monthly_bills(rng: Random) -> Function:
         (
             ("", f"{amount}"),
             (
-                f"; in month {special} of a year it is {extra} more",
+                f"; in month {special} of each year, it is {extra} more",
                 f"{amount} + ({extra} if day.month == {special} else 0)",
             ),
             (
-                f"; if that day is a Saturday or Sunday it is {extra} more",
+                f"; if that day is a Saturday or Sunday, it is {extra} more",
                 f"{amount} + ({extra} if day.weekday() >= 5 else 0)",
             ),
         )
@@ -172,7 +173,7 @@ def monthly_bills(rng: Random) -> Function:
         ("2020-01-01", "2022-12-31"),
         ("2023-02-01", "2023-02-28"),
     )
-    return Function(source, {"amount": amount, "due": due, "rule": rule}, draw, edges)
+    return Function(source, {"amount": amount, "due": due, "due_th": nth(due), "rule": rule}, draw, edges)
 
 
 def _time(minutes: int) -> str:

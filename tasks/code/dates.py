@@ -6,7 +6,7 @@ from datetime import timedelta
 from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
-from agentgym.tasks.code.material import WORDS, day, listed
+from agentgym.tasks.code.material import WORDS, day, day_count, listed
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DATES = ("2024-02-28", "2023-02-28", "2023-12-31", "2000-01-01", "2021-06-05")
@@ -20,9 +20,9 @@ def _one_date(rng: Random) -> Arguments:
 @function(
     Area.DATES,
     2,
-    "A date is given as YYYY-MM-DD. Go {days} days {way}.{weekend} Return the date you arrive at as {format}.",
-    "Take the date in the text (YYYY-MM-DD), go {way} by {days} days and write it as {format}.{weekend}",
-    "Return, as {format}, the date that lies {days} days {way} of the given one (YYYY-MM-DD).{weekend}",
+    "You are given a date as YYYY-MM-DD. Go {days} days {way}.{weekend} Return the resulting date as {format}.",
+    "Take a date (YYYY-MM-DD), go {way} by {days} days and return the result as {format}.{weekend}",
+    "Return, as {format}, the date {days} days {after} the given one (YYYY-MM-DD).{weekend}",
 )
 def shift_date(rng: Random) -> Function:
     """Shift a date."""
@@ -42,8 +42,8 @@ def shift_date(rng: Random) -> Function:
     weekend, code = rng.choice(
         (
             ("", ""),
-            (f" If that day is {name}, go on to the next day that is not.", "forward"),
-            (f" If that day is {name}, go back to the last day before it that is not.", "back"),
+            (f" If that day is {name}, move on to the next day that is not.", "forward"),
+            (f" If that day is {name}, move back to the last day before it that is not.", "back"),
         )
     )
     sign = {"forward": "+", "back": "-"}.get(code, "")
@@ -58,7 +58,13 @@ def shift_date(rng: Random) -> Function:
                     {f"day = day {sign} timedelta(days=1)" if sign else ""}
             return day.strftime({form!r})
     """)
-    words = {"days": days, "way": "ahead" if forward else "back", "format": wording, "weekend": weekend}
+    words = {
+        "days": days,
+        "way": "ahead" if forward else "back",
+        "after": "after" if forward else "before",
+        "format": wording,
+        "weekend": weekend,
+    }
     return Function(source, words, _one_date, _DATE_EDGES)
 
 
@@ -66,10 +72,10 @@ def shift_date(rng: Random) -> Function:
     Area.DATES,
     3,
     "Count the days from first to last (YYYY-MM-DD, {ends}) that are {days}{extra}. If last is before first, {swap}.",
-    "How many days between first and last ({ends}; both as YYYY-MM-DD) are {days}{extra}? If they come in the wrong "
-    "order, {swap}.",
-    "Two dates YYYY-MM-DD are given. Return the number of days that lie between them ({ends}) and are {days}{extra}; "
-    "when first is later than last, {swap}.",
+    "How many of the days between first and last ({ends}; both are YYYY-MM-DD) are {days}{extra}? If the two "
+    "dates are in the wrong order, {swap}.",
+    "Given two dates YYYY-MM-DD, return how many days between them ({ends}) are {days}{extra}. When first is "
+    "later than last, {swap}.",
 )
 def count_days(rng: Random) -> Function:
     """Count weekdays in a range of dates."""
@@ -82,13 +88,11 @@ def count_days(rng: Random) -> Function:
         (
             ("", ""),
             (f" and whose day of the month is a multiple of {k}", f" and day.day % {k} == 0"),
-            (" and in an odd month (January is 1)", " and day.month % 2 == 1"),
+            (" in an odd month (January is 1)", " and day.month % 2 == 1"),
             (f" and not among the first {k} days of a month", f" and day.day > {k}"),
         )
     )
-    swap, code = rng.choice(
-        (("the result is 0", ""), ("exchange them", "begin, end = min(begin, end), max(begin, end)"))
-    )
+    swap, code = rng.choice((("the result is 0", ""), ("swap them", "begin, end = min(begin, end), max(begin, end)")))
     source = block(f"""
         from datetime import date, timedelta
 
@@ -129,20 +133,20 @@ def count_days(rng: Random) -> Function:
 @function(
     Area.DATES,
     4,
-    "Return the date (YYYY-MM-DD) of the {nth} {weekday} of the given month{shift}. {none}",
-    "Given year and month, find the {nth} {weekday} in that month{shift}, and return it as YYYY-MM-DD. {none}",
-    "On which date (YYYY-MM-DD) does the {nth} {weekday} of a month fall{shift}? {none} The arguments are year and "
-    "month.",
+    "Return the date (YYYY-MM-DD) of {day} of the given month. {none}",
+    "Given a year and a month, find {day} of that month, and return its date as YYYY-MM-DD. {none}",
+    "What is the date (YYYY-MM-DD) of {day} of a given month? The arguments are the year and the month. {none}",
 )
 def nth_weekday(rng: Random) -> Function:
     """Find a weekday of a month."""
     weekday, n = rng.randrange(7), rng.randint(0, 4)
     nth, index = (("first", 0), ("second", 1), ("third", 2), ("fifth", 4), ("last", -1))[n]
     delta = rng.choice((0, 0, *range(-10, 11)))
-    shift = f", and go {abs(delta)} days {'on' if delta > 0 else 'back'} from there" if delta else ""
+    which = f"the {nth} {_DAYS[weekday]}"
+    shifted = f"the day {day_count(abs(delta))} {'after' if delta > 0 else 'before'} {which}" if delta else which
     none, guard = "", ""
     if index == 4:
-        none = "If the month has no such day, return the empty text."
+        none = f"If the month has no fifth {_DAYS[weekday]}, return the empty string."
         guard = "if len(found) < 5:\n                return ''"
     source = block(f"""
         from datetime import date, timedelta
@@ -157,7 +161,7 @@ def nth_weekday(rng: Random) -> Function:
             {guard}
             return (found[{index}]{f" + timedelta(days={delta})" if delta else ""}).isoformat()
     """)
-    words = {"nth": nth, "weekday": _DAYS[weekday], "shift": shift, "none": none}
+    words = {"day": shifted, "none": none}
     edges = ((2024, 2), (2023, 2), (2021, 12), (2015, 2), (2022, 1), (2020, 8))
     return Function(source, words, lambda r: (r.randint(1990, 2035), r.randint(1, 12)), edges)
 
@@ -165,12 +169,12 @@ def nth_weekday(rng: Random) -> Function:
 @function(
     Area.DATES,
     3,
-    "Read a date of the form {given} and return it as {wanted}. If the text is not a real date of that form (numbers "
-    "may lack leading zeros; the year has four digits in tests), return {bad}.",
-    "Convert dates written as {given} to {wanted}; leading zeros may be missing. Return {bad} for a day that does not "
-    "exist or text of another form.",
-    "The text should be a date {given} (leading zeros are optional). Rewrite it as {wanted}, or give {bad} if there "
-    "is no such day or the form is wrong.",
+    "Read a date of the form {given} and return {wanted}. Leading zeros may be missing. If the text does not "
+    "have that form or there is no such day, return {bad}.",
+    "You get a date written as {given}; leading zeros are optional. Return {wanted}, or {bad} if the day "
+    "does not exist or the text has another form.",
+    "The text should be a date of the form {given} (leading zeros are optional). Return {wanted}. If there "
+    "is no such day or the form is wrong, return {bad} instead.",
 )
 def reformat_date(rng: Random) -> Function:
     """Rewrite dates."""
@@ -180,10 +184,10 @@ def reformat_date(rng: Random) -> Function:
     )
     wanted, code = rng.choice(
         (
-            ("its weekday in English, such as `Monday`", f"{_DAYS!r}[date(y, m, d).weekday()]"),
-            ("`Y-M-D` with two digits for month and day", "date(y, m, d).isoformat()"),
-            ("the number of the day in its year (as text)", "str(date(y, m, d).timetuple().tm_yday)"),
-            ("`D Mon YYYY` such as `3 Feb 2024`", 'f"{d} {date(y, m, d):%b} {y}"'),
+            ("the English name of its weekday, such as `Monday`", f"{_DAYS!r}[date(y, m, d).weekday()]"),
+            ("the date as `Y-M-D`, with two digits for month and day", "date(y, m, d).isoformat()"),
+            ("the number of the day within its year, as text", "str(date(y, m, d).timetuple().tm_yday)"),
+            ("the date as `D Mon YYYY`, such as `3 Feb 2024`", 'f"{d} {date(y, m, d):%b} {y}"'),
         )
     )
     source = block(f"""

@@ -11,13 +11,13 @@ from agentgym.tasks.code.families import FAMILIES, Area, Family, Function, Kind,
 
 _FIX = (
     "{rule}",
-    "What the function should do: {rule}",
-    "Task of the function: {rule}",
+    "Here is what the function should do. {rule}",
+    "This is the specification. {rule}",
 )
 _TRACE = (
     "What does this program print?",
     "Work out the output of this program.",
-    "Submit what the following program prints.",
+    "What is the exact output of the following program?",
 )
 
 

@@ -28,11 +28,11 @@ def _draw_directed(rng: Random) -> Arguments:
 @function(
     Area.GRAPHS,
     3,
-    "The list has the edges (a, b) of a graph; {kind}. Choose the nodes whose {degree} {test}; only nodes that occur "
-    "in an edge count. Return {result}.",
-    "For a graph given by its edges (a, b) ({kind}), look at the nodes that occur there and whose {degree} {test}. "
-    "Return {result}.",
-    "Consider each node that is named in the list of edges (a, b) of a graph ({kind}). Choose those whose {degree} "
+    "The list holds the edges (a, b) of a graph; {kind}. Find the nodes whose {degree} {test}; only nodes "
+    "that occur in an edge count. Return {result}.",
+    "For a graph given by its edges (a, b) ({kind}), look at the nodes that occur in an edge and whose "
+    "{degree} {test}. Return {result}.",
+    "Consider every node that appears in the edges (a, b) of a graph ({kind}). Take those whose {degree} "
     "{test}, and return {result}.",
 )
 def degree_rule(rng: Random) -> Function:
@@ -51,19 +51,22 @@ def degree_rule(rng: Random) -> Function:
     kind, degree, code = rng.choice(
         (
             ("they have no direction", "number of edges", "sum(v in edge for edge in edges)"),
-            ("they lead from a to b", "number of edges that leave it", "sum(a == v for a, b in edges)"),
-            ("they lead from a to b", "number of edges that arrive", "sum(b == v for a, b in edges)"),
+            ("they lead from a to b", "number of outgoing edges", "sum(a == v for a, b in edges)"),
+            ("they lead from a to b", "number of incoming edges", "sum(b == v for a, b in edges)"),
             (
                 "they lead from a to b",
-                "number of arriving edges minus the leaving ones",
+                "number of incoming edges minus outgoing ones",
                 "sum((b == v) - (a == v) for a, b in edges)",
             ),
         )
     )
     result, final = rng.choice(
         (
-            (f"the sorted list of {change.say('v')} for each such node v", "sorted(values)"),
-            (f"the list of {change.say('v')} for each such node v, largest first", "sorted(values, reverse=True)"),
+            (f"the sorted list of these values: {change.say('v')}, for each such node v", "sorted(values)"),
+            (
+                f"the list of these values, largest first: {change.say('v')}, for each such node v",
+                "sorted(values, reverse=True)",
+            ),
             (f"the sum of {change.say('v')}, over these nodes v", "sum(values)"),
             (
                 f"100 times their number plus the largest {change.say('v')} of such a node v (0 if there is none)",
@@ -89,12 +92,12 @@ def degree_rule(rng: Random) -> Function:
 @function(
     Area.GRAPHS,
     4,
-    "Edges (a, b) {kind}. From node {start} go along at most {k} edges{block}. Return {result} that can be reached "
-    "({start} itself included).",
-    "In a graph with the given edges (a, b), which {kind}, find the nodes that are at most {k} edges away from node "
-    "{start}{block}. Node {start} counts as well. Return {result}.",
-    "Which nodes can one get to from node {start} in {k} or fewer moves? A move goes along an edge (a, b); edges "
-    "{kind}{block}. Include {start}, and return {result}.",
+    "The edges (a, b) {kind}. Starting from node {start}, follow at most {k} edges{block}. Return {result} "
+    "that can be reached ({start} itself included).",
+    "In a graph whose edges (a, b) {kind}, find the nodes that are at most {k} edges away from node "
+    "{start}{block}. Node {start} itself counts as well. Return {result}.",
+    "Which nodes can be reached from node {start} in {k} moves or fewer? A move follows an edge (a, b); "
+    "edges {kind}{block}. Include {start}, and return {result}.",
 )
 def reach(rng: Random) -> Function:
     """Find the nodes within a number of steps."""
@@ -115,7 +118,7 @@ def reach(rng: Random) -> Function:
         (
             ("the sorted list of the nodes", "sorted(seen)"),
             ("the sum of the numbers of the nodes", "sum(seen)"),
-            ("how many nodes they are, plus 10 times the largest number of one", "len(seen) + 10 * max(seen)"),
+            ("the number of nodes plus 10 times the largest node", "len(seen) + 10 * max(seen)"),
         )
     )
     ways = "edges + [(b, a) for a, b in edges]" if both else "edges"
@@ -134,12 +137,12 @@ def reach(rng: Random) -> Function:
 @function(
     Area.GRAPHS,
     4,
-    "Each edge (a, b, w) joins nodes a and b and has weight w. Use only edges whose weight {test}; nodes are all that "
-    "occur in any edge. Return {result} of the connected components.",
-    "The list has weighted edges (a, b, w) without direction. Edges count only if their weight {test}, but all nodes "
-    "that are named count. For the connected components this leaves, return {result}.",
-    "Take all nodes named in the edges (a, b, w), and connect a and b where w {test}. Return {result} of the "
-    "components.",
+    "Each edge (a, b, w) joins nodes a and b and has weight w. Use only the edges whose weight {test}, but "
+    "count every node that occurs in any edge. Return {result} of the connected components.",
+    "The list holds weighted, undirected edges (a, b, w). Only edges whose weight {test} connect anything, "
+    "but all nodes that are mentioned count. Return {result} of the connected components that result.",
+    "Take all nodes mentioned in the edges (a, b, w), and connect a and b wherever w {test}. Return {result} "
+    "of the connected components.",
 )
 def components(rng: Random) -> Function:
     """Find connected components."""
@@ -181,10 +184,10 @@ def components(rng: Random) -> Function:
     Area.GRAPHS,
     5,
     "Roads (a, b, w) {kind} and cost w each{toll}. Return {result}, or {none} if there is no way from start to goal.",
-    "Each (a, b, w) is a road between places a and b with cost w; roads {kind}{toll}. The result is {result}; if goal "
-    "cannot be reached from start it is {none}.",
-    "Find the best way from start to goal over roads (a, b, w) that {kind} and cost w{toll}. Return {result}. Without "
-    "any way return {none}.",
+    "Each (a, b, w) is a road between places a and b that costs w; roads {kind}{toll}. Return {result}; if "
+    "goal cannot be reached from start, return {none}.",
+    "Find the cheapest way from start to goal over roads (a, b, w) that {kind} and cost w{toll}. Return "
+    "{result}, or {none} if there is no way at all.",
 )
 def cheapest(rng: Random) -> Function:
     """Find the cheapest path."""
@@ -199,7 +202,7 @@ def cheapest(rng: Random) -> Function:
                 f"; entering a place whose number is a multiple of {k} costs {t} more",
                 f"w + ({t} if b % {k} == 0 else 0)",
             ),
-            ("; only the dearest road of a way is paid", "max"),
+            ("; only the most expensive road of a route has to be paid", "max"),
         )
     )
     result, final = rng.choice(

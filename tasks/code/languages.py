@@ -77,12 +77,12 @@ _RULES = (
 @function(
     Area.PARSING,
     3,
-    "In the text, `{o1}` is closed by `{c1}` and `{o2}` by `{c2}`; brackets must be properly nested. Return {what}, "
-    "or {bad} if the brackets are not balanced. Other characters do not matter.",
-    "There are two kinds of brackets, `{o1}{c1}` and `{o2}{c2}`. If the brackets of the text are not properly nested, "
-    "the result is {bad}; otherwise it is {what}. All other characters do not matter.",
-    "Check the brackets `{o1} {c1}` and `{o2} {c2}` of a text. Not properly nested: return {bad}. Else return {what}. "
-    "Other characters do not matter.",
+    "In the text, `{o1}` is closed by `{c1}` and `{o2}` by `{c2}`, and brackets must be properly nested. "
+    "Return {what}, or {bad} if the brackets are not balanced. Ignore all other characters.",
+    "There are two kinds of brackets, `{o1}{c1}` and `{o2}{c2}`. If the brackets in the text are not "
+    "properly nested, return {bad}; otherwise return {what}. Other characters do not matter.",
+    "Check the brackets `{o1} {c1}` and `{o2} {c2}` in a text. If they are not properly nested, return "
+    "{bad}; if they are, return {what}. Skip all other characters.",
 )
 def bracket_depth(rng: Random) -> Function:
     """Check brackets and measure them."""
@@ -132,13 +132,15 @@ def bracket_depth(rng: Random) -> Function:
 @function(
     Area.PARSING,
     3,
-    "Fill a template: every `{open}name{close}` is replaced by {map}, where v is the value of that name in the dict. "
-    "If the name is missing, {miss}. {case}An opening `{open}` that is never closed stays as text.",
-    "Replace the placeholders `{open}name{close}` of the template with {map}, where v is the value that the dict has "
-    "for the name (missing names: {miss}). {case}What follows an `{open}` without a `{close}` after it stays "
-    "unchanged.",
-    "Return the template with each `{open}key{close}` exchanged for {map}, where v is its value. For unknown keys "
-    "{miss}. {case}An `{open}` without closing `{close}` is plain text.",
+    "Fill in a template: replace every `{open}name{close}` with {map}, where v is the value of that name in "
+    "the dict. If the name is missing, {miss}. {case}An opening `{open}` that is never closed stays as it "
+    "is.",
+    "Replace the placeholders `{open}name{close}` of the template with {map}, where v is the value that the "
+    "dict has for the name (for missing names, {miss}). {case}An `{open}` with no `{close}` after it is left "
+    "unchanged, like the text that follows it.",
+    "Return the template with each `{open}name{close}` replaced by {map}, where v is the value of the name "
+    "in the dict. For unknown names, {miss}. {case}Treat an `{open}` without a closing `{close}` as plain "
+    "text.",
 )
 def fill_template(rng: Random) -> Function:
     """Fill the gaps of a template."""
@@ -197,12 +199,13 @@ def fill_template(rng: Random) -> Function:
 @function(
     Area.PARSING,
     4,
-    "In a small language, tokens are separated by spaces: whole numbers, `{add}` (addition), `{mul}` (multiplication) "
-    "and `{sub}` (subtraction). {rule} The text is always valid. Return its value{mod}.",
-    "Evaluate an expression in which `{add}` adds, `{mul}` multiplies and `{sub}` subtracts; between all tokens there "
-    "is a space. {rule} Inputs are valid. Return the value{mod}.",
-    "Compute the value{mod} of a text such as `2 {add} 3 {mul} 4 {sub} 1`. The operators mean: `{add}` plus, `{mul}` "
-    "times, `{sub}` minus. {rule} You need not check for errors.",
+    "Evaluate an expression in a small language. Its tokens are separated by spaces: whole numbers, `{add}` "
+    "(addition), `{mul}` (multiplication) and `{sub}` (subtraction). {rule} The text is always valid. Return "
+    "its value{mod}.",
+    "Evaluate an expression in which `{add}` adds, `{mul}` multiplies and `{sub}` subtracts, with a space "
+    "between all tokens. {rule} You can assume valid input. Return the value{mod}.",
+    "Compute the value{mod} of a text such as `2 {add} 3 {mul} 4 {sub} 1`. The operators are `{add}` for "
+    "plus, `{mul}` for times and `{sub}` for minus. {rule} There is no need to check for errors.",
 )
 def evaluate(rng: Random) -> Function:
     """Evaluate expressions in a custom language."""
@@ -236,12 +239,12 @@ def evaluate(rng: Random) -> Function:
 @function(
     Area.PARSING,
     5,
-    "The text holds nested lists such as `{o}3{s}{o}4{s}-5{c}{s}6{c}`: numbers and lists between `{o}` and `{c}`, "
-    "separated by `{s}`. A number that stands in k lists has depth k. {ask}",
-    "Lists are written with `{o}` and `{c}` and items separated by `{s}`; items are whole numbers or lists again. The "
-    "depth of a number is the number of lists around it. {ask}",
-    "Parse nested lists (opened by `{o}`, closed by `{c}`, separator `{s}`). Every number has a depth, from 1 for "
-    "those in the outermost list. {ask}",
+    "The text holds nested lists such as `{o}3{s}{o}4{s}-5{c}{s}6{c}`: numbers and lists between `{o}` and "
+    "`{c}`, separated by `{s}`. A number inside k lists has depth k. {ask}",
+    "Lists are written between `{o}` and `{c}`, with items separated by `{s}`; an item is a whole number or "
+    "another list. The depth of a number is how many lists it is inside. {ask}",
+    "Parse nested lists (opened by `{o}`, closed by `{c}`, items separated by `{s}`). Every number has a "
+    "depth, starting at 1 for those directly in the outermost list. {ask}",
     held_out=True,
 )
 def nested_lists(rng: Random) -> Function:

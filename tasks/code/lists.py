@@ -5,16 +5,16 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Function, block, function
-from agentgym.tasks.code.material import INT_LISTS, WORDS, one_list, words
+from agentgym.tasks.code.material import INT_LISTS, WORDS, nth, one_list, words
 from agentgym.tasks.code.parts import int_fold, int_map, int_test, word_key, word_map
 
 
 @function(
     Area.LISTS,
     1,
-    "Return {fold}: the numbers of the list that {test}.",
-    "Of the list of numbers, consider only those that {test}, and return {fold}.",
-    "Take the numbers that {test} (in their order). The result is {fold}.",
+    "Consider only the numbers of the list that {test}. Return {fold}.",
+    "From the list, choose the numbers that {test}, keeping their order, and return {fold}.",
+    "Ignore every number of the list except those that {test}, and return {fold}.",
 )
 def pick_and_fold(rng: Random) -> Function:
     """Filter and reduce."""
@@ -30,12 +30,12 @@ def pick_and_fold(rng: Random) -> Function:
 @function(
     Area.LISTS,
     1,
-    "Return a new list: of the elements from position {start} on (counted from 0) every {k}. one, {order}, each "
-    "replaced by {map}.",
-    "Begin at position {start} (positions count from 0) and take every {k}. element. Return, {order}, {map} for each "
-    "of them.",
-    "Take the elements at positions {start}, {next}, {next2}, ... (from 0). Give back the list of {map}, for each "
-    "element x of these, {order}.",
+    "Starting at index {start} (counting from 0), take every {kth} element of the list. Return a new list, "
+    "{order}, in which each of these elements x is replaced by {map}.",
+    "Take the elements at indices {start}, {next}, {next2} and so on. For each such element x compute {map}, "
+    "and return these values as a list, {order}.",
+    "Begin at index {start} and step through the list {k} elements at a time. For every element x you land on, "
+    "compute {map}. Return the results as a list, {order}.",
 )
 def every_kth(rng: Random) -> Function:
     """Slice a list and map it."""
@@ -45,18 +45,17 @@ def every_kth(rng: Random) -> Function:
             taken = numbers[{start}::{k}]
             return [{change.of("x")} for x in {"reversed(taken)" if back else "taken"}]
     """)
-    words = {"start": start, "k": k, "next": start + k, "next2": start + 2 * k, "map": change.say("the element")}
-    words["order"] = "last one first" if back else "in their order"
+    words = {"start": start, "k": k, "next": start + k, "next2": start + 2 * k, "kth": nth(k), "map": change.say("x")}
+    words["order"] = "in reverse order" if back else "in the same order"
     return Function(source, words, one_list(4, 11), INT_LISTS)
 
 
 @function(
     Area.LISTS,
     2,
-    "Replace each number x of the list by {map}, then keep those results that {test}, and return {fold}.",
-    "For every number x compute {map}. Of what you get, only results that {test} count. Return {fold}.",
-    "Return {fold}, where a result is {map} for a number x of the list, and results that do not fit are dropped: they "
-    "fit if they {test}.",
+    "Replace each number x of the list by {map}, keep only the results that {test}, and return {fold}.",
+    "For every number x compute {map}. Of these results, only those that {test} count. Return {fold}.",
+    "Map each x of the list to {map} and discard the results unless they {test}. Then return {fold}.",
 )
 def map_filter_fold(rng: Random) -> Function:
     """Map, filter and reduce."""
@@ -73,12 +72,12 @@ def map_filter_fold(rng: Random) -> Function:
 @function(
     Area.LISTS,
     3,
-    "Look at all windows of {k} neighbouring numbers of the list. The value of a window is {map}, where v is {value}. "
+    "Look at all windows of {k} consecutive numbers of the list. The value of a window is {map}, where v is "
+    "{value}. Return {result}.",
+    "Slide a window of length {k} over the list. Each window has the value {map}, with v being {value}. "
     "Return {result}.",
-    "Slide a window of length {k} over the list and give each window a value: {map}, with v being {value}. The result "
-    "is {result}.",
-    "For each stretch of exactly {k} consecutive elements let v be {value} and compute {map}; from these values (left "
-    "to right) return {result}.",
+    "For every window of {k} consecutive elements, let v be {value} and compute {map}. From these values, in "
+    "order from left to right, return {result}.",
 )
 def windows(rng: Random) -> Function:
     """Slide a window over a list."""
@@ -123,12 +122,12 @@ def windows(rng: Random) -> Function:
 @function(
     Area.LISTS,
     2,
-    "Cut the list into pieces of {k} (the last one may be shorter). {change} Then string the pieces together again "
-    "and return the list with {map} for each number x.",
-    "Return the list after this: it is divided into consecutive chunks of length {k}, the last possibly shorter. "
-    "{change} The chunks are then concatenated, and each number x replaced by {map}.",
-    "Split the numbers into blocks of {k} elements; what is left over is a shorter block. {change} Join all blocks "
-    "into one list, and return {map} for every x in it.",
+    "Cut the list into blocks of {k} elements (the last one may be shorter). {change} Then put the blocks "
+    "back together and return the list with every number x replaced by {map}.",
+    "Divide the list into consecutive blocks of length {k}, the last one possibly shorter. {change} Then "
+    "concatenate the blocks, and replace each number x by {map}. Return the resulting list.",
+    "Split the numbers into blocks of {k}; whatever is left over forms a shorter block. {change} Join all "
+    "blocks into one list, replace every x in it by {map}, and return it.",
 )
 def chunks(rng: Random) -> Function:
     """Change a list block by block."""
@@ -137,16 +136,19 @@ def chunks(rng: Random) -> Function:
     r = 0 if part == "even" else 1
     change, code = rng.choice(
         (
-            (f"Reverse every {j}. block.", f"block[::-1] if i % {j} == 0 else block"),
-            ("Sort every block upwards.", "sorted(block)"),
-            (f"Sort every {j}. block downwards.", f"sorted(block, reverse=True) if i % {j} == 0 else block"),
-            (f"Leave out every {j}. block.", f"[] if i % {j} == 0 else block"),
+            (f"Reverse every {nth(j)} block.", f"block[::-1] if i % {j} == 0 else block"),
+            ("Sort each block in increasing order.", "sorted(block)"),
             (
-                f"Move the first element of every {j}. block to its end.",
+                f"Sort every {nth(j)} block in decreasing order.",
+                f"sorted(block, reverse=True) if i % {j} == 0 else block",
+            ),
+            (f"Leave out every {nth(j)} block.", f"[] if i % {j} == 0 else block"),
+            (
+                f"Move the first element of every {nth(j)} block to its end.",
                 f"block[1:] + block[:1] if i % {j} == 0 else block",
             ),
             ("Reverse the blocks whose sum is " + part + ".", f"block[::-1] if sum(block) % 2 == {r} else block"),
-            ("Leave out the blocks that are shorter than the others should be.", f"block if len(block) == {k} else []"),
+            ("Leave out a last block that has fewer elements than the others.", f"block if len(block) == {k} else []"),
         )
     )
     source = block(f"""
@@ -163,12 +165,12 @@ def chunks(rng: Random) -> Function:
 @function(
     Area.LISTS,
     2,
-    "Two words are alike if they have the same {same}. Of words that are alike keep only the {which}. Return the kept "
-    "words {order}, and instead of each {map}.",
-    "Remove words that are alike, where alike means the same {same}: of each such group the {which} word stays. Give, "
-    "for the remaining ones {order}, {map}.",
-    "Make a list without repeats, {order}. A word counts as a repeat if it shares its {same} with another one; the "
-    "{which} of them is kept. Return the list of {map} for these.",
+    "Two words count as alike if they have the same {same}. Of words that are alike, keep only the {which} "
+    "one. Return the words that remain, {order}, replacing each by {map}.",
+    "Remove duplicates, where two words are duplicates if they have the same {same}: the {which} word of "
+    "each such group stays. Take the remaining words {order} and return a list with {map} for each.",
+    "Group the words by {same} and keep the {which} word of each group. Return {map} for each word that is "
+    "kept, {order}.",
 )
 def keep_one(rng: Random) -> Function:
     """Remove duplicates by a key."""
@@ -186,9 +188,9 @@ def keep_one(rng: Random) -> Function:
     first, key, change = rng.random() < 0.5, word_key(rng), word_map(rng)
     order, final = rng.choice(
         (
-            ("in the order of the list", "[w for i, w in enumerate(words) if i in chosen]"),
+            ("in their original order", "[w for i, w in enumerate(words) if i in chosen]"),
             (f"sorted {key}", f"sorted((words[i] for i in sorted(chosen)), key=lambda w: {key.of('w')})"),
-            ("in the reverse order of the list", "[words[i] for i in sorted(chosen, reverse=True)]"),
+            ("in reverse order", "[words[i] for i in sorted(chosen, reverse=True)]"),
         )
     )
     store = "place.setdefault(key, i)" if first else "place[key] = i"

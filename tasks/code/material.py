@@ -203,6 +203,17 @@ def one_text(rng: Random) -> Arguments:
     return (sentence(rng),)
 
 
+def nth(number: int) -> str:
+    """Return an ordinal: 1st, 2nd, 3rd, 4th."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
+
+
+def day_count(number: int) -> str:
+    """Return a number of days: 1 day, 2 days."""
+    return f"{number} day{'' if number == 1 else 's'}"
+
+
 def listed(values: Sequence[object]) -> str:
     """Return values as an English list: `a, b and c`."""
     texts = [str(value) for value in values]

@@ -13,9 +13,9 @@ _NUMBERS = ((0,), (1,), (-1,), (10,), (-37,), (100,))
 @function(
     Area.NUMERIC,
     1,
-    "Take an integer n. If it {test}, the result is {yes}; otherwise it is {no}.",
-    "Return {yes} when the integer n {test}, and {no} in every other case.",
-    "An integer n is adjusted: it becomes {no}, unless it {test}; then it becomes {yes}.",
+    "Take an integer n. If it {test}, return {yes}; otherwise return {no}.",
+    "Return {yes} if the integer n {test}, and {no} in all other cases.",
+    "Given an integer n, return {no}, unless n {test}; in that case return {yes}.",
 )
 def adjust_number(rng: Random) -> Function:
     """Choose between two formulas."""
@@ -33,11 +33,12 @@ def adjust_number(rng: Random) -> Function:
 @function(
     Area.NUMERIC,
     2,
-    "Look at the decimal digits of n from left to right (the sign does not count), as single numbers. Keep those that "
-    "{test}, and return {fold}.",
-    "Return {fold}, where only the digits of n that {test} are kept (left to right, ignore the sign).",
-    "From the decimal digits of the integer n, without its sign and in their order, drop all but those that {test}. "
-    "The result is {fold}.",
+    "Look at the decimal digits of n from left to right, ignoring the sign. Keep the digits that {test}, and "
+    "return {fold}.",
+    "Take the decimal digits of the integer n in order, without the sign, and drop all except those that "
+    "{test}. Return {fold}.",
+    "Going through the digits of n from left to right (ignore a minus sign), keep only those that {test}. "
+    "Return {fold}.",
 )
 def digit_rule(rng: Random) -> Function:
     """Keep some digits and combine them."""
@@ -54,10 +55,12 @@ def digit_rule(rng: Random) -> Function:
 @function(
     Area.NUMERIC,
     2,
-    "Of the integers from low to high (both included), take those that {first} and also {second}. Return {fold}.{swap}",
-    "Return {fold}: all integers x with low <= x <= high that {first} and that {second}.{swap}",
-    "Given two bounds (inclusive), collect the integers between them, in rising order, that {first} as well as "
-    "{second}; the result is {fold}.{swap}",
+    "Of the integers from low to high (both included), take those that {first} and that also {second}. "
+    "Return {fold}.{swap}",
+    "Collect, in increasing order, all integers x with low <= x <= high that {first} and {second}. Return "
+    "{fold}.{swap}",
+    "Given two inclusive bounds, find the integers between them that both {first} and {second}, in "
+    "increasing order. Return {fold}.{swap}",
 )
 def between(rng: Random) -> Function:
     """Collect the integers of a range that pass two tests."""
@@ -74,7 +77,7 @@ def between(rng: Random) -> Function:
         f"    found = [x for x in range(low, high + 1) if {first.of('x')} and {second.of('x')}]\n"
         f"    return {fold.of('found')}\n"
     )
-    swap = " If low is above high, exchange them." if swaps else " If low is above high, there are none."
+    swap = " If low is above high, swap them." if swaps else " If low is above high, there are none."
     words = {"first": first, "second": second, "fold": fold, "swap": swap}
     edges = ((0, 0), (5, -5), (-12, 12), (7, 7), (1, 30), (20, 3))
     return Function(source, words, lambda r: (r.randint(-20, 20), r.randint(0, 60)), edges)
@@ -83,12 +86,12 @@ def between(rng: Random) -> Function:
 @function(
     Area.NUMERIC,
     3,
-    "A sequence starts with a(0) = {p} and a(1) = {q}; after that a(n) = ({u} * a(n-1) + {v} * a(n-2) + {w}) modulo "
-    "{m}. Return a(n) for n >= 0.",
-    "Let a(0) = {p}, a(1) = {q} and each further term be {u} times the one before plus {v} times the one before that "
-    "plus {w}, all modulo {m}. Return term number n, counted from 0.",
-    "Return the n-th term (n = 0, 1, 2, ...) of the sequence {p}, {q}, ... in which every later term x follows from "
-    "the two before it, y (older) and z (newer): x = ({u} * z + {v} * y + {w}) % {m}.",
+    "A sequence starts with a(0) = {p} and a(1) = {q}. After that, a(n) = ({u} * a(n-1) + {v} * a(n-2) + "
+    "{w}) modulo {m}. Return a(n) for n >= 0.",
+    "Let a(0) = {p} and a(1) = {q}. Each further term is {u} times the previous one, plus {v} times the one "
+    "before that, plus {w}, all modulo {m}. Return term number n, counting from 0.",
+    "Return the n-th term (n = 0, 1, 2, ...) of the sequence {p}, {q}, ... where each later term x depends "
+    "on the two before it, y (older) and z (newer): x = ({u} * z + {v} * y + {w}) % {m}.",
 )
 def recurrence(rng: Random) -> Function:
     """Compute a term of a recurrence of order two."""
@@ -108,12 +111,12 @@ def recurrence(rng: Random) -> Function:
 @function(
     Area.NUMERIC,
     3,
-    "Start with x and do this {t} times: if x {test}, replace it by {yes}; otherwise replace it by {no}; then take x "
-    "modulo {m}. Return {result}.",
-    "Repeat {t} times: x becomes {yes} if it {test}, else {no}, and of that the remainder modulo {m} is kept. The "
-    "result is {result}.",
-    "A number x changes {t} times in a row. When x {test}, the next x is ({yes}) % {m}, and otherwise ({no}) % {m}. "
-    "Return {result}.",
+    "Start with x and repeat this {t} times: if x {test}, replace it by {yes}; otherwise replace it by {no}; "
+    "then reduce x modulo {m}. Return {result}.",
+    "Do the following {t} times: x becomes {yes} if it {test}, and {no} if not, and then only the remainder "
+    "modulo {m} is kept. Return {result}.",
+    "A number x changes {t} times in a row. When x {test}, the next x is ({yes}) % {m}; otherwise it is "
+    "({no}) % {m}. Return {result}.",
 )
 def step_rule(rng: Random) -> Function:
     """Apply a rule repeatedly."""
@@ -154,15 +157,17 @@ _UNITS = (
 @function(
     Area.NUMERIC,
     3,
-    "One {big} is {b} {mid} units, and one {mid} is {s} {small} units. Write n {small} units as text such as `2 {big} "
-    "3 {mid} 1 {small}` (names never take a plural), leaving out parts that are 0. For 0 return `0 {small}`; a "
-    "negative n gets `minus ` in front.",
-    "Return n (a number of {small} units) as text in the units {big}, {mid} and {small}, largest first: {b} {mid} "
-    "make one {big}, {s} {small} make one {mid}. Leave out zero parts, separate by one space, never use a plural (`4 "
-    "{mid} 1 {small}`). 0 gives `0 {small}`, and a negative number begins with `minus `.",
-    "Split an amount n of {small} into {big}, {mid} and {small} ({s} {small} = 1 {mid}, {b} {mid} = 1 {big}) and "
-    "describe it like `1 {big} 2 {mid}`: no zero parts, singular names. If nothing is left to say it is `0 {small}`. "
-    "Negative amounts: `minus `, then the text of the amount without its sign.",
+    "One {big} is {b} {mid} units, and one {mid} is {s} {small} units. Write n {small} units as text such as "
+    "`2 {big} 3 {mid} 1 {small}` (unit names are never pluralised), leaving out parts that are 0. For 0, "
+    "return `0 {small}`; a negative n gets `minus ` in front.",
+    "Return n, a number of {small} units, as text in the units {big}, {mid} and {small}, largest first: {b} "
+    "{mid} make one {big}, and {s} {small} make one {mid}. Skip parts that are zero, separate parts by one "
+    "space, and never use a plural (`4 {mid} 1 {small}`). 0 gives `0 {small}`, and a negative number begins "
+    "with `minus `.",
+    "Split an amount of n {small} into {big}, {mid} and {small} ({s} {small} = 1 {mid}, {b} {mid} = 1 {big}) "
+    "and describe it like `1 {big} 2 {mid}`, with singular names and without parts that are zero. An amount "
+    "of 0 is `0 {small}`. For negative amounts, write `minus ` and then the text for the amount without its "
+    "sign.",
 )
 def mixed_units(rng: Random) -> Function:
     """Express an amount in three units."""
@@ -184,11 +189,12 @@ def mixed_units(rng: Random) -> Function:
 @function(
     Area.NUMERIC,
     4,
-    "Count the pairs (i, j) with i < j for which {value} {test}. The arguments are the numbers; i and j are "
-    "positions, x is the number at i and y the number at j.",
-    "For every two positions i < j let x and y be the numbers there. In how many cases is it true that {value} {test}?",
-    "Return how many unordered pairs of positions there are such that, with x the earlier and y the later number, "
-    "{value} {test}.",
+    "Count the pairs of positions (i, j) with i < j for which {value} {test}, where x is the number at i and "
+    "y the number at j.",
+    "For every two positions i < j, let x and y be the numbers there. In how many cases is it true that "
+    "{value} {test}?",
+    "Take any two numbers of the list, x the earlier and y the later one. Return for how many such pairs of "
+    "positions {value} {test}.",
     held_out=True,
 )
 def pair_count(rng: Random) -> Function:
@@ -221,8 +227,8 @@ def pair_count(rng: Random) -> Function:
     Area.NUMERIC,
     1,
     "Return {outer}, where y is {inner}.",
-    "First let y be {inner}. The result is {outer}.",
-    "Compute y as {inner}, then return {outer}.",
+    "First let y be {inner}. Then return {outer}.",
+    "Compute y as {inner} and return {outer}.",
 )
 def two_step_formula(rng: Random) -> Function:
     """Apply one formula after another."""

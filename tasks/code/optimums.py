@@ -12,12 +12,12 @@ from agentgym.tasks.code.parts import int_map, int_test
 @function(
     Area.ALGORITHMS,
     5,
-    "Coins of {coins} are available{limit}. Return {result} to pay exactly the given amount, or {none} if it cannot "
-    "be paid.",
-    "An amount is to be paid exactly with coins of value {coins}{limit}. Return {result}; if that is impossible, "
-    "{none}.",
-    "Using coins worth {coins}{limit}, what is {result} that make the given amount exactly? If no choice of coins "
-    "makes it, return {none}.",
+    "Coins of {coins} are available{limit}. Return {result} to pay exactly the given amount, or {none} if it "
+    "cannot be paid.",
+    "An amount has to be paid exactly, with coins of value {coins}{limit}. Return {result}; if that is "
+    "impossible, return {none}.",
+    "Using coins worth {coins}{limit}, what is {result} that make up exactly the given amount? If no choice "
+    "of coins does, return {none}.",
 )
 def pay(rng: Random) -> Function:
     """Pay with few coins, or count the ways."""
@@ -54,10 +54,10 @@ def pay(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     5,
-    "Return the lowest cost of turning text a into text b. Inserting a character costs {ins}, deleting one {dele}, "
-    "replacing one by another {rep}{extra}.",
-    "What does it cost at least to change a into b, if an insertion costs {ins}, a deletion {dele} and a replacement "
-    "of one character by a different one {rep}{extra}?",
+    "Return the lowest cost of turning text a into text b. Inserting a character costs {ins}, deleting one "
+    "costs {dele}, and replacing one by another costs {rep}{extra}.",
+    "What is the least it costs to change a into b, if an insertion costs {ins}, a deletion {dele}, and a "
+    "replacement of one character by a different one {rep}{extra}?",
     "Compute the edit distance from a to b with these costs: insert {ins}, delete {dele}, replace {rep}{extra}.",
 )
 def edit_cost(rng: Random) -> Function:
@@ -100,12 +100,12 @@ def edit_cost(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     5,
-    "Choose some of the numbers such that any two chosen ones are more than {k} positions apart{extra}. Return the "
-    "largest possible {value}; choosing nothing gives 0.",
-    "What is the largest {value} of a choice of elements, if between two chosen positions the distance must be "
-    "greater than {k}{extra}? One may choose none, which gives 0.",
-    "Pick elements of the list so that their positions differ by at least {k1} from each other{extra}; maximise the "
-    "{value} and return it (0 for picking nothing).",
+    "Choose some of the numbers so that the positions of any two chosen ones differ by at least {k1}{extra}. "
+    "Return the largest possible {value}; choosing nothing gives 0.",
+    "What is the largest {value} you can get by choosing elements, if any two chosen positions must be at "
+    "least {k1} apart{extra}? You may choose none, which gives 0.",
+    "Pick elements of the list whose positions differ by at least {k1} from each other{extra}. Maximise the "
+    "{value} and return it (0 if nothing is picked).",
 )
 def pick_apart(rng: Random) -> Function:
     """Choose elements that are far apart."""
@@ -137,13 +137,15 @@ def pick_apart(rng: Random) -> Function:
 @function(
     Area.ALGORITHMS,
     5,
-    "A grid of numbers is given as a list of rows. Start in a cell of the first row and move {moves} each time, until "
-    "you are in the last row. The score of a cell with number x is {cell}; add the scores of all cells passed. Return "
-    "the {best} possible sum (0 for an empty grid).",
-    "Find the way through a grid (list of rows) with the {best} sum of scores, where a number x scores {cell}. It "
-    "begins in the first row, ends in the last, and each move goes {moves}. Return that sum; 0 if there are no rows.",
-    "In a grid of numbers you begin in the first row and go {moves} until the last row. A cell with x brings {cell}, "
-    "the first and the last cell included. Which is the {best} total? (0 for a grid without rows.)",
+    "A grid of numbers is given as a list of rows. Start in any cell of the first row and move {moves} each "
+    "time, until you are in the last row. The score of a cell with number x is {cell}; add up the scores of "
+    "all cells you pass. Return the {best} possible sum (0 for an empty grid).",
+    "Find the path through a grid (a list of rows) with the {best} total score, where a cell with number x "
+    "scores {cell}. The path begins in the first row and ends in the last, and each move goes {moves}. "
+    "Return that total, or 0 if there are no rows.",
+    "In a grid of numbers you begin anywhere in the first row and go {moves} until you reach the last row. "
+    "Each cell with number x on the way, including the first and the last, gives {cell}. What is the {best} "
+    "possible total? Return 0 for a grid without rows.",
 )
 def grid_way(rng: Random) -> Function:
     """Find the best path through a grid."""

@@ -11,12 +11,13 @@ from agentgym.tasks.code.parts import int_test
 @function(
     Area.GRAPHS,
     5,
-    "Jobs 0 to n - 1 are to be done one after another; a pair (a, b) means that {pair}. If several jobs are possible "
-    "next, take {pick}. Return {result}, or {none} if no order is possible.",
-    "Order the jobs 0, 1, ..., n - 1 such that all rules hold, where (a, b) says: {pair}. At each step, of the jobs "
-    "that are possible, do {pick}. The result is {result}; {none} if the rules contradict each other.",
-    "There are n jobs (numbers from 0). A rule (a, b) demands that {pair}. Always go on with {pick} among the jobs "
-    "that may be done now. Return {result}. If it comes to a standstill before all are done, return {none}.",
+    "Jobs 0 to n - 1 are to be done one after another; a pair (a, b) means that {pair}. If several jobs are "
+    "possible next, take {pick}. Return {result}, or {none} if no order is possible.",
+    "Put the jobs 0, 1, ..., n - 1 in an order that respects all rules, where (a, b) means that {pair}. At "
+    "each step, of the jobs that are possible, do {pick}. Return {result}, or {none} if the rules contradict "
+    "each other.",
+    "There are n jobs, numbered from 0. A rule (a, b) says that {pair}. Always continue with {pick} among "
+    "the jobs that can be done now. Return {result}. If you get stuck before all are done, return {none}.",
 )
 def order_jobs(rng: Random) -> Function:
     """Order jobs by rules."""
@@ -30,7 +31,7 @@ def order_jobs(rng: Random) -> Function:
                 f"max(ready, key=lambda j: ((j + {m}) % {k}, j))",
             ),
             (
-                f"the one whose {m}-fold number has the smallest remainder modulo {k} (ties: the smallest number)",
+                f"the one whose number times {m} has the smallest remainder modulo {k} (on a tie, the smallest number)",
                 f"min(ready, key=lambda j: ({m} * j % {k}, j))",
             ),
             (f"the one closest to {k} (ties: the smaller)", f"min(ready, key=lambda j: (abs(j - {k}), j))"),
@@ -72,12 +73,13 @@ def order_jobs(rng: Random) -> Function:
 @function(
     Area.GRAPHS,
     4,
-    "parents[i] is the parent of node i in a forest, -1 for a root; a parent always has a smaller number than its "
-    "child. The depth of a root is {base}, of any other node {more} more than its parent's. Return {result}.",
-    "A forest is given by the parent of each node (-1: it is a root; parents come before children). Roots have depth "
-    "{base}, each further level {more} more. Return {result}.",
-    "Nodes 0, 1, 2, ... have the given parents (a smaller number, or -1 for none). Depth starts at {base} for nodes "
-    "without a parent and grows by {more} from parent to child. The result is {result}.",
+    "In a forest, parents[i] is the parent of node i, or -1 for a root; a parent always has a smaller number "
+    "than its child. A root has depth {base}, and any other node has depth {more} more than its parent. "
+    "Return {result}.",
+    "A forest is given by the parent of each node (-1 means it is a root; parents come before children). "
+    "Roots have depth {base}, and each further level adds {more}. Return {result}.",
+    "Nodes 0, 1, 2, ... have the given parents (a smaller number, or -1 for none). The depth is {base} for "
+    "nodes without a parent and grows by {more} from parent to child. Return {result}.",
     held_out=True,
 )
 def tree_depths(rng: Random) -> Function:

@@ -13,12 +13,15 @@ _KEYS = ("a", "b", "cat", "dog", "ip", "Zed", "é")
 @function(
     Area.PARSING,
     2,
-    "The text holds settings `key{eq}number`, separated by {sep}, with spaces around any part. {twice} Leave out "
-    "settings whose number {drop}. Return a dict of the rest; for an empty (or blank) text an empty one.",
-    "Read a text of the form `key{eq}number{sep_raw}key{eq}number...` (spaces around any part do not matter) into a "
-    "dict with integers. {twice} Keys whose final number {drop} are left out. A blank text gives an empty dict.",
-    "Parse settings into a dict from key to int. Separator: {sep}; key and number are divided by `{eq}`; strip "
-    "spaces. {twice} At the end drop the keys whose number {drop}. Blank text: empty dict.",
+    "The text holds settings `key{eq}number`, separated by {sep}, with optional spaces around each part. "
+    "{twice} Leave out settings whose number {drop}. Return a dict of the rest; for an empty or blank text, "
+    "return an empty dict.",
+    "Read a text of the form `key{eq}number{sep_raw}key{eq}number...` into a dict with integer values "
+    "(spaces around any part do not matter). {twice} Keys whose final number {drop} are left out. A blank "
+    "text gives an empty dict.",
+    "Parse settings into a dict from key to int. Entries are separated by {sep}, and key and number by "
+    "`{eq}`; strip the spaces. {twice} Finally, drop the keys whose number {drop}. For a blank text, return "
+    "an empty dict.",
 )
 def read_settings(rng: Random) -> Function:
     """Read `key=value` pairs."""
@@ -107,12 +110,12 @@ _SOURCES = ("db", "web", "auth", "job")
 @function(
     Area.PARSING,
     3,
-    "Each line of the log is `LEVEL source number`. Blank lines and lines that begin with `#` do not count. Take the "
-    "lines of level {levels}. {ask}",
-    "The argument is a log with lines `LEVEL source number` (skip blank ones and those beginning with `#`). Only "
-    "levels {levels} are of interest. {ask}",
-    "Read a log, one entry `LEVEL source number` per line; ignore empty lines and `#` comments. Considering only "
-    "{levels} entries: {ask}",
+    "Each line of the log is `LEVEL source number`. Skip blank lines and lines that begin with `#`, and look "
+    "only at lines of level {levels}. {ask}",
+    "The argument is a log with lines `LEVEL source number`, plus blank lines and comments that begin with "
+    "`#`, which you should skip. Only lines of level {levels} are of interest. {ask}",
+    "Read a log with one entry `LEVEL source number` per line, ignoring empty lines and `#` comments. "
+    "Considering only {levels} entries: {ask}",
 )
 def read_log(rng: Random) -> Function:
     """Filter and summarise a log."""
@@ -178,21 +181,21 @@ def _log(rng: Random) -> Arguments:
 @function(
     Area.PARSING,
     2,
-    "The text lists whole numbers and ranges, separated by {sep}: `3{dash}6` means 3, 4, 5 and 6 ({order}), and an "
-    "item that begins with `!` takes its numbers away again. Return {fold}: the numbers that remain, each once and in "
-    "rising order. Items may have spaces around them; there may be empty ones.",
-    "Expand a list like `1{dash}4{sep_raw}9{sep_raw}!2` with ranges (both ends included; {order}) and items to be "
-    "excluded (`!`, wherever they stand). Empty items and spaces do not matter. Of the numbers that remain, sorted, "
-    "each once, return {fold}.",
-    "Read items separated by {sep}. `n` is a number, `n{dash}m` a range with both ends ({order}); with `!` in front "
-    "they are excluded, whatever the order. Ignore spaces and empty items. Return {fold}, where only numbers that "
-    "remain count (once, rising).",
+    "The text lists whole numbers and ranges, separated by {sep}: `3{dash}6` means 3, 4, 5 and 6 ({order}), "
+    "and an item that begins with `!` removes its numbers again. Items may have spaces around them, and some "
+    "may be empty. Sort the numbers that remain, without repeats, and return {fold}.",
+    "Expand a list like `1{dash}4{sep_raw}9{sep_raw}!2`: ranges include both ends ({order}), and items with "
+    "`!` are excluded wherever they stand. Ignore empty items and spaces. Take the numbers that remain, each "
+    "once and in increasing order, and return {fold}.",
+    "Read items separated by {sep}. `n` is a number and `n{dash}m` a range that includes both ends "
+    "({order}); numbers with `!` in front are excluded, wherever that item stands. Ignore spaces and empty "
+    "items. Of the numbers that remain, sorted and without repeats, return {fold}.",
 )
 def read_ranges(rng: Random) -> Function:
     """Expand ranges."""
     sep, dash, fold = rng.choice(",;|/"), rng.choice(("..", ":", "~", "to")), int_fold(rng, "these numbers")
     swap = rng.random() < 0.5
-    order = "if the first is larger, they are exchanged" if swap else "none if the first is larger"
+    order = "if the first is larger, they are swapped" if swap else "none if the first is larger"
     span = "range(min(ends), max(ends) + 1)" if swap else "range(ends[0], ends[-1] + 1)"
     source = block(f"""
         def expand(text: str) -> int:

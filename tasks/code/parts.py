@@ -55,14 +55,16 @@ def int_test(rng: Random) -> Clause:
             Clause("are odd", "{x} % 2 == 1"),
             Clause(f"are divisible by {k}", f"{{x}} % {k} == 0"),
             Clause(f"are not divisible by {k}", f"{{x}} % {k} != 0"),
-            Clause(f"leave remainder {rest} when divided by {k} (as `%` in Python)", f"{{x}} % {k} == {rest}"),
+            Clause(
+                f"leave a remainder of {rest} when divided by {k} (as with `%` in Python)", f"{{x}} % {k} == {rest}"
+            ),
             Clause(f"are greater than {low}", f"{{x}} > {low}"),
             Clause(f"are at least {low}", f"{{x}} >= {low}"),
             Clause(f"are less than {high}", f"{{x}} < {high}"),
             Clause(f"are at most {high}", f"{{x}} <= {high}"),
-            Clause(f"are from {low} to {high} (both included)", f"{low} <= {{x}} <= {high}"),
-            Clause(f"have {digit} as the last digit (the sign does not count)", f"abs({{x}}) % 10 == {digit}"),
-            Clause(f"have a digit sum above {k} (the sign does not count)", f"sum(map(int, str(abs({{x}})))) > {k}"),
+            Clause(f"are between {low} and {high} (inclusive)", f"{low} <= {{x}} <= {high}"),
+            Clause(f"end in the digit {digit} (ignoring the sign)", f"abs({{x}}) % 10 == {digit}"),
+            Clause(f"have a digit sum above {k} (ignoring the sign)", f"sum(map(int, str(abs({{x}})))) > {k}"),
         )
     )
 
@@ -80,7 +82,7 @@ def int_map(rng: Random) -> Clause:
             Clause("the square of {x}", "{x} * {x}"),
             Clause(f"the square of {{x}}, minus {other}", f"{{x}} * {{x}} - {other}"),
             Clause("the absolute value of {x}", "abs({x})"),
-            Clause(f"the remainder of {{x}} divided by {k} (as `%` in Python)", f"{{x}} % {k}"),
+            Clause(f"{{x}} modulo {k} (as with `%` in Python)", f"{{x}} % {k}"),
             Clause(f"{{x}} divided by {k}, rounded down", f"{{x}} // {k}"),
             Clause(f"the larger of {{x}} and {other}", f"max({{x}}, {other})"),
             Clause(f"the smaller of {{x}} and {other}", f"min({{x}}, {other})"),
@@ -133,8 +135,8 @@ def word_test(rng: Random) -> Clause:
             Clause(f"do not contain the letter {letter!r}", f"{letter!r} not in {{x}}"),
             Clause(f"start with one of the letters {some!r}", f"{{x}}[:1] in tuple({some!r})"),
             Clause(f"end in a letter other than {other!r}", f"not {{x}}.endswith({other!r})"),
-            Clause("have the same character more than once", "len(set({x})) < len({x})"),
-            Clause("have no character more than once", "len(set({x})) == len({x})"),
+            Clause("contain some character more than once", "len(set({x})) < len({x})"),
+            Clause("do not contain any character more than once", "len(set({x})) == len({x})"),
             Clause(
                 f"have more than {k - 1} vowels (of 'aeiou')",
                 f"sum(c in {VOWELS!r} for c in {{x}}) > {k - 1}",
@@ -154,11 +156,11 @@ def word_key(rng: Random) -> Clause:
             Clause("by second character (words without one first), then alphabetically", "({x}[1:2], {x})"),
             Clause("alphabetically by their reversed spelling (code points)", "{x}[::-1]"),
             Clause(
-                f"by how often they have {letter!r}, most first, then alphabetically (code points)",
+                f"by how often they contain {letter!r}, most first, then alphabetically (code points)",
                 f"(-{{x}}.count({letter!r}), {{x}})",
             ),
             Clause("by number of distinct characters, fewest first, then alphabetically", "(len(set({x})), {x})"),
-            Clause("alphabetically, without regard to case, equal ones in their order", "{x}.lower()"),
+            Clause("alphabetically, ignoring case (ties stay in their original order)", "{x}.lower()"),
         )
     )
 
@@ -172,7 +174,7 @@ def word_map(rng: Random) -> Clause:
             Clause("{x} reversed", "{x}[::-1]"),
             Clause(f"the first {k + 1} characters of {{x}}", f"{{x}}[:{k + 1}]"),
             Clause(f"the last {k + 1} characters of {{x}}", f"{{x}}[-{k + 1}:]"),
-            Clause(f"{{x}} without its first {k} character(s)", f"{{x}}[{k}:]"),
+            Clause(f"{{x}} without its first {'character' if k == 1 else f'{k} characters'}", f"{{x}}[{k}:]"),
             Clause(f"{{x}} with {mark!r} before and after", f"{mark!r} + {{x}} + {mark!r}"),
             Clause("{x} followed by its length", "{x} + str(len({x}))"),
             Clause("{x} with its first character moved to the end", "{x}[1:] + {x}[:1]"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Program, block, value
-from agentgym.tasks.code.material import edge_list, ints
+from agentgym.tasks.code.material import edge_list, ints, nth
 
 
 @value(
     Area.GRAPHS,
     5,
-    "Roads (from, to, cost), usable in both directions: {roads}. What does the cheapest way from {a} to {b} "
-    "cost{toll}?",
-    "Places are joined by two-way roads, given as (place, place, cost): {roads}. Find the lowest cost of going from "
-    "{a} to {b}{toll}.",
-    "What is the least total cost of a way from {a} to {b} over these two-way roads (end, end, cost): {roads}{toll}?",
+    "These roads (from, to, cost) can be used in both directions: {roads}. How much does the cheapest route "
+    "from {a} to {b} cost{toll}?",
+    "Places are connected by two-way roads, given as (place, place, cost): {roads}. What is the lowest cost "
+    "of going from {a} to {b}{toll}?",
+    "What is the least total cost of getting from {a} to {b} over these two-way roads (end, end, cost): {roads}{toll}?",
 )
 def route(rng: Random) -> Program:
     """Find the cheapest route over listed roads."""
@@ -47,11 +47,12 @@ def _known(roads: list[tuple[int, ...]], start: int) -> set[int]:
 @value(
     Area.ALGORITHMS,
     5,
-    "How many subsets of the positions of {xs} are there whose numbers {cond}? The empty subset counts if it fits "
-    "(its sum is 0).",
-    "Each number of {xs} may be taken or left (equal numbers at different places are different). In how many of all "
-    "choices do the taken numbers {cond}? Taking none is a choice with sum 0.",
-    "Count the choices of any number of elements of {xs} (none is allowed, sum 0; places matter) that {cond}.",
+    "How many subsets of the positions of {xs} are there whose numbers {cond}? The empty subset counts if it "
+    "qualifies (its sum is 0).",
+    "Each number in {xs} may be taken or left; equal numbers at different places count as different. In how "
+    "many of all possible choices do the numbers taken {cond}? Taking none is a choice, with sum 0.",
+    "Count the ways to choose any number of elements of {xs} (none is allowed, with sum 0; equal elements at "
+    "different places count separately) such that they {cond}.",
 )
 def subset_count(rng: Random) -> Program:
     """Count subsets by their sum."""
@@ -77,7 +78,7 @@ def subset_count(rng: Random) -> Program:
     Area.ALGORITHMS,
     5,
     "In how many orders can the {n} people {people} stand in a row if {rules}?",
-    "{people} line up in a row. How many different rows are possible if {rules}?",
+    "{people} line up in a row. How many different orders are possible if {rules}?",
     "Count the arrangements of {people} in one row for which {rules}.",
 )
 def arrangements(rng: Random) -> Program:
@@ -104,12 +105,12 @@ def arrangements(rng: Random) -> Program:
 @value(
     Area.GRAPHS,
     5,
-    "In this maze `#` is a wall; one step goes up, down, left or right to a free cell.\n{maze}\nHow many steps does "
-    "the shortest way from S to {goal} take?",
-    "Find the length (in steps) of the shortest way from S to {goal}; walls are `#`, moves go to the four "
-    "neighbours:\n{maze}",
-    "{maze}\nStarting at S, moving up, down, left or right and never onto a `#`, how many steps does one need at "
-    "least to get to {goal}?",
+    "In this maze, `#` is a wall; one step goes up, down, left or right to a free cell.\n{maze}\nHow many "
+    "steps does the shortest way from S to {goal} take?",
+    "What is the length, in steps, of the shortest way from S to {goal}? Walls are `#`, and moves go to the "
+    "four neighbouring cells:\n{maze}",
+    "{maze}\nStarting at S in this maze, and moving up, down, left or right but never onto a `#`, what is "
+    "the fewest steps in which you can get to {goal}?",
 )
 def maze_steps(rng: Random) -> Program:
     """Find the shortest path through a maze."""
@@ -143,12 +144,12 @@ def maze_steps(rng: Random) -> Program:
 @value(
     Area.SIMULATION,
     5,
-    "{n} people stand in a circle, numbered 1 to {n}. Counting starts at person 1; every {k}. person leaves and "
-    "counting goes on with the next. {ask}",
-    "Numbers 1 to {n} form a circle. Beginning at 1, again and again the {k}. number counted is removed, and counting "
-    "continues after it. {ask}",
-    "In a counting-out game with players 1 to {n} in a circle, each {k}. player goes out, starting to count at player "
-    "1. {ask}",
+    "{n} people stand in a circle, numbered 1 to {n}. Counting starts at person 1; every {kth} person "
+    "leaves, and counting goes on with the next. {ask}",
+    "The numbers 1 to {n} form a circle. Starting from 1, the {kth} number counted is removed again and "
+    "again, and counting continues with the one after it. {ask}",
+    "In a counting-out game, players 1 to {n} stand in a circle. Starting the count at player 1, every {kth} "
+    "player is out. {ask}",
 )
 def circle(rng: Random) -> Program:
     """Play a counting-out game."""
@@ -156,9 +157,9 @@ def circle(rng: Random) -> Program:
     ask, code = rng.choice(
         (
             ("Who is left at the end?", "out[-1]"),
-            (f"Who leaves as number {m + 3}?", f"out[{m + 2}]"),
+            (f"Who is the {nth(m + 3)} to leave?", f"out[{m + 2}]"),
             (
-                f"What is the sum of the last {m} numbers to go (the one who stays counts as the last)?",
+                f"What is the sum of the last {m} numbers to go (the one who remains counts as the last)?",
                 f"sum(out[-{m}:])",
             ),
             (f"What is the sum of the first {m} numbers to go?", f"sum(out[:{m}])"),
@@ -171,18 +172,18 @@ def circle(rng: Random) -> Program:
             out.append(circle.pop(place))
         print({code})
     """)
-    return Program(code, {"n": n, "k": k, "ask": ask})
+    return Program(code, {"n": n, "kth": nth(k), "ask": ask})
 
 
 @value(
     Area.ALGORITHMS,
     5,
-    "Things with (weight, value) {things} can be packed once each, up to a total weight of {cap}. What is the largest "
-    "total value{rule}?",
-    "A bag carries at most {cap}. There are things (weight, value): {things}, one of each. What is the best total "
-    "value one can pack{rule}?",
-    "Choose among {things}, pairs of weight and value, each at most once, with a weight of at most {cap} in all. "
-    "Maximise the value{rule}. What is it?",
+    "Items with (weight, value) {things} can be packed, each at most once, up to a total weight of {cap}. "
+    "What is the largest total value{rule}?",
+    "A bag can carry at most {cap}. These items (weight, value) are available, one of each: {things}. What "
+    "is the best total value that fits{rule}?",
+    "From the items {things}, given as pairs of weight and value, choose each at most once, with a total "
+    "weight of at most {cap}. What is the greatest total value you can reach{rule}?",
     held_out=True,
 )
 def knapsack(rng: Random) -> Program:
@@ -199,5 +200,5 @@ def knapsack(rng: Random) -> Program:
                     best = max(best, sum(v for _, v in chosen))
         print(best)
     """)
-    rule = f", with at most {most} things" if most else ""
+    rule = f", with at most {most} items" if most else ""
     return Program(code, {"things": things, "cap": cap, "rule": rule})

@@ -5,18 +5,18 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
-from agentgym.tasks.code.material import letters
+from agentgym.tasks.code.material import letters, nth
 
 
 @function(
     Area.SIMULATION,
     4,
-    "The people of a list sit in a circle. Counting begins with {first}; every {k}. person leaves, and counting goes "
-    "on with the next one{turn}. {stop} Return {result}.",
-    "In a circle of people (given as a list), count from {first} to {k}, over and over; who is counted as {k} leaves, "
-    "and the next person is 1{turn}. {stop} Return {result}.",
-    "Play a counting-out game: the list is the circle, counting starts at {first}, number {k} goes out each time and "
-    "the count begins again at the person after{turn}. {stop} The result is {result}.",
+    "The people of a list sit in a circle. Counting begins with {first}; every {kth} person leaves, and "
+    "counting goes on with the next one{turn}. {stop} Return {result}.",
+    "In a circle of people (given as a list), start at {first} and count to {k}, over and over. Whoever is "
+    "counted as {k} leaves, and the next person is 1{turn}. {stop} Return {result}.",
+    "Play a counting-out game: the list is the circle, counting starts at {first}, number {k} is out each "
+    "time, and the count begins again with the person after that one{turn}. {stop} Return {result}.",
 )
 def counting_out(rng: Random) -> Function:
     """Count people out of a circle."""
@@ -28,7 +28,7 @@ def counting_out(rng: Random) -> Function:
         (
             ("the list of those who remain, in the order of the circle", "[p for p in people if p in circle]"),
             ("the list of those who left, in that order", "out"),
-            ("who left last (the empty text if nobody did)", 'out[-1] if out else ""'),
+            ("the one who left last (the empty string if nobody did)", 'out[-1] if out else ""'),
         )
     )
     source = block(f"""
@@ -43,8 +43,16 @@ def counting_out(rng: Random) -> Function:
                 {grow}
             return {code}
     """)
-    words = {"k": k, "first": f"the person at position {offset} (from 0, going round)", "turn": turn, "result": result}
-    words["stop"] = f"It ends when {left} of them are left (at once if there are not more)."
+    words = {
+        "k": k,
+        "kth": nth(k),
+        "first": f"the person at index {offset} (wrapping around)",
+        "turn": turn,
+        "result": result,
+    }
+    words["stop"] = (
+        f"The game ends when {left} of them {'is' if left == 1 else 'are'} left (at once, if there are not more)."
+    )
     names = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun"]
     edges = (([],), (["Ada"],), (names[:3],), (names,), (["é", "b", "c", "d"],), (names[::-1][:5],))
     return Function(source, words, lambda r: (r.sample(names, r.randint(3, 9)),), edges)
@@ -53,13 +61,15 @@ def counting_out(rng: Random) -> Function:
 @function(
     Area.SIMULATION,
     4,
-    "A store remembers at most {cap} keys. Each key of s is looked up: if the store has it, that is a hit; if not, it "
-    "is a miss and the key is put in, after {evict} is thrown out if the store is full. {miss} Return {result}.",
-    "Simulate a cache with room for {cap} keys. The characters of s are requested in turn. A request is a hit if the "
-    "key is there; otherwise it is a miss and the key is added; a full cache first drops {evict}. {miss} Return "
+    "A store remembers at most {cap} keys. Look up each key of s in turn: if the store has it, that is a "
+    "hit; if not, it is a miss, and the key is added, after {evict} is removed if the store is full. {miss} "
+    "Return {result}.",
+    "Simulate a cache with room for {cap} keys. The characters of s are requested in turn. A request is a "
+    "hit if the key is in the cache; otherwise it is a miss and the key is added, and a full cache first "
+    "drops {evict}. {miss} Return {result}.",
+    "The characters of s are keys that are requested from a cache of size {cap}. Hits leave its content as "
+    "it is; a miss stores the key, and if there is no room, {evict} is removed first. {miss} Return "
     "{result}.",
-    "The characters of s are keys that a cache of size {cap} is asked for. Hits leave its content as it is; a miss "
-    "stores the key, and when there is no room {evict} goes. {miss} The result is {result}.",
 )
 def cache(rng: Random) -> Function:
     """Count the hits of a cache."""
@@ -75,8 +85,8 @@ def cache(rng: Random) -> Function:
     result, code = rng.choice(
         (
             ("the cost", "cost"),
-            ("the keys in the store at the end, sorted, as one text", '"".join(sorted(store))'),
-            ("the keys that were thrown out, in order, as one text", "thrown"),
+            ("the keys in the store at the end, sorted, as one string", '"".join(sorted(store))'),
+            ("the keys that were thrown out, in order, as one string", "thrown"),
         )
     )
     source = block(f"""
@@ -112,15 +122,16 @@ def _arrivals(rng: Random) -> Arguments:
 @function(
     Area.SIMULATION,
     5,
-    "Customers (arrival, minutes) come in this order to {n} counters. Each goes to the counter that is free first "
-    "(ties: the one with the lowest number) and is served for the given minutes{pause}. Who would have to wait more "
-    "than {patience} minutes leaves at once. Return {result}.",
-    "There are {n} counters, all free at time 0. The list has (arrival, minutes) per customer, in order of arrival. A "
-    "customer takes the counter that becomes free earliest (lowest number on ties), unless the wait would be more "
-    "than {patience} minutes: then the customer goes away. Service lasts the given minutes{pause}. Return {result}.",
-    "Simulate {n} counters serving customers (arrival, minutes), sorted by arrival. One goes to the counter with the "
-    "earliest time of becoming free (first such), waiting if needed, and leaves unserved if that means waiting longer "
-    "than {patience}. Service takes the given minutes{pause}. The result is {result}.",
+    "Customers (arrival, minutes) come to {n} counters in this order. Each goes to the counter that is free "
+    "first (on a tie, the one with the lowest number) and is served for the given minutes{pause}. Anyone who "
+    "would have to wait more than {patience} minutes leaves at once. Return {result}.",
+    "There are {n} counters, all free at time 0. The list has (arrival, minutes) for each customer, in order "
+    "of arrival. A customer takes the counter that becomes free earliest (lowest number on ties), unless "
+    "that means waiting more than {patience} minutes, in which case the customer leaves. Service takes the "
+    "given minutes{pause}. Return {result}.",
+    "Simulate {n} counters serving customers (arrival, minutes), sorted by arrival. Each customer goes to "
+    "the counter that becomes free earliest (the first such), waiting if needed, but leaves unserved rather "
+    "than wait longer than {patience}. Service takes the given minutes{pause}. Return {result}.",
 )
 def counters(rng: Random) -> Function:
     """Serve customers at several counters."""
@@ -164,12 +175,14 @@ def counters(rng: Random) -> Function:
 @function(
     Area.SIMULATION,
     2,
-    "The text has the results of games: `{win}` is worth {w} points, `{draw}` {d}, anything else {lose}. From the "
-    "{k}. `{win}` in an unbroken row on, each `{win}` of that row brings {bonus} more. Return {result}.",
-    "Sum the points of a season, one sign per game: {w} for `{win}`, {d} for `{draw}`, {lose} for others. In a row of "
-    "`{win}` without a break, the {k}. and all after it get {bonus} extra. Return {result}.",
-    "Each sign of s is a game. `{win}` gives {w} ({bonus} more if it is at least the {k}. in a row), `{draw}` gives "
-    "{d}, and every other sign {lose}. The result is {result}.",
+    "The text has the results of games: `{win}` is worth {w} points, `{draw}` {d}, and anything else {lose}. "
+    "From the {kth} `{win}` of an unbroken streak on, each `{win}` of that streak earns {bonus} more. Return "
+    "{result}.",
+    "Work out the points of a season, one character per game: {w} for `{win}`, {d} for `{draw}`, and {lose} "
+    "for others. In an unbroken streak of `{win}`, the {kth} and all after it get {bonus} extra. Return "
+    "{result}.",
+    "Each character of s is a game. `{win}` gives {w} ({bonus} more if it is at least the {kth} in a row), "
+    "`{draw}` gives {d}, and every other character {lose}. Return {result}.",
     held_out=True,
 )
 def season(rng: Random) -> Function:
@@ -198,6 +211,6 @@ def season(rng: Random) -> Function:
                 best = max(best, total)
             return {code}
     """)
-    words = {"win": win, "draw": draw, "w": w, "d": d, "lose": lose, "k": k, "bonus": bonus, "result": result}
+    words = {"win": win, "draw": draw, "w": w, "d": d, "lose": lose, "kth": nth(k), "bonus": bonus, "result": result}
     edges = (("",), (win,), (win * 6,), (draw * 3,), ("LLL",), (win * 3 + "L" + win * 2 + draw + win * 4,))
     return Function(source, words, lambda r: (letters(r, win * 3 + draw + "L", 5, 14),), edges)

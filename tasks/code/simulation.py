@@ -5,20 +5,21 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Function, block, function
-from agentgym.tasks.code.material import letters
+from agentgym.tasks.code.material import letters, nth
 
 
 @function(
     Area.SIMULATION,
     3,
-    "A robot stands at (0, 0) and looks {look}. `{go}` moves it {step} forward, `{left}` turns it left by 90 degrees, "
-    "`{right}` turns it right; other signs are ignored. {wall} North is (0, 1), east is (1, 0). Return {result}.",
-    "Follow the signs of s: `{left}` and `{right}` turn the robot left and right by 90 degrees, `{go}` moves it "
-    "{step} ahead, anything else does nothing. It begins at (0, 0), looking {look}; north adds to y, east adds to x. "
-    "{wall} Return {result}.",
-    "Simulate a robot (start (0, 0), view {look}, x grows to the east and y to the north). Commands: `{go}` = {step} "
-    "forward, `{left}` = quarter turn left, `{right}` = quarter turn right, others = nothing. {wall} The result is "
-    "{result}.",
+    "A robot stands at (0, 0) and faces {look}. `{go}` moves it {step} forward, `{left}` turns it left by 90 "
+    "degrees, and `{right}` turns it right; other characters are ignored. {wall} North is (0, 1), east is "
+    "(1, 0). Return {result}.",
+    "Follow the characters of s: `{left}` and `{right}` turn the robot left and right by 90 degrees, `{go}` "
+    "moves it {step} ahead, and anything else does nothing. It starts at (0, 0), facing {look}; north adds "
+    "to y, east adds to x. {wall} Return {result}.",
+    "Simulate a robot that starts at (0, 0), facing {look} (x grows to the east, y to the north). The "
+    "commands are `{go}` for {step} forward, `{left}` for a quarter turn left, and `{right}` for a quarter "
+    "turn right; ignore all others. {wall} Return {result}.",
 )
 def robot_walk(rng: Random) -> Function:
     """Move a robot."""
@@ -75,14 +76,14 @@ def robot_walk(rng: Random) -> Function:
 @function(
     Area.SIMULATION,
     3,
-    "An account starts with the given balance. Each change is added to it; a negative change is a payment and costs a "
-    "fee of {fee} in addition. A payment that would bring the balance (with the fee) below {floor} is refused and "
-    "changes nothing{fine}. {bonus} Return {result}.",
-    "Go through the changes of an account, beginning with the given balance. Positive ones are paid in, negative ones "
-    "are paid out together with a fee of {fee}. If a payment and its fee would leave less than {floor}, it is "
-    "refused{fine}. {bonus} Return {result}.",
-    "Play through an account: start from the given balance, apply the changes in order. Paying out (negative) costs "
-    "{fee} more; it is refused, without effect, if the balance would end below {floor}{fine}. {bonus} The result is "
+    "An account starts with the given balance. Each change is added to it; a negative change is a payment "
+    "and costs an extra fee of {fee}. A payment that would bring the balance (with the fee) below {floor} is "
+    "refused and changes nothing{fine}. {bonus} Return {result}.",
+    "Go through the changes of an account, beginning with the given balance. Positive ones are paid in; "
+    "negative ones are paid out, together with a fee of {fee}. If a payment and its fee would leave less "
+    "than {floor}, it is refused{fine}. {bonus} Return {result}.",
+    "Start from the given balance and apply the changes in order. Paying out (a negative change) costs {fee} "
+    "more; it is refused, without effect, if the balance would end up below {floor}{fine}. {bonus} Return "
     "{result}.",
 )
 def account(rng: Random) -> Function:
@@ -97,15 +98,15 @@ def account(rng: Random) -> Function:
     fine, charge = rng.choice((("", 0), (f", but costs a fine of {fined}", fined)))
     bonus, rule = rng.choice(
         (
-            ("Nothing else happens.", ""),
-            (f"Every {k}. change that is paid in brings a bonus of {extra}.", "paid"),
-            (f"Paying in {10 * k} or more brings a bonus of {extra}.", "large"),
+            ("There are no other rules.", ""),
+            (f"Every {nth(k)} change that is paid in earns a bonus of {extra}.", "paid"),
+            (f"Paying in {10 * k} or more at once earns a bonus of {extra}.", "large"),
         )
     )
     result, code = rng.choice(
         (
             ("the final balance", "balance"),
-            ("the lowest balance there was (also counting the first)", "lowest"),
+            ("the lowest balance at any time (counting the initial one)", "lowest"),
             ("the pair of final balance and number of refused payments", "(balance, refused)"),
         )
     )
@@ -146,15 +147,15 @@ def account(rng: Random) -> Function:
 @function(
     Area.SIMULATION,
     4,
-    "A row of cells is given as text, `{on}` for a live cell and `.` for a dead one. Do {t} rounds. In each, all "
-    "cells change at once: a live cell stays alive if {stay} of its two neighbours live, a dead cell comes to life if "
-    "{born} live. {edge} Return the row.",
-    "Simulate {t} generations of a row of cells (`{on}` is alive, `.` dead). Neighbours are the cells directly left "
-    "and right. A dead cell is born when {born} of its neighbours live, a live one survives when {stay} live, and all "
-    "change together. {edge} Return the last row.",
-    "Cells in a row are alive (`{on}`) or dead (`.`). {t} times, at once: living cells survive if the number of "
-    "living cells among their two neighbours is {stay}, dead cells come alive if it is {born}. {edge} Return the text "
-    "of the final row.",
+    "A row of cells is given as text, with `{on}` for a live cell and `.` for a dead one. Simulate {t} "
+    "rounds. In each round all cells change at once: a live cell stays alive if {stay} of its two neighbours "
+    "are alive, and a dead cell comes to life if {born} are. {edge} Return the row.",
+    "Simulate {t} generations of a row of cells (`{on}` is alive, `.` is dead). The neighbours of a cell are "
+    "directly left and right of it. A dead cell is born when {born} of its neighbours are alive, a live one "
+    "survives when {stay} are, and all change together. {edge} Return the last row.",
+    "Cells in a row are alive (`{on}`) or dead (`.`). Do this {t} times, for all cells at once: living cells "
+    "survive if the number of their two neighbours that are alive is {stay}, and dead cells come alive if it "
+    "is {born}. {edge} Return the final row as text.",
 )
 def cell_row(rng: Random) -> Function:
     """Run a cellular automaton."""
@@ -163,9 +164,9 @@ def cell_row(rng: Random) -> Function:
     stay, born = rng.choice(counts), rng.choice([(1,), (2,), (1, 2), (0, 2)])
     edge, row = rng.choice(
         (
-            ("Beyond both ends all is dead.", '"." + row + "."'),
+            ("Cells beyond both ends count as dead.", '"." + row + "."'),
             ("The row is a circle: the first and the last cell are neighbours.", "row[-1:] + row + row[:1]"),
-            ("Beyond both ends all is alive.", f'"{on}" + row + "{on}"'),
+            ("Cells beyond both ends count as alive.", f'"{on}" + row + "{on}"'),
         )
     )
     source = block(f"""
@@ -194,12 +195,14 @@ def cell_row(rng: Random) -> Function:
 @function(
     Area.SIMULATION,
     2,
-    "A tank holds at most {cap} and begins with {start}. Each number of the list is poured in (or taken out, if "
-    "negative); what does not fit runs over, and nobody can take more than there is. {leak} Return {result}.",
-    "Fill and empty a tank (capacity {cap}, at first {start}) by the numbers of the list, in order. The content never "
-    "exceeds the capacity (the rest is lost) and never falls below 0. {leak} Return {result}.",
-    "The list has changes of the content of a tank that starts at {start}. After each, the content is limited to 0 .. "
-    "{cap}; the part above {cap} has run over. {leak} The result is {result}.",
+    "A tank holds at most {cap} and starts with {start}. Each number of the list is poured in (or taken out, "
+    "if negative); what does not fit overflows, and no more can be taken than there is. {leak} Return "
+    "{result}.",
+    "Fill and empty a tank (capacity {cap}, initially {start}) by the numbers of the list, in order. The "
+    "content never exceeds the capacity (the rest overflows) and never falls below 0. {leak} Return "
+    "{result}.",
+    "The list holds changes to the content of a tank that starts at {start}. After each change, limit the "
+    "content to the range 0 to {cap}; anything above {cap} has overflowed. {leak} Return {result}.",
 )
 def tank(rng: Random) -> Function:
     """Fill a tank that overflows."""

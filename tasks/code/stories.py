@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Program, value
-from agentgym.tasks.code.material import ITEMS, NAMES
+from agentgym.tasks.code.material import ITEMS, NAMES, nth
 
 
 @value(
@@ -14,8 +14,7 @@ from agentgym.tasks.code.material import ITEMS, NAMES
     "{who} buys {a} {first} at {p} each and {b} {second} at {q} each{off}. {pays} How much change is given?",
     "In a shop, {first} cost {p} each and {second} {q} each{off}. {who} takes {a} {first} and {b} {second}. {pays} "
     "How much money comes back?",
-    "{first} are {p} apiece, {second} {q} apiece{off}. {who} wants {a} of the former and {b} of the latter. {pays} "
-    "What is the change?",
+    "{who} wants {a} {first} at {p} apiece and {b} {second} at {q} apiece{off}. {pays} How much change is due?",
 )
 def shopping(rng: Random) -> Program:
     """Compute change."""
@@ -33,12 +32,12 @@ def shopping(rng: Random) -> Program:
 @value(
     Area.NUMERIC,
     2,
-    "{n} {things} are packed into boxes of {k}. Each full box is sold for {p}, the {things} left over for {q} each. "
-    "What do they bring in total?",
-    "A worker packs {n} {things}, {k} to a box. A full box sells at {p}; what does not fill a box is sold singly at "
-    "{q}. How much money is made?",
-    "From {n} {things} one makes as many boxes of {k} as possible. Boxes sell for {p}, single {things} for {q}. What "
-    "is earned if all are sold?",
+    "{n} {things} are packed into boxes of {k}. Each full box is sold for {p}, and the {things} left over "
+    "for {q} each. How much money do they bring in altogether?",
+    "A worker packs {n} {things}, {k} to a box. A full box sells for {p}; {things} that do not fill a box "
+    "are sold singly for {q} each. How much money is made?",
+    "{n} {things} are put into as many full boxes of {k} as possible. Boxes sell for {p}, single {things} "
+    "for {q}. How much is earned if everything is sold?",
 )
 def packing(rng: Random) -> Program:
     """Divide with a remainder."""
@@ -50,16 +49,16 @@ def packing(rng: Random) -> Program:
 @value(
     Area.NUMERIC,
     2,
-    "{who} has {n} coins. Every day {who} spends {k} of them and gets {g} back; every {w}. day {who} also finds {f}. "
-    "How many coins does {who} have after {d} days?",
-    "Someone starts with {n} points, loses {k} a day and gains {g} a day, and on each {w}. day gains {f} more. How "
-    "many points are there after {d} days?",
-    "A tank holds {n} litres. Each day {k} litres are taken out and {g} poured in; on every {w}. day {f} more come "
-    "in. How many litres are in it after {d} days?",
+    "{who} has {n} coins. Every day {who} spends {k} of them and gets {g} back; every {wth} day {who} also "
+    "finds {f}. How many coins does {who} have after {d} days?",
+    "You start with {n} points, lose {k} a day and gain {g} a day, and on every {wth} day you gain {f} more. "
+    "How many points do you have after {d} days?",
+    "A tank holds {n} litres. Each day {k} litres are taken out and {g} are poured in; on every {wth} day, "
+    "{f} more go in. How many litres does it hold after {d} days?",
 )
 def daily_change(rng: Random) -> Program:
     """Follow a quantity over days."""
     k, g, w, f, d = rng.randint(3, 9), rng.randint(1, 8), rng.randint(2, 7), rng.randint(1, 9), rng.randint(8, 40)
     n = rng.randint(200, 600)
-    words = {"who": rng.choice(NAMES), "n": n, "k": k, "g": g, "w": w, "f": f, "d": d}
+    words = {"who": rng.choice(NAMES), "n": n, "k": k, "g": g, "wth": nth(w), "f": f, "d": d}
     return Program(f"print({n} + {d} * ({g} - {k}) + {d} // {w} * {f})\n", words, needs_code=False)

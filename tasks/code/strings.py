@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Arguments, Function, block, function
-from agentgym.tasks.code.material import TEXTS, letters, one_text, sentence
+from agentgym.tasks.code.material import TEXTS, letters, nth, one_text, sentence
 from agentgym.tasks.code.parts import Clause, word_key, word_map, word_test
 
 
@@ -20,16 +20,16 @@ def _text_step(rng: Random) -> Clause:
     return rng.choice(
         (
             Clause(f"remove every character that is one of {cut!r}", f'"".join(c for c in {{x}} if c not in {cut!r})'),
-            Clause("remove all white space", '"".join({x}.split())'),
-            Clause("turn it to upper case", "{x}.upper()"),
-            Clause("turn it to lower case", "{x}.lower()"),
-            Clause("exchange upper and lower case", "{x}.swapcase()"),
+            Clause("remove all whitespace", '"".join({x}.split())'),
+            Clause("convert it to upper case", "{x}.upper()"),
+            Clause("convert it to lower case", "{x}.lower()"),
+            Clause("swap upper and lower case", "{x}.swapcase()"),
             Clause("reverse it", "{x}[::-1]"),
             Clause(f"replace every {a!r} by {b!r}", f"{{x}}.replace({a!r}, {b!r})"),
-            Clause(f"keep every {k}. character, beginning with the first", f"{{x}}[::{k}]"),
+            Clause(f"keep every {nth(k)} character, beginning with the first", f"{{x}}[::{k}]"),
             Clause(f"drop the first {k} characters", f"{{x}}[{k}:]"),
             Clause(f"keep only the last {k + 3} characters", f"{{x}}[-{k + 3}:]"),
-            Clause(f"write {b!r} between every two neighbouring characters", f"{b!r}.join({{x}})"),
+            Clause(f"put {b!r} between all neighbouring characters", f"{b!r}.join({{x}})"),
             Clause("move the first character to the end", "{x}[1:] + {x}[:1]"),
         )
     )
@@ -52,7 +52,7 @@ def _steps(rng: Random, count: int) -> Function:
     Area.STRINGS,
     1,
     "Take the text s: {first}; then {rest}. Return the result.",
-    "Do this with s, in this order: {all}. Return what you get.",
+    "Do the following to s, in this order: {all}. Return the result.",
     "Return s after two changes. First {first}. Then {rest}.",
 )
 def clean_text(rng: Random) -> Function:
@@ -64,8 +64,8 @@ def clean_text(rng: Random) -> Function:
     Area.STRINGS,
     2,
     "Change the text s step by step: {first}; then {rest}. Return the result.",
-    "Apply these changes to s, one after the other: {all}.",
-    "The text s is normalised. To begin with, {first}; then {rest}. Return the new text.",
+    "Apply these changes to s, one after the other: {all}. Return the new text.",
+    "Normalise the text s. To begin with, {first}; then {rest}. Return the new text.",
 )
 def text_steps(rng: Random) -> Function:
     """Transform a text in three to five steps."""
@@ -75,12 +75,12 @@ def text_steps(rng: Random) -> Function:
 @function(
     Area.STRINGS,
     2,
-    "Shift letters of s forward in the alphabet (a follows z, the case stays): {which} by {k} places, other letters "
-    "by {j}. Everything else stays as it is. Letters are a-z and A-Z.",
-    "Encrypt s: {which} (only a-z and A-Z count as letters) move {k} places on in the alphabet, all other letters "
-    "{j}, wrapping from z to a and keeping their case; other characters are copied.",
-    "Return s with {which} replaced by the letter {k} places later in the alphabet, and other letters by the one {j} "
-    "places later, cyclically and in the same case. Only ASCII letters are letters.",
+    "Shift the letters of s forward in the alphabet, keeping their case (after z comes a): {which} by {k} "
+    "places, other letters by {j}. Everything else stays as it is. Letters are a-z and A-Z.",
+    "Encrypt s: {which} (only a-z and A-Z count as letters) move {k} places forward in the alphabet and all "
+    "other letters {j}, wrapping from z to a and keeping their case; other characters are copied.",
+    "Return s with {which} replaced by the letter {k} places later in the alphabet, and other letters by the "
+    "one {j} places later, wrapping around and keeping the case. Only ASCII letters count as letters.",
 )
 def shift_letters(rng: Random) -> Function:
     """Shift letters by two different numbers."""
@@ -118,12 +118,12 @@ def _phrase(rng: Random) -> Arguments:
 @function(
     Area.STRINGS,
     2,
-    "Split the text into words at white space. Keep the words that {test}, sort them {key}, turn each word into "
-    "{map}, and join them with {sep}.",
-    "Of the words of the text (separated by white space) only those that {test} count. Order them {key}. Then write "
-    "{map} for each word, with {sep} between them.",
-    "Return one string: the words of the text (split at white space) that {test}, ordered {key}, each replaced by "
-    "{map}, joined by {sep}.",
+    "Split the text into words at whitespace. Keep the words that {test}, sort them {key}, turn each word "
+    "into {map}, and join them with {sep}.",
+    "Of the words of the text (separated by whitespace), only those that {test} count. Sort them {key}. Then "
+    "write {map} for each word, with {sep} between them, and return the string.",
+    "Return one string: the words of the text (split at whitespace) that {test}, sorted {key}, each replaced "
+    "by {map}, and joined by {sep}.",
 )
 def word_pipeline(rng: Random) -> Function:
     """Filter, sort, transform and join words."""
@@ -142,13 +142,15 @@ def word_pipeline(rng: Random) -> Function:
 @function(
     Area.STRINGS,
     3,
-    "Pack the text: every run of at least {m} equal characters is written as {say}, where C is the character and N "
-    "the length of the run. Shorter runs stay as they are. Runs of a character in {drop} are left out. Put {sep} "
-    "between the runs.",
-    "Write s as its runs of equal characters, separated by {sep}: a run of {m} or more becomes {say} (C is the "
-    "character, N how often it stands there), a shorter run is copied, and runs of characters in {drop} are dropped.",
-    "Return a run-length form of s. Runs with a length N >= {m} of a character C turn into {say}; other runs are not "
-    "changed, but runs of one of the characters {drop} vanish. The separator between runs is {sep}.",
+    "Compress the text: every run of at least {m} equal characters is written as {say}, where C is the "
+    "character and N the length of the run. Shorter runs stay as they are. Runs of a character in {drop} are "
+    "left out. The runs are separated by {sep}.",
+    "Return s as its runs of equal characters: a run of {m} or more becomes {say} (C is the character, N the "
+    "number of times it is repeated), a shorter run is copied, and runs of characters in {drop} are dropped. "
+    "Join the runs with {sep}.",
+    "Return a run-length encoding of s. Runs of length N >= {m} of a character C turn into {say}; other runs "
+    "are not changed, but runs of any of the characters {drop} disappear. The separator between runs is "
+    "{sep}.",
 )
 def run_lengths(rng: Random) -> Function:
     """Encode the runs of a text."""
@@ -180,7 +182,7 @@ def run_lengths(rng: Random) -> Function:
                 out.append({code} if n >= {m} else c * n)
             return {sep!r}.join(out)
     """)
-    separator = (repr(sep) if sep else "nothing") + ("." + text.rstrip(".") if text else "")
+    separator = repr(sep) + ("." + text.rstrip(".") if text else "")
     edges = (("",), ("a",), ("aaaa",), ("aAaabbBB",), ("abcabc",), ("ééé  11111",))
     return Function(
         source,
@@ -193,14 +195,15 @@ def run_lengths(rng: Random) -> Function:
 @function(
     Area.STRINGS,
     2,
-    "Score the text: each vowel (aeiou, either case) is worth {v}, every other letter (as `str.isalpha`) {c}, each "
-    "digit (as `str.isdigit`) {d}, anything else {o}. A character equal to the one right before it is worth {twin} "
-    "instead. Return the sum.",
-    "Return the sum of the points of all characters of s: {v} for a vowel (aeiouAEIOU), {c} for another letter "
-    "(`str.isalpha`), {d} for a digit (`str.isdigit`), {o} for the rest; but {twin} for a character that repeats the "
-    "one directly before it.",
-    "Give points to the characters of s and return the total. Repeating the preceding character: {twin}. Otherwise "
-    "vowels (aeiou in either case): {v}; other letters (`isalpha`): {c}; digits (`isdigit`): {d}; all else: {o}.",
+    "Score the text: each vowel (aeiou, either case) is worth {v}, every other letter (by `str.isalpha`) "
+    "{c}, each digit (by `str.isdigit`) {d}, and anything else {o}. A character equal to the one right "
+    "before it is worth {twin} instead. Return the sum.",
+    "Return the sum of the points for all characters of s: {v} for a vowel (aeiouAEIOU), {c} for another "
+    "letter (`str.isalpha`), {d} for a digit (`str.isdigit`), {o} for the rest; but {twin} for a character "
+    "that repeats the one directly before it.",
+    "Give points to the characters of s and return the total. A character that repeats the preceding one "
+    "gets {twin}. Otherwise, vowels (aeiou in either case) get {v}, other letters (`isalpha`) {c}, digits "
+    "(`isdigit`) {d}, and everything else {o}.",
 )
 def char_score(rng: Random) -> Function:
     """Score the characters of a text."""
@@ -231,15 +234,15 @@ def char_score(rng: Random) -> Function:
 @function(
     Area.STRINGS,
     4,
-    "Each character of {some!r} is worth {p}, any other {q}. Return the stretch of neighbouring characters of s with "
-    "at most {k} different characters{extra} that is worth most. Of several take the one that starts {which}, and of "
+    "Each character of {some!r} is worth {p}, and any other {q}. Return the substring of s with at most {k} "
+    "different characters{extra} that is worth most. Of several, take the one that starts {which}, and of "
     "those the {length}; if there is none, return the empty string.",
-    "Find the substring of s with no more than {k} distinct characters{extra} that scores highest: {p} for each of "
-    "{some!r} and {q} for every other character. On ties take the {which} start, then the {length} one; '' if nothing "
-    "fits.",
-    "Among the substrings of s that use at most {k} different characters{extra}, return the one with the largest sum "
-    "of points ({p} for a character in {some!r}, {q} for others). Ties: the one starting {which}, and of these the "
-    "{length}. Return the empty string if there is none.",
+    "Find the substring of s with no more than {k} distinct characters{extra} that scores highest: {p} for "
+    "each of {some!r} and {q} for every other character. On ties take the {which} start, then the {length} "
+    "one; return '' if nothing qualifies.",
+    "Among the substrings of s that use at most {k} different characters{extra}, return the one with the "
+    "largest sum of points ({p} for a character in {some!r}, {q} for others). If several tie, take the one "
+    "starting {which}, and of these the {length}. Return the empty string if there is none.",
 )
 def best_stretch(rng: Random) -> Function:
     """Find the best substring under a rule."""
@@ -269,13 +272,15 @@ def best_stretch(rng: Random) -> Function:
 @function(
     Area.STRINGS,
     3,
-    "Split the text at white space and number the words from 1. Every word whose number is a multiple of {k} is "
-    "replaced by {hit}; the words right after those by {after}; all others stay. Join with one space.",
-    "Change the words of the text (split at white space, counted from 1): word {k}, {k2}, {k3}, ... becomes {hit}, "
-    "the word that follows each of them becomes {after}, the rest stay the same. Return them joined by single spaces.",
-    "Go through the words of the text, split at white space. If the position (from 1) is divisible by {k}, write "
-    "{hit}; if the position before it is (and is not 0), write {after}; otherwise copy the word. Separate by one "
-    "space.",
+    "Split the text at whitespace and number the words from 1. Every word whose number is a multiple of {k} "
+    "is replaced by {hit}, the words right after those by {after}, and all others stay. Join them with "
+    "single spaces.",
+    "Change the words of the text (split at whitespace, counted from 1): words {k}, {k2}, {k3} and so on "
+    "become {hit}, the word that follows each of them becomes {after}, and the rest stay the same. Return "
+    "them joined by single spaces.",
+    "Go through the words of the text, split at whitespace. If the position (from 1) is divisible by {k}, "
+    "write {hit}; if the position before it is (and is not 0), write {after}; otherwise copy the word. "
+    "Separate them by one space.",
     held_out=True,
 )
 def word_positions(rng: Random) -> Function:

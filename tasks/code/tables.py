@@ -17,12 +17,12 @@ def _records(rng: Random) -> Arguments:
 @function(
     Area.LISTS,
     3,
-    "Each record is a pair (name, amount). For every name compute {value}. Return the list of (name, value) pairs "
-    "whose value {test}, ordered {order}.",
-    "Group the (name, amount) records by name; the value of a group is {value}. Return (name, value) for the groups "
-    "whose value {test}, {order}.",
-    "Summarise (name, amount) pairs: per name, {value}. Drop names whose value does not fit (it fits if it {test}) "
-    "and return the other (name, value) pairs as a list, sorted {order}.",
+    "Each record is a pair (name, amount). For every name, compute {value}. Return the list of (name, value) "
+    "pairs whose value {test}, sorted {order}.",
+    "Group the (name, amount) records by name; the value of a group is {value}. Return (name, value) for the "
+    "groups whose value {test}, sorted {order}.",
+    "Summarise (name, amount) pairs by name: the value of a name is {value}. Keep only the names whose value "
+    "{test}, and return the list of (name, value) pairs, sorted {order}.",
 )
 def group_records(rng: Random) -> Function:
     """Group records, aggregate and filter the groups."""
@@ -34,7 +34,7 @@ def group_records(rng: Random) -> Function:
             ("its number of records", "len(amounts)"),
             ("its last amount minus its first", "amounts[-1] - amounts[0]"),
             ("the sum of its positive amounts", "sum(a for a in amounts if a > 0)"),
-            ("the rounded down mean of its amounts", "sum(amounts) // len(amounts)"),
+            ("the mean of its amounts, rounded down", "sum(amounts) // len(amounts)"),
         )
     )
     order, key = rng.choice(
@@ -67,12 +67,12 @@ def group_records(rng: Random) -> Function:
 @function(
     Area.LISTS,
     4,
-    "Numbers x are compared by {map}. Return the rank of every number in the list; the {best} value has rank {base}. "
-    "Equal values share a rank; {ties} {out}",
-    "The value of a number x is {map}. Give each number its place: the {best} value has rank {base}, and equal values "
-    "have the same rank. {Ties} Return the ranks in the order of the list. {out}",
-    "Compute ranks from {base} upwards by the value of each number x, which is {map}: the {best} value gets {base}. "
-    "Ties get the same rank; {ties} The result has one rank per number, in the same order. {out}",
+    "Numbers x are compared by {map}. Return the rank of every number in the list; the {best} value has rank "
+    "{base}. Equal values share a rank; {ties} {out}",
+    "The value of a number x is {map}. Give each number its rank: the {best} value has rank {base}, and "
+    "equal values have the same rank. {Ties} Return the ranks in the order of the list. {out}",
+    "Compute ranks from {base} upwards by the value of each number x, which is {map}: the {best} value gets "
+    "{base}. Ties get the same rank; {ties} The result has one rank per number, in the same order. {out}",
 )
 def ranks(rng: Random) -> Function:
     """Rank numbers, with ties."""
@@ -107,12 +107,12 @@ def ranks(rng: Random) -> Function:
 @function(
     Area.LISTS,
     3,
-    "Combine two lists position by position: from x of the first and y of the second make {op}. If one list is "
-    "shorter, {fill}. Return {fold}.",
-    "Walk through both lists together. Each pair (x, y) gives {op}; where the lists differ in length, {fill}. The "
-    "result is {fold}.",
-    "Let x and y run through the two lists side by side and compute {op} each time ({fill} if the lengths differ). "
-    "Return {fold}.",
+    "Combine two lists position by position: from x in the first and y in the second, make {op}. If one list "
+    "is shorter, {fill}. Return {fold}.",
+    "Walk through both lists together. Each pair (x, y) gives {op}; where the lists differ in length, "
+    "{fill}. Return {fold}.",
+    "Let x and y run through the two lists side by side and compute {op} each time (if the lengths differ, "
+    "{fill}). Return {fold}.",
     held_out=True,
 )
 def side_by_side(rng: Random) -> Function:
@@ -147,11 +147,12 @@ def _square(rng: Random) -> Arguments:
 @function(
     Area.LISTS,
     3,
-    "Rows of a square table of numbers are given. Of the cells {where}, read row by row, take those that {test}. "
+    "You are given the rows of a square table of numbers. Of the cells {where}, read row by row, take the "
+    "numbers that {test}. Return {fold}.",
+    "In a square table (a list of rows), look only at the cells {where}. Keep the numbers that {test}, "
+    "reading row by row, left to right, and return {fold}.",
+    "From a square table (a list of rows, read row by row), take the numbers that {test} and stand {where}. "
     "Return {fold}.",
-    "In a square table (a list of rows), look only at the cells {where}. Return {fold}, where only numbers that "
-    "{test} count and cells are read row by row, left to right.",
-    "Return {fold}: the numbers in a square table (list of rows, read row by row) that {test} and stand {where}.",
 )
 def table_cells(rng: Random) -> Function:
     """Choose cells of a square table."""

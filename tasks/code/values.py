@@ -5,14 +5,14 @@ from __future__ import annotations
 from random import Random
 
 from agentgym.tasks.code.families import Area, Program, block, value
-from agentgym.tasks.code.material import ITEMS, WORDS, day, ints, letters, listed, sentence
+from agentgym.tasks.code.material import ITEMS, WORDS, day, ints, letters, listed, nth, sentence
 from agentgym.tasks.code.parts import int_map, int_test, word_test
 
 
 @value(
     Area.DATES,
     2,
-    "How many days lie from {a} to {b}{how}?",
+    "How many days are there from {a} to {b}{how}?",
     "Count the days from {a} until {b}{how}.",
     "What is the number of days from {a} to {b}{how}?",
 )
@@ -90,11 +90,11 @@ def power_digits(rng: Random) -> Program:
 @value(
     Area.NUMERIC,
     3,
-    "Of the positive integers that {first} and {second} and {third}, which is the {k}. one?",
-    "Find the {k}. smallest positive integer for which all this holds: such numbers {first}; they {second}; they "
-    "{third}.",
-    "List the positive integers that {first}, that {second}, and that {third}, in rising order. Which stands in place "
-    "{k} (counted from 1)?",
+    "Of the positive integers that {first}, {second} and {third}, which is the {kth} smallest?",
+    "Find the {kth} smallest positive integer for which all of this holds: such numbers {first}; they "
+    "{second}; they {third}.",
+    "List the positive integers that {first}, that {second}, and that {third}, in increasing order. Which "
+    "one is in place {k} (counted from 1)?",
 )
 def kth_number(rng: Random) -> Program:
     """Find the k-th number with three properties."""
@@ -107,8 +107,8 @@ def kth_number(rng: Random) -> Program:
                 found.append(n)
         print(found[-1])
     """)
-    words = {"first": f"are not divisible by {m}", "second": f"have the digit {d}", "k": k}
-    return Program(code, words | {"third": f"have a digit sum that leaves remainder {r} when divided by 3"})
+    words = {"first": f"are not divisible by {m}", "second": f"contain the digit {d}", "k": k, "kth": nth(k)}
+    return Program(code, words | {"third": f"have a digit sum that leaves a remainder of {r} when divided by 3"})
 
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -118,7 +118,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
     Area.DATES,
     3,
     "In the years {a} to {b} (both included), how many months have a {weekday} on day {d}?",
-    "How often is the {d}. of a month a {weekday}, from January {a} to December {b}?",
+    "How often is the {dth} of a month a {weekday}, from January {a} to December {b}?",
     "Count the months of the years {a} to {b} (inclusive) in which day {d} falls on a {weekday}.",
 )
 def weekday_months(rng: Random) -> Program:
@@ -131,7 +131,7 @@ def weekday_months(rng: Random) -> Program:
         months = [date(year, month, {d}) for year in range({a}, {b + 1}) for month in range(1, 13)]
         print(sum(day.weekday() == {weekday} for day in months))
     """)
-    return Program(code, {"a": a, "b": b, "d": d, "weekday": _WEEKDAYS[weekday]})
+    return Program(code, {"a": a, "b": b, "d": d, "dth": nth(d), "weekday": _WEEKDAYS[weekday]})
 
 
 @value(
@@ -158,10 +158,10 @@ def order_table(rng: Random) -> Program:
 @value(
     Area.SIMULATION,
     3,
-    "A marker starts at (0, 0). N adds 1 to y, S takes 1 off, E adds 1 to x, W takes 1 off. After the moves {moves} "
-    "what is {ask}?",
-    "Start at (0, 0) and follow {moves}, where N and S change y by +1 and -1, E and W change x by +1 and -1. Give "
-    "{ask}.",
+    "A marker starts at (0, 0). N adds 1 to y, S subtracts 1, E adds 1 to x, W subtracts 1. After the moves "
+    "{moves}, what is {ask}?",
+    "Start at (0, 0) and follow {moves}, where N and S change y by +1 and -1, and E and W change x by +1 and "
+    "-1. What is {ask}?",
     "Walk {moves} on a grid from (0, 0): N is y + 1, S is y - 1, E is x + 1, W is x - 1. What is {ask}?",
 )
 def walk(rng: Random) -> Program:
@@ -193,10 +193,11 @@ def walk(rng: Random) -> Program:
 @value(
     Area.LISTS,
     3,
-    "Replace each x of {xs} by {map}. Sort the results. What is the sum of the {k} smallest minus the largest?",
-    "From {xs} make a new list with {map} for each x. Subtract its largest number from the sum of its {k} smallest "
-    "ones.",
-    "For every x in {xs} compute {map}. Of these values, add the {k} smallest and take away the largest.",
+    "Replace each x in {xs} by {map} and sort the results. What is the sum of the {k} smallest minus the largest?",
+    "From {xs}, make a new list with {map} for each x. Subtract its largest number from the sum of its {k} "
+    "smallest ones. What is the result?",
+    "For every x in {xs} compute {map}. What do you get if you add up the {k} smallest of these values and "
+    "subtract the largest?",
     held_out=True,
 )
 def mapped_extremes(rng: Random) -> Program:
@@ -209,19 +210,23 @@ def mapped_extremes(rng: Random) -> Program:
 @value(
     Area.STRINGS,
     2,
-    "In the text {text} replace each letter by its number in the alphabet (a or A is 1, z or Z is 26), leave out "
-    "everything but the letters a-z and A-Z, and add {what}.",
-    "Letters are worth their place in the alphabet (A = 1, ..., Z = 26, in either case), all else is worth nothing. "
-    "For {text}, add {what}.",
-    "Take the letters of {text} as numbers, a = 1 to z = 26 without regard to case; ignore other characters. Add "
-    "{what}.",
+    "In the text {text}, replace each letter by its number in the alphabet (a or A is 1, z or Z is 26), "
+    "leave out everything but the letters a-z and A-Z, and add up {what}. What is the sum?",
+    "Letters are worth their place in the alphabet (A = 1, ..., Z = 26, in either case), and everything else "
+    "is worth nothing. For {text}, add up {what}. What is the total?",
+    "Read the letters of {text} as numbers, a = 1 to z = 26 regardless of case, and ignore other characters. "
+    "What do you get if you add up {what}?",
     held_out=True,
 )
 def letter_sum(rng: Random) -> Program:
     """Add letters as numbers."""
     text, k = sentence(rng).replace("'", ""), rng.randint(2, 4)
     what, part = rng.choice(
-        (("all of them", ""), (f"every {k}. of them, beginning with the first", f"[::{k}]"), ("the first five", "[:5]"))
+        (
+            ("all of them", ""),
+            (f"every {nth(k)} of them, beginning with the first", f"[::{k}]"),
+            ("the first five", "[:5]"),
+        )
     )
     code = f"numbers = [ord(c) - 96 for c in {text!r}.lower() if 'a' <= c <= 'z']\nprint(sum(numbers{part}))\n"
     return Program(code, {"text": repr(text), "what": what})
@@ -235,10 +240,10 @@ def _ymd(when: object) -> str:
 @value(
     Area.ALGORITHMS,
     3,
-    "What is the smallest positive integer that leaves {rests} when divided by {mods} respectively?",
+    "What is the smallest positive integer that leaves remainders of {rests} when divided by {mods}, respectively?",
     "Find the least n > 0 such that dividing n by {mods} gives the remainders {rests} (in this order).",
-    "A number of stones leaves {rests} over when arranged in rows of {mods}, respectively. What is the smallest "
-    "positive number for which that holds?",
+    "When arranged in rows of {mods}, a pile of stones leaves {rests} over, respectively. What is the "
+    "smallest positive number of stones for which that holds?",
 )
 def remainders(rng: Random) -> Program:
     """Find a number by its remainders."""

@@ -13,10 +13,10 @@ from agentgym.tasks.code.parts import int_test
     Area.NUMERIC,
     4,
     "Let x(0) = {s} and x(i+1) = ({a} * x(i) + {c}) modulo {m}. Of x(1), ..., x({n}), {ask}",
-    "A generator starts at {s}; each next number is {a} times the last one plus {c}, modulo {m}. For the first {n} "
-    "numbers after the start, {ask}",
-    "Make {n} numbers: begin with x = {s} (not among them) and again and again replace x by ({a} * x + {c}) % {m}. "
-    "About these numbers, {ask}",
+    "A generator starts at {s}; each next number is {a} times the previous one plus {c}, modulo {m}. For the "
+    "first {n} numbers after the start, {ask}",
+    "Make {n} numbers: begin with x = {s} (which does not count) and repeatedly replace x by ({a} * x + {c}) "
+    "% {m}. For these numbers, {ask}",
 )
 def generator_stats(rng: Random) -> Program:
     """Summarise a pseudo-random sequence."""
@@ -48,7 +48,7 @@ def generator_stats(rng: Random) -> Program:
     4,
     "How many integers from {a} to {b} (both included) {first} and also {second}?",
     "Count the integers n with {a} <= n <= {b} that {first} and that {second}.",
-    "Of the whole numbers {a} to {b}, bounds included, how many {first} and {second} at the same time?",
+    "Of the whole numbers from {a} to {b}, inclusive, how many {first} and at the same time {second}?",
 )
 def count_digits(rng: Random) -> Program:
     """Count numbers by two properties."""
@@ -71,10 +71,10 @@ def count_digits(rng: Random) -> Program:
 @value(
     Area.LISTS,
     4,
-    "How many pairs of positions i < j are there in {xs} for which {cond}? Here x is the number at i and y the one at "
-    "j.",
+    "How many pairs of positions i < j are there in {xs} for which {cond}? Here x is the number at i and y "
+    "the one at j.",
     "In {xs}, count the pairs (x, y) with x standing before y such that {cond}.",
-    "Take every two numbers of {xs}, x the earlier and y the later. For how many such pairs is it true that {cond}?",
+    "Take any two numbers in {xs}, x the earlier and y the later. For how many such pairs is it true that {cond}?",
 )
 def count_pairs(rng: Random) -> Program:
     """Count pairs."""
@@ -144,10 +144,11 @@ def rewriting(rng: Random) -> Program:
 @value(
     Area.STRINGS,
     4,
-    "What is the least number of single-character insertions, deletions and replacements that turn {a} into {b}{rule}?",
-    "Compute the edit distance (insert, delete, replace one character) between {a} and {b}{rule}.",
-    "How many edits are needed at least to change {a} into {b}, where an edit inserts, deletes or replaces one "
-    "character{rule}?",
+    "What is the smallest number of single-character insertions, deletions and replacements that turn {a} "
+    "into {b}{rule}?",
+    "Compute the edit distance (insert, delete or replace one character) between {a} and {b}{rule}.",
+    "How many edits does it take at least to change {a} into {b}, where an edit inserts, deletes or replaces "
+    "one character{rule}?",
     held_out=True,
 )
 def edit_distance(rng: Random) -> Program:

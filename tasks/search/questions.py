@@ -44,7 +44,7 @@ FAMILIES: Families[Family] = Families(Family)
 
 
 def family(
-    level: int, feature: Feature, *phrasings: str, name: str | None = None
+    level: int, feature: Feature, *phrasings: str, name: str | None = None, plain: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
     """Return a decorator that registers a function that draws questions, by default under the function's name."""
-    return FAMILIES.register(level, *phrasings, name=name, feature=feature)
+    return FAMILIES.register(level, *phrasings, name=name, feature=feature, plain=plain)

@@ -106,5 +106,8 @@ def _query_words(entity: Entity, relation: str) -> str:
 
 
 def noun(entity: Entity, relation: str, x: str | None = None) -> str:
-    """Return a relation of an entity in words: `the father of X`."""
-    return RELATIONS[entity.type][relation].noun.format(x=x or entity.mention)
+    """Return a relation of an entity in words: `X's father`, but `the father of the author of Y`."""
+    words, named = RELATIONS[entity.type][relation].noun, x or entity.mention
+    if entity.type == "person" and not named.startswith("the ") and words.endswith(" of {x}"):
+        return f"{named}'s {words.removeprefix('the ').removesuffix(' of {x}')}"
+    return words.format(x=named)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
-from agentgym.choices import some_of
+from agentgym.choices import one_of, some_of
 from agentgym.errors import UsageError
-from agentgym.procedural import Families, ProceduralTasks
+from agentgym.procedural import Families, ProceduralTasks, Wording
 from agentgym.task import Task
 from agentgym.tasks.search.entities import capitalized
 from agentgym.tasks.search.families import chain, compare, count, given, lookup, time, trap
@@ -37,6 +37,7 @@ class SearchTasks(ProceduralTasks[Family]):
         questions_per_world: Number of consecutive questions about one world.
         worlds: Number of worlds of a split, which take turns; `None` for a new world every time.
         seed: Other seeds make other worlds and questions; splits stay disjoint across seeds.
+        wording: `"natural"`, as people ask, or `"plain"`, in the few words that a very small model can learn.
     """
 
     prefix = "search"
@@ -52,7 +53,9 @@ class SearchTasks(ProceduralTasks[Family]):
         questions_per_world: int = 500,
         worlds: int | None = 4,
         seed: int = 0,
+        wording: Wording = "natural",
     ):
+        self._wording: Wording = one_of("wording", wording, get_args(Wording))
         if questions_per_world < 1 or (worlds is not None and worlds < 1):
             raise UsageError(f"a split needs at least one world and one question: {questions_per_world=}, {worlds=}")
         super().__init__(difficulty, families, seed)
@@ -73,7 +76,7 @@ class SearchTasks(ProceduralTasks[Family]):
         number = self._world(index)
         scene = Scene(open_world(split, number, self._seed, self._passages), rng, self._relations)
         draft = family.draw(scene)
-        prompt = capitalized(family.word(draft, rng))
+        prompt = capitalized(family.word(draft, rng, self._wording))
         scene.need(family.feature in _NAMES_ITS_ANSWER or not _gives_away(prompt, draft.answers))
         return family.task(
             self.id_of(split, index),

@@ -169,7 +169,7 @@ class Scene(procedural.Scene):
     def equals(self, column: ColumnDecl) -> Condition:
         """Pick a value that `column` must equal."""
         value = self.value(column)
-        phrase = f'with the {column.label} "{value}"'
+        phrase = column.spec["brief"].format(value) if "brief" in column.spec else f'with the {column.label} "{value}"'
         return Condition(column, f" = {literal(value)}", f"whose {column.label} is {value}", phrase=phrase)
 
     def compared(self, column: ColumnDecl) -> Condition:

@@ -74,11 +74,12 @@ def test_every_bundled_recipe_is_valid_and_its_environment_can_be_made(name: str
     assert (config.eval_split, eval_split_of(config, source)) == (None, "test")
 
 
-def test_tiny_models_are_given_plain_prompts():
-    config = load_config("sql")
+@pytest.mark.parametrize(("name", "most"), [("sql", 290), ("code", 290), ("search", 520)])
+def test_tiny_models_are_given_plain_prompts(name: str, most: int):
+    config = load_config(name)
     env = make(config.env, **config.env_kwargs, dialect="compact")
     for seed in range(50):
-        assert sum(len(text_of(message)) for message in env.reset(seed=seed)[0]) < 290
+        assert sum(len(text_of(message)) for message in env.reset(seed=seed)[0]) < most
     env.close()
 
 

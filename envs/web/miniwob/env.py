@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.acting import as_infrastructure_failure
@@ -18,13 +19,15 @@ from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.web.miniwob.page import ASKED, NEEDS_CONTEXT, NEEDS_RELOAD, SAY, STATE, start_script
 from agentgym.envs.web.miniwob.solutions.registry import Sight, load_solutions
 from agentgym.errors import InfrastructureError, UsageError, require
-from agentgym.messages import Pictured
+from agentgym.messages import Pictured, ToolCall
+from agentgym.procedural import Wording
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.miniwob import MiniWoBTasks
 from agentgym.tasks.web.sites import SiteServer
 
 HOST = "miniwob.test"
+_PLAIN_PROMPT = "Do what the page asks for. Act on elements by their refs."
 
 
 class MiniWoBEnv(BrowserEnv):
@@ -41,6 +44,7 @@ class MiniWoBEnv(BrowserEnv):
     Args:
         page: Name or names of pages; all if not given. `agentgym/miniwob-click-button-v0` is one page.
         task_seed: Other seeds give other tasks.
+        wording: `"natural"`, or `"plain"`: a system message of few words, for very small models.
         tasks: A custom task source, instead of the choices above.
         kwargs: Arguments of `BrowserEnv` and `agentgym.Env`.
     """
@@ -57,7 +61,11 @@ class MiniWoBEnv(BrowserEnv):
         gates=(Gate(on=OUTCOME, at_least=1.0, opens=("format", "valid")),),
         averaged=frozenset({"format", "valid"}),
     )
-    system_prompt = "Do what the page asks for. Act on elements by their refs."
+    system_prompt = (
+        "Do what the page asks for. Act on elements by their refs. The page judges what you do and ends the episode."
+    )
+    states_turns = True
+    example_call = ToolCall("click", {"ref": "e12"})
     max_turns = 10
     endings = ()
     unneeded = ("goto", "back", "tab", "dialog", "upload")
@@ -65,6 +73,7 @@ class MiniWoBEnv(BrowserEnv):
     harmless_arguments = BrowserEnv.harmless_arguments | {
         "page",
         "task_seed",
+        "wording",
     }
 
     def __init__(
@@ -74,8 +83,12 @@ class MiniWoBEnv(BrowserEnv):
         task_seed: int | None = None,
         tasks: TaskSource | None = None,
         viewport: tuple[int, int] = (320, 320),
+        wording: Wording = "natural",
         **kwargs: Any,
     ):
+        self.wording: Wording = one_of("wording", wording, get_args(Wording))
+        if wording == "plain":
+            self.system_prompt, self.states_turns, self.example_call = _PLAIN_PROMPT, False, None
         if tasks is not None and (page is not None or task_seed is not None):
             raise UsageError("tasks=... was given, so page and task_seed cannot be chosen too; give one or the other")
         super().__init__(tasks=tasks or MiniWoBTasks(page, task_seed or 0), viewport=viewport, **kwargs)

@@ -17,7 +17,7 @@ _PARENTS = ("father", "mother")
 _RELATIVES = ("father", "mother", "spouse", "teacher")
 _ANYWHERE = ("region", "river", "population", "elevation", "founded", "landmark", "trade", "twin", "former_name")
 _WORKS = ("novel", "film", "painting", "song")
-_PHRASINGS = ("{ask}", "This may take more than one search. {ask}", "Work it out step by step: {ask}")
+_PHRASINGS = ("{ask}", "I have been wondering: {ask}", "Can you work this out for me? {ask}")
 
 
 def follow(s: Scene, start: Entity, steps: tuple[tuple[str, ...], ...]) -> Draft:

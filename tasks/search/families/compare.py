@@ -9,7 +9,7 @@ from agentgym.procedural import NoFit
 from agentgym.tasks.search.entities import Count, Entity, answers_for, answers_for_number, enumeration, year_of
 from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.questions import Draft, family
-from agentgym.tasks.search.scene import Scene, noun
+from agentgym.tasks.search.scene import Scene
 
 _CREATIONS = ("novel", "film", "painting", "song")
 
@@ -38,7 +38,7 @@ def _compare(s: Scene, number: int, types: tuple[str, ...], relation: str, most:
     Feature.COMPARISON,
     "Who was born first: {x}?",
     "Which of these people was born earliest: {x}?",
-    "Who is the oldest by date of birth, {x}?",
+    "By date of birth, who is the oldest: {x}?",
 )
 def born_first(s: Scene) -> Draft:
     """Ask for the oldest of three people."""
@@ -60,7 +60,7 @@ def most_inhabitants(s: Scene) -> Draft:
 @family(
     3,
     Feature.COMPARISON,
-    "Which lies highest above the sea: {x}?",
+    "Which lies highest above sea level: {x}?",
     "Which of these settlements has the highest elevation: {x}?",
     "By elevation, which is the highest: {x}?",
 )
@@ -108,9 +108,9 @@ def most_casualties(s: Scene) -> Draft:
 @family(
     3,
     Feature.COMPARISON,
-    "How many years lie between {a} and {b}?",
-    "By how many years do {a} and {b} differ?",
-    "What is the difference in years between {a} and {b}?",
+    "How many years apart were {a} and {b} founded?",
+    "By how many years do the founding years of {a} and {b} differ?",
+    "How many years lie between the founding of {a} and the founding of {b}?",
 )
 def years_between(s: Scene) -> Draft:
     """Ask for the difference between two founding years."""
@@ -118,7 +118,7 @@ def years_between(s: Scene) -> Draft:
     years = abs(s.read(one, "founded") - s.read(other, "founded"))
     if not years:
         raise NoFit
-    return Draft({"a": noun(one, "founded"), "b": noun(other, "founded")}, answers_for_number(years))
+    return Draft({"a": one.mention, "b": other.mention}, answers_for_number(years))
 
 
 @family(
@@ -126,7 +126,7 @@ def years_between(s: Scene) -> Draft:
     Feature.COMPARISON,
     "How many inhabitants do {a} and {b} have together?",
     "What is the combined population of {a} and {b}?",
-    "Add up the populations of {a} and {b}.",
+    "What do you get if you add up the populations of {a} and {b}?",
 )
 def combined_population(s: Scene) -> Draft:
     """Ask for the sum of two populations."""
@@ -138,9 +138,9 @@ def combined_population(s: Scene) -> Draft:
 @family(
     4,
     Feature.COMPARISON,
-    "Whose maker was born first: {x}?",
+    "Which of these has the maker who was born first: {x}?",
     "Which of these works was made by the person who was born earliest: {x}?",
-    "Compare the dates of birth of those who made them: which work has the oldest maker, {x}?",
+    "If you compare the dates of birth of their makers, which work has the oldest one: {x}?",
 )
 def oldest_maker(s: Scene) -> Draft:
     """Ask for the work with the oldest of two or three makers."""
@@ -155,7 +155,7 @@ def oldest_maker(s: Scene) -> Draft:
     Feature.COMPARISON,
     "Who was born in the settlement with the most inhabitants: {x}?",
     "Which of these people has the birthplace with the largest population: {x}?",
-    "Compare the populations of their birthplaces: whose is the largest, {x}?",
+    "If you compare the populations of their birthplaces, who comes from the largest one: {x}?",
 )
 def largest_birthplace(s: Scene) -> Draft:
     """Ask which of three people was born in the most populous place."""
@@ -166,9 +166,9 @@ def largest_birthplace(s: Scene) -> Draft:
 @family(
     4,
     Feature.COMPARISON,
-    "How many years after the birth of its {maker} was {x} {made}? Subtract the years.",
-    "{x} was {made} how many years after the year in which its {maker} was born?",
-    "Take the year in which {x} was {made} and subtract the year of birth of its {maker}. What is the result?",
+    "How many years after the birth of its {maker} was {x} {made}, going by the years alone?",
+    "How many years lie between the year in which the {maker} of {x} was born and the year in which it was {made}?",
+    "Take the year in which {x} was {made} and subtract the year in which its {maker} was born. What is the result?",
 )
 def age_at_work(s: Scene) -> Draft:
     """Ask for the years between a maker's birth and a work."""
@@ -185,7 +185,7 @@ def age_at_work(s: Scene) -> Draft:
     Feature.COMPARISON,
     "Whose teacher was born first: {x}?",
     "Which of these people had the oldest teacher, by date of birth: {x}?",
-    "Compare when their teachers were born: whose teacher came first, {x}?",
+    "If you compare when their teachers were born, whose teacher is the oldest: {x}?",
 )
 def oldest_teacher(s: Scene) -> Draft:
     """Ask which of three people had the oldest teacher."""

@@ -43,7 +43,7 @@ def _extreme(values: dict[Entity, int], most: bool) -> list[str]:
     3,
     Feature.AGGREGATION,
     "How many works by {x} date from after {year}?",
-    "Count the works by {x} whose year is later than {year}.",
+    "How many of the works by {x} are more recent than {year}?",
     "Of the works by {x}, how many came after the year {year}?",
 )
 def works_after(s: Scene) -> Draft:
@@ -88,7 +88,7 @@ def eldest_child(s: Scene) -> Draft:
     4,
     Feature.AGGREGATION,
     "How many of the children of {x} were born in {place}?",
-    "Count the children of {x} whose birthplace is {place}.",
+    "How many of the children of {x} have {place} as their birthplace?",
     "{place} is the birthplace of how many children of {x}?",
 )
 def children_born_in(s: Scene) -> Draft:
@@ -103,7 +103,7 @@ def children_born_in(s: Scene) -> Draft:
     4,
     Feature.AGGREGATION,
     "Which of the children of {x} became known as {occupation}?",
-    "Who of the children of {x} was {occupation} by occupation?",
+    "Which child of {x} was {occupation} by profession?",
     "One child of {x} was {occupation}. Who?",
 )
 def child_with_occupation(s: Scene) -> Draft:
@@ -153,7 +153,7 @@ def total_pages(s: Scene) -> Draft:
     Feature.AGGREGATION,
     "Which settlement of the region of {x} has the {which}?",
     "Of all settlements in the region of {x}, which has the {which}?",
-    "In the region of {x}, where do you find the settlement with the {which}?",
+    "In the region of {x}, which settlement has the {which}?",
 )
 def extreme_settlement(s: Scene) -> Draft:
     """Ask for the highest, largest or oldest settlement of a region."""
@@ -175,8 +175,8 @@ def extreme_settlement(s: Scene) -> Draft:
     5,
     Feature.AGGREGATION,
     "How many children of the {maker} of {x} were born before {year}?",
-    "Count the children of the {maker} of {x} with a date of birth before {year}.",
-    "Before {year}, how many children were born to the {maker} of {x}?",
+    "How many of the children of the {maker} of {x} have a date of birth before {year}?",
+    "How many children did the {maker} of {x} have before {year}?",
 )
 def makers_children(s: Scene) -> Draft:
     """Ask how many children of a work's maker were born before a year."""
@@ -194,7 +194,7 @@ def makers_children(s: Scene) -> Draft:
     Feature.AGGREGATION,
     "Which of the people who headed {x} as {office} was born first?",
     "Of all those on record as {office} of {x}, who was born earliest?",
-    "Who is the oldest by date of birth among those who held the office of {office} of {x}?",
+    "Among those who held the office of {office} of {x}, who is the oldest by date of birth?",
 )
 def oldest_holder(s: Scene) -> Draft:
     """Ask for the oldest of the holders of an office."""

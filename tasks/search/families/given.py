@@ -59,7 +59,7 @@ def given_passage(s: Scene) -> Draft:
 @family(
     2,
     Feature.NO_SEARCH,
-    "{x} has {a} inhabitants and {y} has {b}. How many is that together?",
+    "{x} has {a} inhabitants and {y} has {b}. How many is that altogether?",
     "What do the populations of {x} ({a}) and {y} ({b}) add up to?",
     "Given that {a} people live in {x} and {b} in {y}, how many people live in the two?",
 )
@@ -74,7 +74,7 @@ def given_sum(s: Scene) -> Draft:
 @family(
     2,
     Feature.NO_SEARCH,
-    "The mayors of {x} were {mayors}. Who of them was mayor in {year}?",
+    "The mayors of {x} were {mayors}. Which of them was mayor in {year}?",
     "{x} had these mayors: {mayors}. Who held the office in {year}?",
     "Here is the list of the mayors of {x}: {mayors}. Whom does it name for {year}?",
 )

@@ -7,7 +7,8 @@ from agentgym.tasks.search.features import Feature
 from agentgym.tasks.search.questions import Draft, family
 from agentgym.tasks.search.scene import Scene
 
-_PHRASINGS = ("{ask}", "Look this up: {ask}", "Answer with what the encyclopedia says. {ask}")
+_PHRASINGS = ("{ask}", "I'd like to know this: {ask}", "Can you find this out for me? {ask}")
+_PLAIN = ("{ask}", "Look this up: {ask}", "Answer with what the encyclopedia says. {ask}")
 
 
 def _fact(s: Scene, *types: str, among: tuple[str, ...] = ()) -> Draft:
@@ -16,13 +17,13 @@ def _fact(s: Scene, *types: str, among: tuple[str, ...] = ()) -> Draft:
     return Draft({"ask": s.ask(entity, relation)}, answers_for(s.read(entity, relation)))
 
 
-@family(1, Feature.LOOKUP, *_PHRASINGS)
+@family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
 def person_origin(s: Scene) -> Draft:
     """Ask when or where a person was born, or for their occupation."""
     return _fact(s, "person", among=("birth_place", "birth_date", "occupation"))
 
 
-@family(1, Feature.LOOKUP, *_PHRASINGS)
+@family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
 def person_fact(s: Scene) -> Draft:
     """Ask for anything else about a person."""
     return _fact(
@@ -30,37 +31,37 @@ def person_fact(s: Scene) -> Draft:
     )
 
 
-@family(1, Feature.LOOKUP, *_PHRASINGS)
+@family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
 def settlement_fact(s: Scene) -> Draft:
     """Ask for anything about a settlement."""
     return _fact(s, "settlement")
 
 
-@family(1, Feature.LOOKUP, *_PHRASINGS)
+@family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
 def country_fact(s: Scene) -> Draft:
     """Ask for anything about a region or a country."""
     return _fact(s, "region", "country")
 
 
-@family(1, Feature.LOOKUP, *_PHRASINGS)
+@family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
 def work_maker(s: Scene) -> Draft:
     """Ask for the maker or year of a work."""
     return _fact(s, "novel", "film", "painting", "song", among=("creator", "year"))
 
 
-@family(1, Feature.LOOKUP, *_PHRASINGS)
+@family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
 def work_fact(s: Scene) -> Draft:
     """Ask for anything about a work."""
     return _fact(s, "novel", "film", "painting", "song")
 
 
-@family(1, Feature.LOOKUP, *_PHRASINGS)
+@family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
 def organisation_fact(s: Scene) -> Draft:
     """Ask for anything about a university, company, club or prize."""
     return _fact(s, "university", "company", "club", "prize")
 
 
-@family(1, Feature.LOOKUP, *_PHRASINGS)
+@family(1, Feature.LOOKUP, *_PHRASINGS, plain=_PLAIN)
 def event_fact(s: Scene) -> Draft:
     """Ask for anything about a battle, election, expedition or festival."""
     return _fact(s, "battle", "election", "expedition", "festival")
@@ -79,8 +80,8 @@ def namesake_fact(s: Scene) -> Draft:
     2,
     Feature.AGGREGATION,
     "How many {what} {x} are listed in the encyclopedia?",
-    "Count the {what} {x} that the encyclopedia lists.",
-    "What is the number of {what} {x} in the encyclopedia's list?",
+    "In the encyclopedia, how many {what} {x} are there?",
+    "What is the number of {what} {x} that the encyclopedia lists?",
 )
 def count_listed(s: Scene) -> Draft:
     """Ask for the length of a list: a person's children or works, the settlements of a region."""

@@ -54,8 +54,8 @@ def holder_in_year(s: Scene) -> Draft:
     2,
     Feature.TEMPORAL,
     "Who won {x} in {year}?",
-    "In {year}, who or what was awarded {x}?",
-    "To whom or what did {x} go in {year}?",
+    "Which person or work was awarded {x} in {year}?",
+    "In {year}, who or what received {x}?",
 )
 def winner_in_year(s: Scene) -> Draft:
     """Ask who or what won a prize in a year."""
@@ -117,7 +117,7 @@ def years_in_office(s: Scene) -> Draft:
 @family(
     2,
     Feature.TEMPORAL,
-    "How old was {x} at death, in full years?",
+    "How old was {x} when they died, in full years?",
     "At what age, in full years, did {x} die?",
     "How many full years did {x} live?",
 )
@@ -133,7 +133,7 @@ def age_at_death(s: Scene) -> Draft:
     3,
     Feature.CHAIN,
     "Where was the person born who was {office} of {x} in {year}?",
-    "In {year}, {x} had a {office}. In which settlement was this person born?",
+    "Someone was {office} of {x} in {year}. In which settlement was that person born?",
     "What is the birthplace of whoever was {office} of {x} in {year}?",
 )
 def holder_birthplace(s: Scene) -> Draft:
@@ -148,7 +148,7 @@ def holder_birthplace(s: Scene) -> Draft:
     4,
     Feature.TEMPORAL,
     "Who was {office} of {x} in {when}?",
-    "Think of {when}. Who was {office} of {x} then?",
+    "Take {when}. Who was {office} of {x} then?",
     "Name the {office} of {x} in {when}.",
 )
 def holder_at_event(s: Scene) -> Draft:
@@ -206,9 +206,9 @@ def birthplace_mayor_at_event(s: Scene) -> Draft:
 @family(
     5,
     Feature.TEMPORAL,
-    "Which of the works by {x} is the first that came out after {when}?",
-    "After {when}, which work by {x} came first?",
-    "Name the earliest work by {x} from after {when}.",
+    "Which work by {x} was the first to come out after the year in which they married?",
+    "What is the earliest work by {x} from after the year of their wedding?",
+    "After the year in which {x} married, which work of theirs came first?",
 )
 def first_work_after(s: Scene) -> Draft:
     """Ask for the first of a person's works after the year of another event."""

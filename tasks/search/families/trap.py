@@ -13,7 +13,7 @@ from agentgym.tasks.search.relations.catalog import RELATIONS
 from agentgym.tasks.search.scene import Scene, noun
 from agentgym.tasks.search.vocabulary import PRESENT
 
-_PHRASINGS = ("{ask}", "Check the pages with care: {ask}", "According to the encyclopedia: {ask}")
+_PHRASINGS = ("{ask}", "Please look carefully: {ask}", "What does the encyclopedia say? {ask}")
 _WORKS = ("novel", "film", "painting", "song")
 _ANYBODY = ("birth_place", "birth_date", "university", "hobby", "mother", "father", "spouse")
 _MAYBE = {

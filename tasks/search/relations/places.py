@@ -33,7 +33,7 @@ PERSON = table(
     ),
     (
         "occupation", "the occupation of {x}", "born known as",
-        "What was the occupation of {x}?", "What was {x} by occupation?", "Which occupation did {x} have?",
+        "What was the occupation of {x}?", "What did {x} do for a living?", "What was the profession of {x}?",
     ),
     (
         "father", "the father of {x}", "early life father",
@@ -53,16 +53,16 @@ PERSON = table(
     ),
     (
         "spouse", "the spouse of {x}", "personal life married",
-        "Who was married to {x}?", "Who was the spouse of {x}?", "Whom did {x} marry?",
+        "Who was married to {x}?", "Who was the spouse of {x}?", "Who did {x} marry?",
     ),
     (
         "married", "the year in which {x} married", "personal life married",
-        "In which year did {x} marry?", "When did {x} marry? Give the year.", "What was the wedding year of {x}?",
+        "In which year did {x} marry?", "When did {x} marry? Give the year.", "In what year was the wedding of {x}?",
     ),
     (
         "hobby", "the favourite pastime of {x}", "personal life pastime",
         "What was the favourite pastime of {x}?", "To which pastime was {x} devoted?",
-        "How did {x} like to spend leisure hours?",
+        "How did {x} like to spend their free time?",
     ),
     (
         "employer", "the employer of {x}", "career employer",
@@ -82,7 +82,7 @@ COUNTRY = table(
     ),
     (
         "language", "the language of {x}", "language",
-        "Which language is spoken in {x}?", "What is the language of {x}?", "What do people in {x} speak?",
+        "Which language is spoken in {x}?", "What is the language of {x}?", "What language do people in {x} speak?",
     ),
 )  # fmt: skip
 REGION = table(
@@ -107,8 +107,8 @@ REGION = table(
     ),
     (
         "joined", "the year in which {x} joined its country", "history joined",
-        "In which year did {x} join its country?", "When did {x} become a part of its country? Give the year.",
-        "What is the year in which {x} joined the country?",
+        "In which year did {x} join its country?", "When did {x} become part of its country? Give the year.",
+        "What is the year in which {x} became part of its country?",
     ),
 )  # fmt: skip
 SETTLEMENT = table(
@@ -123,16 +123,17 @@ SETTLEMENT = table(
     ),
     (
         "elevation", "the elevation of {x} in metres", "geography elevation metres",
-        "How many metres above the sea does {x} lie?", "What is the elevation, in metres, of {x}?",
+        "How many metres above sea level is {x}?", "What is the elevation, in metres, of {x}?",
         "At what elevation, in metres, is {x}?",
     ),
     (
         "river", "the river on which {x} lies", "geography river",
-        "On which river does {x} lie?", "Which river flows through {x}?", "What is the name of the river in {x}?",
+        "On which river does {x} lie?", "Which river flows through {x}?",
+        "What is the name of the river that flows through {x}?",
     ),
     (
         "former_name", "the former name of {x}", "history founding",
-        "What was {x} formerly called?", "What is the former name of {x}?", "Which name did {x} have before?",
+        "What was {x} formerly called?", "What is the former name of {x}?", "What was {x} called before?",
     ),
     (
         "twin", "the twin town of {x}", "culture twin",
@@ -141,11 +142,11 @@ SETTLEMENT = table(
     (
         "landmark", "the best-known landmark of {x}", "culture landmark",
         "What is the best-known landmark of {x}?", "Which landmark is {x} known for?",
-        "What does {x} have as its landmark?",
+        "Name the best-known landmark of {x}.",
     ),
     (
         "trade", "the old trade of {x}", "culture and trade",
         "Which trade was {x} long known for?", "What goods did {x} traditionally trade in?",
-        "What is the old trade of {x}?",
+        "What was the traditional trade of {x}?",
     ),
 )  # fmt: skip

@@ -22,7 +22,7 @@ def _work(verb: str, noun: str, year: str, *more: tuple[str, ...]) -> dict[str, 
         ),
         (
             "dedicated_to", "the person to whom {x} is dedicated", "reception dedicated",
-            "To whom is {x} dedicated?", "Who is named in the dedication of {x}?", "Whom is {x} dedicated to?",
+            "To whom is {x} dedicated?", "Who is named in the dedication of {x}?", "Who is {x} dedicated to?",
         ),
         PRIZE, *more,
     )  # fmt: skip
@@ -36,7 +36,7 @@ _HERO = (
 )  # fmt: skip
 _SEQUEL = (
     "sequel_to", "the work to which {x} is the sequel", "content sequel",
-    "To which work is {x} the sequel?", "What does {x} continue as its sequel?", "{x} is the sequel to which work?",
+    "To which work is {x} the sequel?", "Which work does {x} continue?", "{x} is the sequel to which work?",
 )  # fmt: skip
 NOVEL = _work(
     "wrote", "author", "published", _HERO, _SEQUEL,
@@ -47,7 +47,7 @@ NOVEL = _work(
     ),
     (
         "house", "the publisher of {x}", "publication publisher",
-        "Who was the publisher of {x}?", "Which company published {x}?", "What is the publisher of {x}?",
+        "Who was the publisher of {x}?", "Which company published {x}?", "By which company was {x} published?",
     ),
 )  # fmt: skip
 FILM = _work(
@@ -59,7 +59,7 @@ FILM = _work(
     ),
     (
         "house", "the studio that produced {x}", "production studio",
-        "Which studio produced {x}?", "What is the studio behind {x}?", "By which studio was {x} produced?",
+        "Which studio produced {x}?", "Which studio is behind {x}?", "By which studio was {x} produced?",
     ),
     (
         "based_on", "the work on which {x} is based", "production based on",
@@ -92,7 +92,7 @@ SONG = _work(
 )  # fmt: skip
 _HOME = (
     "place", "the place where {x} is at home", "is in",
-    "Where is {x}?", "In which settlement is {x} at home?", "In which settlement can {x} be found?",
+    "Where is {x}?", "In which settlement is {x} based?", "In which settlement can {x} be found?",
 )  # fmt: skip
 UNIVERSITY = table(
     _HOME, FOUNDED,
@@ -111,11 +111,12 @@ COMPANY = table(
     (
         "place", "the place where {x} has its headquarters", "headquarters",
         "Where are the headquarters of {x}?", "In which settlement does {x} have its headquarters?",
-        "What is the seat of {x}?",
+        "Where is {x} based?",
     ),
     (
         "industry", "the industry in which {x} is active", "company field",
-        "In which industry is {x} active?", "What is the line of business of {x}?", "Which field does {x} work in?",
+        "In which industry is {x} active?", "What is the line of business of {x}?",
+        "Which field of business is {x} in?",
     ),
     (
         "employees", "the number of employees of {x}", "staff employees",
@@ -147,7 +148,7 @@ PRIZES = table(
     ),
     (
         "worth", "the sum that comes with {x}", "endowment sum",
-        "Which sum comes with {x}?", "How large is the sum that winners of {x} receive?",
+        "How much money comes with {x}?", "How much do winners of {x} receive?",
         "What is {x} worth?",
     ),
 )  # fmt: skip
@@ -158,7 +159,7 @@ BATTLE = table(
     ),
     (
         "place", "the settlement near which {x} was fought", "fought near",
-        "Near which settlement was {x} fought?", "Where did {x} take place?", "What was the place of {x}?",
+        "Near which settlement was {x} fought?", "Where did {x} take place?", "Where was {x} fought?",
     ),
     (
         "commander", "the victorious commander in {x}", "commanders",
@@ -197,7 +198,7 @@ ELECTION = table(
     (
         "votes", "the number of votes cast in {x}", "result votes cast",
         "How many votes were cast in {x}?", "What was the number of votes cast in {x}?",
-        "What total of votes was cast in {x}?",
+        "What was the total number of votes in {x}?",
     ),
 )  # fmt: skip
 EXPEDITION = table(
@@ -221,7 +222,7 @@ EXPEDITION = table(
     (
         "members", "the number of members of {x}", "journey members",
         "How many members did {x} have?", "What was the number of members of {x}?",
-        "How many people were members of {x}?",
+        "How many people took part in {x}?",
     ),
 )  # fmt: skip
 FESTIVAL = table(
@@ -232,11 +233,12 @@ FESTIVAL = table(
     ),
     (
         "month", "the month of {x}", "festival every",
-        "In which month is {x} held?", "What is the month of {x}?", "When in the year is {x} held?",
+        "In which month is {x} held?", "Which month does {x} take place in?",
+        "At what time of the year is {x} held? Name the month.",
     ),
     (
         "visitors", "the yearly number of visitors of {x}", "visitors",
-        "How many visitors a year does {x} have?", "What is the yearly number of visitors of {x}?",
+        "How many visitors does {x} have each year?", "What is the yearly number of visitors to {x}?",
         "How many people visit {x} in a year?",
     ),
 )  # fmt: skip

@@ -138,7 +138,7 @@ def share_of_total(s: Scene) -> Draft:
     4,
     "Which {t.one} has the {rank} {high} {c.label}? Return the {n.label}.",
     "What is the {n.label} of the {t.one} with the {rank} {high} {c.label}?",
-    "Rank the {t.many} by {c.label}, {high} first. What is the {n.label} of the {rank} one?",
+    "Rank the {t.many} by {c.label}, starting with the {high}. What is the {n.label} of the {rank} one?",
 )
 def nth_best(s: Scene) -> Draft:
     """Find the row in second or third place."""

@@ -71,6 +71,8 @@ def invoice_status(scene: Scene) -> Draft:
     2,
     "{name} has a new phone number: {phone}. Enter it, and replace the notes of this customer by “{note}”.",
     "Update the customer {name}: phone {phone}, notes “{note}” (instead of what is there).",
+    "Please correct the entry of {name}: the phone number is {phone}, and the notes should now be “{note}” "
+    "and nothing else.",
 )
 def edit_customer(scene: Scene) -> Draft:
     """Change two fields of a form."""
@@ -93,6 +95,7 @@ def edit_customer(scene: Scene) -> Draft:
     2,
     "Change the customer {name}: segment “{segment}”, {terms} days to pay, and {flag}.",
     "{name} gets {terms} days to pay from now on, belongs to the segment “{segment}”, and {flag}. Save that.",
+    "Please update {name}: the segment is “{segment}”, payment is due after {terms} days, and the customer {flag}.",
 )
 def customer_options(scene: Scene) -> Draft:
     """Change drop-down lists and a check box."""
@@ -117,6 +120,8 @@ def customer_options(scene: Scene) -> Draft:
     2,
     "{name} works {hours} hours a week in {department} from now on. Change that.",
     "Move {name} to the department {department} and set the weekly hours to {hours}.",
+    "From now on {name} belongs to the department {department} and works {hours} hours a week. Please update "
+    "the entry.",
 )
 def person_hours(scene: Scene) -> Draft:
     """Change a number and a drop-down list."""
@@ -142,6 +147,9 @@ def person_hours(scene: Scene) -> Draft:
     "hold”, credit limit {limit}, tags “{tag}” and “{tag2}”. Leave everything else as the form suggests.",
     "New customer {name} in {city}. Contact: {contact}, {email}. Segment “{segment}”, credit limit {limit}, on hold "
     "for now. Tag it “{tag}” and “{tag2}”. Do not touch the other fields.",
+    "Please enter a new customer: {name} from {city}, contact person {contact} ({email}), in the segment "
+    "“{segment}”. The status is “on hold”, the credit limit {limit}, and the tags are “{tag}” and “{tag2}”. "
+    "Keep what the form suggests for the rest.",
 )
 def new_customer(scene: Scene) -> Draft:
     """Fill in a long form."""
@@ -183,6 +191,8 @@ def new_customer(scene: Scene) -> Draft:
     "“sent”, note “{note}”.",
     "{name} must pay {amount} by {method}. Add the invoice: issued today, due in {days} days, already sent; the note "
     "is “{note}”.",
+    "Create an invoice for {name}: {amount}, payment by {method}, issued today and due in {days} days. It "
+    "has been sent already, so set the status to “sent”. The note should be “{note}”.",
 )
 def new_invoice(scene: Scene) -> Draft:
     """Look up a number and fill in a form."""
@@ -207,6 +217,7 @@ def new_invoice(scene: Scene) -> Draft:
     3,
     "{name} paid all overdue invoices. Set them to “paid”.",
     "All overdue invoices of {name} are paid now. Change their status.",
+    "Good news: {name} has settled every overdue invoice. Mark those invoices as “paid”.",
 )
 def bulk_paid(scene: Scene) -> Draft:
     """Change several rows at once."""
@@ -234,6 +245,7 @@ def bulk_paid(scene: Scene) -> Draft:
     3,
     "{role}s must be able to “{grant}”, but no longer to “{revoke}”. Change the permissions of that role.",
     "Change what the role {role} may do: give it “{grant}” and take “{revoke}” away.",
+    "Please change the permissions of the role {role}: add “{grant}” and remove “{revoke}”.",
 )
 def permissions(scene: Scene) -> Draft:
     """Tick and untick boxes in a table of check boxes."""

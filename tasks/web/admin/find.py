@@ -30,6 +30,7 @@ def credit_limit(scene: Scene) -> Draft:
     1,
     "How many days does {name} have to pay an invoice? Answer with a number.",
     "Open the customer {name}: how many days to pay do they get? Answer with a number.",
+    "What are the payment terms of {name}, in days? Answer with a number.",
 )
 def days_to_pay(scene: Scene) -> Draft:
     """Read one field of a form."""
@@ -43,6 +44,8 @@ def days_to_pay(scene: Scene) -> Draft:
     2,
     "How many customers of the segment “{segment}” have the status “{status}”? Answer with a number.",
     "Count our {segment} customers whose status is “{status}”. Answer with a number.",
+    "I need to know how many customers are in the segment “{segment}” and have the status “{status}”. Answer "
+    "with a number.",
 )
 def count_customers(scene: Scene) -> Draft:
     """Filter by two columns and read the count."""
@@ -58,6 +61,8 @@ def count_customers(scene: Scene) -> Draft:
     "What is the total amount of the invoices with the status “{status}” that were issued from {since} to {until} "
     "(inclusive)?",
     "Add up all “{status}” invoices issued between {since} and {until}, both days included. What is the sum?",
+    "How much do the invoices with the status “{status}” come to that were issued from {since} up to and "
+    "including {until}?",
 )
 def sum_invoices(scene: Scene) -> Draft:
     """Filter by status and dates, and read the sum."""
@@ -83,6 +88,7 @@ def sum_invoices(scene: Scene) -> Draft:
     2,
     "Who of the active staff in {department} has been here longest? Answer with the name.",
     "Find the active person in the department {department} who started first. Answer with the name.",
+    "Among the active people in {department}, who has the earliest start date? Answer with the name.",
 )
 def longest_serving(scene: Scene) -> Draft:
     """Filter, sort and read the first row."""
@@ -105,6 +111,7 @@ def longest_serving(scene: Scene) -> Draft:
     "Which customer has the overdue invoice with the largest amount, and what is the phone number of that customer? "
     "Answer with the phone number.",
     "I want to call the customer of our largest overdue invoice. What is their phone number?",
+    "Find the overdue invoice with the highest amount and tell me the phone number of its customer.",
 )
 def largest_overdue(scene: Scene) -> Draft:
     """Follow the first row of a sorted table to a linked record."""

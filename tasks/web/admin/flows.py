@@ -29,6 +29,7 @@ _MANAGERS = "SELECT * FROM staff WHERE id IN (SELECT manager FROM staff WHERE ma
     "Put the active {segment} customer with the highest credit limit on hold.",
     "Of all active customers in the segment “{segment}”, the one with the highest credit limit must be set to “on "
     "hold”.",
+    "Which active customer in the segment “{segment}” has the highest credit limit? Set that customer to “on hold”.",
 )
 def hold_largest(scene: Scene) -> Draft:
     """Filter, sort, and change the first row."""
@@ -57,6 +58,8 @@ def hold_largest(scene: Scene) -> Draft:
     "Otherwise raise their credit limit to {raised}.",
     "Do {name}'s overdue invoices sum up to more than {limit}? If so, put the customer on hold; if not, change the "
     "credit limit to {raised}.",
+    "Add up the overdue invoices of {name}. If the sum is above {limit}, the customer goes on hold; "
+    "otherwise set the credit limit to {raised}.",
 )
 def credit_check(scene: Scene) -> Draft:
     """Add up amounts, decide, and fill in one of two forms."""
@@ -86,6 +89,7 @@ def credit_check(scene: Scene) -> Draft:
     4,
     "{new} takes over the team of {old}: set {new} as the manager of everybody whose manager is {old}.",
     "Everyone who reports to {old} reports to {new} from now on. Change their manager, also of inactive people.",
+    "Change the manager of everyone who reports to {old}, active or not: from now on it is {new}.",
 )
 def reassign(scene: Scene) -> Draft:
     """Change the manager of a whole team."""
@@ -108,6 +112,8 @@ def reassign(scene: Scene) -> Draft:
     "“impossible”.",
     "Invoice {number} was a mistake, remove it. If the system does not allow that because it is not a draft, leave "
     "everything as it is and answer “impossible”.",
+    "Please delete invoice {number}, provided that it is a draft. If it is not, change nothing and answer "
+    "“impossible”.",
 )
 def delete_draft(scene: Scene) -> Draft:
     """Delete a row if that is allowed."""
@@ -131,6 +137,8 @@ def delete_draft(scene: Scene) -> Draft:
     "(instead of the present notes).",
     "We gave up on {name}: set the status of all of their drafts and overdue invoices to “cancelled”, and replace the "
     "customer's notes by “{note}”.",
+    "We no longer work with {name}. Set each of their invoices that is a draft or overdue to “cancelled”, "
+    "and let the customer's notes read “{note}” and nothing else.",
 )
 def cancel_old(scene: Scene) -> Draft:
     """Search twice, change several rows, and fill in a form."""
@@ -163,6 +171,9 @@ def cancel_old(scene: Scene) -> Draft:
     "other one to it (change the customer number in each), and set the other one's status to “closed”.",
     "{name} is in the table twice. Give all invoices of the newer entry (by “customer since”) to the older entry by "
     "changing their customer number, then set the newer entry to “closed”.",
+    "We entered {name} as a customer twice. Move the invoices of the later entry to the earlier one (by "
+    "changing the customer number in each of them), and close the later entry by setting its status to "
+    "“closed”.",
 )
 def merge_twins(scene: Scene) -> Draft:
     """Merge a record that was entered twice."""
@@ -193,6 +204,8 @@ def merge_twins(scene: Scene) -> Draft:
     "{department}, and deactivate {old}'s account.",
     "{old} is leaving and {new} steps in: {new} becomes the manager of all whose manager was {old}, changes to the "
     "department {department}, and {old}'s account is deactivated.",
+    "{new} takes over from {old}, who is leaving. Everybody managed by {old} gets {new} as the manager, "
+    "{new} moves to the department {department}, and the account of {old} is deactivated.",
 )
 def leaver(scene: Scene) -> Draft:
     """Make three changes that belong together."""
@@ -226,6 +239,10 @@ def leaver(scene: Scene) -> Draft:
     "{name} starts today in {department} as {role}, {hours} hours a week, with {manager} as the manager; the e-mail "
     "address is {email} and the account is active. The role {role} needs the permission “{permission}”: add it if it "
     "is missing.",
+    "We have a new colleague: {name}, {email}. Add them to the staff with an active account, in the "
+    "department {department}, with the role {role}, {hours} hours a week from today on, and {manager} as the "
+    "manager. Then see to it that the role {role} has the permission “{permission}”; change no other "
+    "permission.",
 )
 def onboard(scene: Scene) -> Draft:
     """Add a person, and give their role a permission that it may lack."""

@@ -36,6 +36,8 @@ from agentgym.tasks.web.sites.calendar.slots import minutes, repeated
     "Book the room {room} on {day} from {starts} to {ends} for “{title}”. Nobody needs to be invited. Note: “{note}”",
     "I need {room} on {day}, {starts} to {ends}. Book it under the title “{title}” with the note “{note}”, without "
     "other people.",
+    "Please reserve {room} for “{title}” on {day}, {starts} to {ends}. The note is “{note}”, and there is "
+    "nobody to invite.",
 )
 def book_room(scene: Scene) -> Draft:
     """Fill in the form of a new booking."""
@@ -55,6 +57,7 @@ def book_room(scene: Scene) -> Draft:
     2,
     "Cancel my booking “{title}” on {day} (only that day).",
     "“{title}” on {day} will not take place. I organise it; cancel it, but no other booking.",
+    "We will skip “{title}” on {day}. It is my booking: cancel it for that day only.",
 )
 def cancel(scene: Scene) -> Draft:
     """Cancel one booking."""
@@ -72,6 +75,7 @@ def cancel(scene: Scene) -> Draft:
     2,
     "Move my booking “{title}” from {day} to {new_day}, {starts} to {ends}, in the same room.",
     "“{title}” ({day}) takes place on {new_day} from {starts} to {ends} instead. The room stays. Change my booking.",
+    "Please reschedule my booking “{title}” on {day}: the new time is {new_day}, {starts} to {ends}, in the same room.",
 )
 def move(scene: Scene) -> Draft:
     """Change the day and time of a booking."""
@@ -99,6 +103,7 @@ def move(scene: Scene) -> Draft:
     3,
     "Invite {names} to my booking “{title}” on {day}. Those who are invited already stay invited.",
     "{names} should come to “{title}” on {day}, too. Add them to my booking, and keep the others.",
+    "Please add {names} as guests of my booking “{title}” on {day}, without removing anyone.",
 )
 def invite(scene: Scene) -> Draft:
     """Add people to a booking."""
@@ -128,6 +133,8 @@ def invite(scene: Scene) -> Draft:
     "{names}.",
     "Set up a repeated booking: “{title}” in {room}, {starts} to {ends}, {every}, {times} times in all, beginning on "
     "{day}, with {names}.",
+    "Please book {room} for a series called “{title}”: {starts} to {ends}, {every}, starting on {day}, "
+    "{times} times altogether. Invite {names}.",
 )
 def book_series(scene: Scene) -> Draft:
     """Book several days at once."""
@@ -162,6 +169,8 @@ def book_series(scene: Scene) -> Draft:
     "“impossible”.",
     "Is {room} free on {day} between {starts} and {ends}? If so, book it for “{title}”; if not, leave everything as "
     "it is and answer “impossible”.",
+    "I would like to have {room} on {day}, {starts} to {ends}, for “{title}”. Book it if it is free for the "
+    "whole time; otherwise change nothing and answer “impossible”.",
 )
 def book_if_free(scene: Scene) -> Draft:
     """Book a room that may be taken already."""

@@ -46,6 +46,7 @@ def when(scene: Scene) -> Draft:
     1,
     "In which room is “{title}” on {day}?",
     "Where does “{title}” take place on {day}? Answer with the name of the room.",
+    "I have to go to “{title}” on {day}. Which room is it in?",
 )
 def room_of(scene: Scene) -> Draft:
     """Find a booking in the agenda and read its room."""
@@ -59,6 +60,7 @@ def room_of(scene: Scene) -> Draft:
     2,
     "How many seats does the room have in which “{title}” takes place on {day}? Answer with a number.",
     "“{title}” on {day}: how many people can sit in its room? Answer with a number.",
+    "Find out where “{title}” takes place on {day} and how many seats that room has. Answer with the number of seats.",
 )
 def seats(scene: Scene) -> Draft:
     """Follow a booking to its room."""
@@ -73,6 +75,7 @@ def seats(scene: Scene) -> Draft:
     2,
     "How many bookings does the room {room} have from {first} to {last}? Answer with a number.",
     "Count the bookings of {room} between {first} and {last} (both days included). Answer with a number.",
+    "From {first} up to and including {last}, how often is {room} booked? Answer with a number.",
 )
 def count_room(scene: Scene) -> Draft:
     """Filter the agenda by room and days."""
@@ -93,6 +96,8 @@ def count_room(scene: Scene) -> Draft:
     "On {day}, from when on is the room {room} free for {length} minutes? Answer with the earliest start that also "
     "suits {names}.",
     "What is the earliest time on {day} at which {room} is free for {length} minutes and {names} can come, too?",
+    "{names} need {length} minutes in {room} on {day}. What is the earliest start at which the room is free "
+    "and they can come?",
 )
 def free_slot(scene: Scene) -> Draft:
     """Read the list of free slots."""
@@ -115,6 +120,7 @@ def free_slot(scene: Scene) -> Draft:
     3,
     "Who has the most bookings on {day}: {names}? Answer with the name.",
     "Compare the calendars of {names} on {day}. Who of them has the most bookings that day? Answer with the name.",
+    "On {day}, which of these people has the largest number of bookings: {names}? Answer with the name.",
 )
 def busiest(scene: Scene) -> Draft:
     """Compare the weeks of three people."""
@@ -159,6 +165,8 @@ def answer_one(scene: Scene) -> Draft:
     3,
     "I am away on {day}. Decline every invitation for that day that I have not answered yet.",
     "Say no to all open invitations for {day}, and leave other days alone.",
+    "I cannot make it to anything on {day}. Decline all invitations for that day that are still unanswered, "
+    "and only those.",
 )
 def decline_day(scene: Scene) -> Draft:
     """Answer several invitations."""
@@ -185,6 +193,8 @@ def decline_day(scene: Scene) -> Draft:
     "day that I organise or have accepted; otherwise accept it.",
     "Can I come to “{title}” on {day}? Accept the invitation if nothing that I organise or have accepted overlaps "
     "with it, else decline it.",
+    "I have an invitation to “{title}” on {day}. If it clashes with something that day that I organise or "
+    "have accepted, decline it. If not, accept it.",
 )
 def clash(scene: Scene) -> Draft:
     """Look at the day, then decide."""

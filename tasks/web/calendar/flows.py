@@ -37,6 +37,8 @@ from agentgym.tasks.web.sites.calendar.slots import clock, free_spans, minutes, 
     "{ends}. Title: “{title}”",
     "For “{title}” on {day}, {starts} to {ends}, I need a room with {what} for {seats} people. Take the one with the "
     "fewest seats that is large enough and free.",
+    "I am planning “{title}” on {day} from {starts} to {ends}. Of the rooms with {what} and at least {seats} "
+    "seats that are free then, book the one with the fewest seats.",
 )
 def smallest_room(scene: Scene) -> Draft:
     """Choose a room by its features and free times."""
@@ -61,6 +63,8 @@ def smallest_room(scene: Scene) -> Draft:
     4,
     "Cancel my repeated booking “{title}” from {day} on: that one and all later ones. Earlier ones stay.",
     "The series “{title}” ends before {day}. I organise it; cancel what is booked on that day and after it.",
+    "Please end my series “{title}”: cancel the booking on {day} and everything in the series after it, but "
+    "leave the earlier ones.",
 )
 def cancel_rest(scene: Scene) -> Draft:
     """Cancel the rest of a series."""
@@ -89,6 +93,7 @@ def cancel_rest(scene: Scene) -> Draft:
     "I am away on {day}. Move everything that I organise on that day to {new_day}, at the same times and in the same "
     "rooms.",
     "All bookings of {day} that I organise must take place on {new_day} instead; times and rooms stay.",
+    "Everything that I organise on {day} has to move to {new_day}. Keep the times and the rooms.",
 )
 def shift_day(scene: Scene) -> Draft:
     """Move several bookings."""
@@ -120,6 +125,9 @@ def shift_day(scene: Scene) -> Draft:
     "{names} and I need {length} minutes together in {room} on {day}, as early as possible, when nobody of us has "
     "anything else. Book that as “{title}” with all of us. If it cannot be done, change nothing and answer "
     "“impossible”.",
+    "Please set up “{title}” on {day} in {room}, with {names} as guests. It takes {length} minutes; choose "
+    "the earliest start at which the room, the guests and I are all free. If there is none, change nothing "
+    "and answer “impossible”.",
 )
 def common_slot(scene: Scene) -> Draft:
     """Book the first slot that suits everybody."""
@@ -156,6 +164,9 @@ def common_slot(scene: Scene) -> Draft:
     "Everybody of {team} should come to “{title}” on {day}, which I organise, besides those who are invited already. "
     "Should the room be too small for all of us, change it to the smallest one (by seats) that is free then and has "
     "enough seats.",
+    "My booking “{title}” on {day} is now for the whole team {team} as well: invite all of them and keep the "
+    "others. If the room does not have a seat for everyone, me included, switch to the room with the fewest "
+    "seats that is big enough and free at that time.",
 )
 def larger_room(scene: Scene) -> Draft:
     """Invite many people, and change the room if necessary."""

@@ -14,6 +14,7 @@ from agentgym.tasks.web.sites.pages import day
     1,
     "Who started the thread “{title}”? Answer with the name.",
     "Please find out which member opened the thread “{title}” in the forum.",
+    "The thread “{title}”: who opened it? Answer with the name.",
 )
 def author(scene: Scene) -> Draft:
     """Ask who started a thread."""
@@ -27,6 +28,7 @@ def author(scene: Scene) -> Draft:
     1,
     "{question} the forum member {name}? {how}",
     "In the forum's list of members, look up {name}. {question} this member? {how}",
+    "I am curious about a forum member. {question} {name}? {how}",
 )
 def member(scene: Scene) -> Draft:
     """Ask for a detail of a member."""
@@ -47,6 +49,7 @@ def member(scene: Scene) -> Draft:
     2,
     "Which thread in the board {board} has the most replies? Answer with its title.",
     "What is the title of the thread with the largest number of replies in {board}?",
+    "Looking at the board {board}: what is the thread with the most replies called?",
 )
 def most_replies(scene: Scene) -> Draft:
     """Ask for the longest thread of a board."""
@@ -63,6 +66,8 @@ def most_replies(scene: Scene) -> Draft:
     "In the thread “{title}”, which member wrote the reply with the most points? The first post does not count. Answer "
     "with the name.",
     "Look at the replies (not the opening post) in “{title}”. Who wrote the one with the highest number of points?",
+    "Who wrote the reply with the most points in “{title}”? Leave the opening post out of account, and "
+    "answer with the name.",
 )
 def best_post(scene: Scene) -> Draft:
     """Ask who wrote the best reply of a thread."""
@@ -78,6 +83,7 @@ def best_post(scene: Scene) -> Draft:
     5,
     "How many threads did {name} start that have more than {least} replies? Answer with the number.",
     "Count the threads that were started by {name} and have got more than {least} replies.",
+    "Among the threads started by {name}, how many have more than {least} replies? Answer with the number.",
 )
 def count_threads(scene: Scene) -> Draft:
     """Ask how many of a member's threads are long."""

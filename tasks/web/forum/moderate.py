@@ -16,6 +16,7 @@ _OWN = f"moderator_id = {ME}"
     2,
     "{way} the thread “{title}” in the board that I moderate.",
     "As the moderator of {board}: {way} the thread “{title}”.",
+    "In {board}, which I moderate, there is the thread “{title}”. {way} it.",
 )
 def pin(scene: Scene) -> Draft:
     """Pin, unpin, lock or unlock a thread."""
@@ -35,6 +36,7 @@ def pin(scene: Scene) -> Draft:
     3,
     "The thread “{title}” is in the wrong board. Move it to {board}, and lock it.",
     "Please move “{title}” from my board to {board}; before that, lock the thread.",
+    "“{title}” belongs in {board}. Please lock the thread and move it there.",
 )
 def move(scene: Scene) -> Draft:
     """Lock a thread, then move it to another board, where one is no longer its moderator."""
@@ -59,6 +61,8 @@ def move(scene: Scene) -> Draft:
     "reports.",
     "In the moderation queue, every post reported for “{reason}” has to be removed. The other reports are to be "
     "dismissed.",
+    "Please deal with all open reports in my board. If a post was reported as “{reason}”, remove it; in "
+    "every other case, dismiss the report.",
 )
 def clean_up(scene: Scene) -> Draft:
     """Settle all reports by their reason."""
@@ -95,6 +99,8 @@ def clean_up(scene: Scene) -> Draft:
     "Lock every thread of {board} whose last post was written before {date}, unless it is locked already.",
     "In the board {board}, which I moderate, all threads without a post since {date} (that day included) should be "
     "locked. Some may be locked already.",
+    "Please lock all threads in {board} in which nobody has posted since {date}, that day included; the ones "
+    "that are locked already can stay as they are.",
 )
 def lock_old(scene: Scene) -> Draft:
     """Lock all old threads of one's own board."""

@@ -29,7 +29,11 @@ _TITLES = (
 
 
 @family(
-    "forum.subscribe", 1, "Subscribe to the thread “{title}”.", "I want to follow the thread “{title}”: subscribe me."
+    "forum.subscribe",
+    1,
+    "Subscribe to the thread “{title}”.",
+    "I want to follow the thread “{title}”: subscribe me.",
+    "I'd like to hear about new posts in “{title}”. Please subscribe me to that thread.",
 )
 def subscribe(scene: Scene) -> Draft:
     """Subscribe to a thread."""
@@ -47,6 +51,7 @@ def subscribe(scene: Scene) -> Draft:
     2,
     "Reply to the thread “{title}” with: {body}",
     "Post this reply in the thread “{title}”, word for word: {body}",
+    "I'd like to answer in “{title}”. Post exactly this: {body}",
 )
 def reply(scene: Scene) -> Draft:
     """Reply to a thread."""
@@ -67,6 +72,7 @@ def reply(scene: Scene) -> Draft:
     2,
     "{way} post #{number} in the thread “{title}”.",
     "In “{title}” there is a post #{number}. {way} it, please.",
+    "Please go to post #{number} of the thread “{title}”. {way} it.",
 )
 def vote(scene: Scene) -> Draft:
     """Vote on a post."""
@@ -85,6 +91,7 @@ def vote(scene: Scene) -> Draft:
     2,
     "Change my city in the forum to {city} and the text about me to: {about}",
     "I moved to {city}. Put that into my forum profile, and let the “About me” text be: {about}",
+    "Please update my forum profile: the city is now {city}, and the text about me should be: {about}",
 )
 def profile(scene: Scene) -> Draft:
     """Change one's own profile."""
@@ -109,6 +116,7 @@ def profile(scene: Scene) -> Draft:
     2,
     "Start a thread in {board} with the title “{title}” and the text: {body}",
     "Open a new thread called “{title}” in the board {board}. Its text is: {body}",
+    "Please post a new thread in the board {board}, titled “{title}”, with this text: {body}",
 )
 def new_thread(scene: Scene) -> Draft:
     """Start a thread."""
@@ -130,6 +138,8 @@ def new_thread(scene: Scene) -> Draft:
     "{comment}",
     "{author} wrote something in “{title}” that should be reported for the reason “{reason}”, with the comment: "
     "{comment}",
+    "Please tell the moderator about the post of {author} in “{title}”: report it with the reason “{reason}” "
+    "and the comment: {comment}",
 )
 def report(scene: Scene) -> Draft:
     """Report somebody's only post in a thread."""
@@ -154,6 +164,7 @@ def report(scene: Scene) -> Draft:
     3,
     "Replace the text of my post in the thread “{title}” by: {body}",
     "I wrote one post in “{title}”. Edit it so that it only says: {body}",
+    "Please change my post in “{title}” so that its whole text is: {body}",
 )
 def edit(scene: Scene) -> Draft:
     """Edit one's own only post in a thread."""
@@ -176,6 +187,8 @@ def edit(scene: Scene) -> Draft:
     "subscribe to the thread.",
     "Find the reply that got the most points in the thread “{title}” (leaving the opening post aside) and upvote it. "
     "Subscribe to the thread as well, and post this reply: {body}",
+    "Which reply in “{title}”, not counting the opening post, has the most points? Give it an upvote, "
+    "subscribe to the thread, and post this reply: {body}",
 )
 def thank_best(scene: Scene) -> Draft:
     """Vote for the best reply in a thread, subscribe and reply."""
@@ -210,6 +223,8 @@ def thank_best(scene: Scene) -> Draft:
     "title “Follow-up: {title}” and that text.",
     "I want to say “{body}” in “{title}”. Should nobody be able to reply there any more, open a thread called "
     "“Follow-up: {title}” with the same text in the board where the old one is.",
+    "Please post “{body}” as a reply in “{title}”. Only if that thread is locked, open a new one in its "
+    "board instead, called “Follow-up: {title}”, with this same text.",
 )
 def follow_up(scene: Scene) -> Draft:
     """Reply, or start a new thread if the old one is locked."""
@@ -243,6 +258,8 @@ def follow_up(scene: Scene) -> Draft:
     "Please take away the post that I wrote in “{title}”; if the forum does not allow it, answer “impossible” and "
     "leave "
     "everything as it is.",
+    "I would like my post in “{title}” to be gone. Delete it if the forum lets you; if not, change nothing "
+    "and answer “impossible”.",
 )
 def edit_locked(scene: Scene) -> Draft:
     """Find that a post in a locked thread cannot be deleted."""

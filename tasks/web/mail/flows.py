@@ -30,6 +30,8 @@ from agentgym.tasks.web.sites.office import MONTHS
     "exactly this text: “{text}” If it is a no, delete that answer (and nothing else) instead.",
     "Did {sender} say yes or no in the latest answer in “{subject}”? On a yes, reply to it: “{text}” On a no, do not "
     "reply, but move that answer to the bin.",
+    "Read the last answer from {sender} in the conversation “{subject}”. Was it a yes? Then reply to it with "
+    "exactly this text: “{text}” Was it a no? Then delete that answer, and do not reply.",
 )
 def yes_or_no(scene: Scene) -> Draft:
     """Read an answer and act on it."""
@@ -65,6 +67,8 @@ def yes_or_no(scene: Scene) -> Draft:
     "“{text}”",
     "{name} from the address book pays the largest invoice in my inbox (by its total in EUR). Forward that one to them "
     "with exactly this text: “{text}”",
+    "Look through the invoices in my inbox and find the one with the highest total. Forward it to {name}, "
+    "whose address is in my contacts, with exactly this text: “{text}”",
 )
 def highest_invoice(scene: Scene) -> Draft:
     """Compare several messages and forward one."""
@@ -96,6 +100,9 @@ def highest_invoice(scene: Scene) -> Draft:
     "in my contacts) with the subject “{new}” and the text “{text}”, then move {sender}'s message to the archive.",
     "In “{subject}”, {sender} names a colleague who leaves the team. Look the colleague up in my contacts, send them "
     "“{text}” under the subject “{new}”, and archive {sender}'s message afterwards.",
+    "Read “{subject}” from {sender}: it says which colleague is leaving. That person is in my contacts; send "
+    "them a message with the subject “{new}” and the text “{text}” After that, archive the message from "
+    "{sender}.",
 )
 def handover(scene: Scene) -> Draft:
     """Follow a message to a person, then to another message, and back."""
@@ -127,6 +134,9 @@ def handover(scene: Scene) -> Draft:
     "{sender} booked a room in {city} for me. Turn the vacation responder on, from the booked day on, for {days} days "
     "altogether (subject “{subject}”, text “{text}”). Then forward the booking to {name} from the address book: "
     "“{note}”",
+    "My booking for {city} came from {sender}. Switch the vacation responder on for {days} days, the first "
+    "being the day of the booking, with the subject “{subject}” and the text “{text}” Also forward the "
+    "booking to {name} (see my contacts) and write: “{note}”",
 )
 def trip(scene: Scene) -> Draft:
     """Copy a date from a message into a form, and forward the message."""
@@ -167,6 +177,9 @@ def trip(scene: Scene) -> Draft:
     "“{text}” If there is no such file, change nothing and answer “impossible”.",
     "{name} (see my contacts) needs the file “{file}” that I got from {sender}. Forward its message and write “{text}” "
     "If I never got that file from {sender}, change nothing and answer “impossible”.",
+    "Please look for a message from {sender} with the file “{file}” and forward it to {name} from the "
+    "address book, with the text “{text}” If there is no such message, change nothing and answer "
+    "“impossible”.",
 )
 def forward_file(scene: Scene) -> Draft:
     """Forward a file that may not exist."""

@@ -76,6 +76,7 @@ def fact(scene: Scene) -> Draft:
     2,
     "How many unread messages from {name} are in the inbox? Answer with a number.",
     "Count the messages in my inbox that {name} sent and that are still unread. Answer with a number.",
+    "Of the messages from {name} in the inbox, how many have I not read yet? Answer with a number.",
 )
 def count_unread(scene: Scene) -> Draft:
     """Count the messages from one sender."""
@@ -126,6 +127,7 @@ def move(scene: Scene) -> Draft:
     3,
     "Add the label “{label}” to every message from {name} that is in the inbox.",
     "Everything in my inbox that {name} sent should have the label “{label}”. Leave other messages alone.",
+    "Please put the label “{label}” on all messages from {name} in the inbox, and on no others.",
 )
 def label_all(scene: Scene) -> Draft:
     """Label several messages."""
@@ -149,6 +151,7 @@ def label_all(scene: Scene) -> Draft:
     "Delete the message in the inbox whose attachments are largest in total.",
     "My mailbox is nearly full. Move the one message of the inbox with the largest attachments (all of its files "
     "together) to the bin.",
+    "Which message in the inbox has the largest attachments, taking all its files together? Please delete it.",
 )
 def delete_largest(scene: Scene) -> Draft:
     """Sort by size and delete the first message."""
@@ -174,6 +177,7 @@ def delete_largest(scene: Scene) -> Draft:
     "the newest.",
     "Clean the inbox up: of all the newsletters from {company} in it, only the newest may stay. The others go to the "
     "bin.",
+    "{company} keeps sending newsletters. Leave only the newest of them in the inbox, and delete the older ones.",
 )
 def keep_newest(scene: Scene) -> Draft:
     """Delete all messages but one."""
@@ -201,6 +205,7 @@ def keep_newest(scene: Scene) -> Draft:
     4,
     "Create a folder called “{folder}” and move everything there that {name} sent and that is in the inbox now.",
     "All of {name}'s messages in the inbox belong into a folder of their own. Call it “{folder}”.",
+    "Please make a new folder “{folder}” and put all messages from {name} that are in the inbox into it.",
 )
 def tidy(scene: Scene) -> Draft:
     """Create a folder and move several messages there."""
@@ -227,6 +232,8 @@ def tidy(scene: Scene) -> Draft:
     "A message about “{subject}” from {sender} is in the bin by mistake. Move it back to the inbox and mark it as "
     "unread, so that I see it.",
     "I deleted “{subject}” from {sender} too early. Put it back into the inbox, as an unread message.",
+    "The message “{subject}” from {sender} should not be in the bin. Please move it to the inbox again and "
+    "mark it as unread.",
 )
 def rescue(scene: Scene) -> Draft:
     """Make two changes to one message."""
@@ -248,6 +255,7 @@ def rescue(scene: Scene) -> Draft:
     2,
     "Who sent me the message “{subject}” on {date}? Answer with the name.",
     "On {date} I got a message “{subject}”. Whose was it? Answer with the name of the sender.",
+    "A message called “{subject}” reached me on {date}. Who is it from? Answer with the name.",
 )
 def received_on(scene: Scene) -> Draft:
     """Find a message by its date among others with the same subject."""

@@ -21,6 +21,8 @@ _PLACES = ("Northfield & Co", "O'Hara Print", 'Studio "Blau"', "Müller GmbH", "
     "Turn the vacation responder on from {first} to {last}, with the subject “{subject}” and the text “{text}”. {who}",
     "I am away from {first} until {last} (inclusive). Set up the vacation responder: subject “{subject}”, text "
     "“{text}”. {who}",
+    "Please switch the vacation responder on for {first} to {last}, both days included. The subject is "
+    "“{subject}”, the text is “{text}”. {who}",
 )
 def vacation(scene: Scene) -> Draft:
     """Fill in one form."""
@@ -49,6 +51,7 @@ def vacation(scene: Scene) -> Draft:
     2,
     "Add {name} to the address book: {address}, phone {phone}, company “{company}”.",
     "New contact: {name}, {address}. The phone number is {phone}, the company is “{company}”. Please save it.",
+    "Please save a new entry in my address book: {name} of “{company}”, e-mail {address}, phone {phone}.",
 )
 def add_contact(scene: Scene) -> Draft:
     """Add a contact with given data."""
@@ -79,6 +82,8 @@ def add_contact(scene: Scene) -> Draft:
     "message. Leave company and note empty.",
     "Add the sender of “{subject}” ({sender}) to the address book: name, address, and the phone number below the "
     "message. No company, no note.",
+    "I'd like to have {sender} in my contacts, with the address that “{subject}” came from and the phone "
+    "number at the end of it. Leave the company and the note empty.",
 )
 def contact_from_mail(scene: Scene) -> Draft:
     """Take a contact's data from a message."""
@@ -104,6 +109,7 @@ def contact_from_mail(scene: Scene) -> Draft:
     3,
     "Create a filter: when the {part} contains “{text}”, {action}. {now}",
     "Set up a filter for mail whose {part} contains “{text}”: {action}. {now}",
+    "I'd like a new mail filter: if the {part} contains “{text}”, then {action}. {now}",
 )
 def add_filter(scene: Scene) -> Draft:
     """Create a filter, and apply it to existing messages if asked to."""
@@ -145,6 +151,7 @@ def add_filter(scene: Scene) -> Draft:
     2,
     "Rename the label “{old}” to “{new}”.",
     "The label “{old}” should be called “{new}” from now on.",
+    "Please change the name of the label “{old}”: it should be “{new}”.",
 )
 def rename_label(scene: Scene) -> Draft:
     """Rename a label."""

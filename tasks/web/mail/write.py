@@ -24,6 +24,8 @@ from agentgym.tasks.web.sites.mail.fill import DRAFTS, INBOX, SENT
     2,
     "Write to {name} (the address is in my contacts). Subject: “{subject}”. Text: “{text}”",
     "Send {name}, who is in the address book, a message with the subject “{subject}” and exactly this text: “{text}”",
+    "Please send a message to {name} from my contacts. The subject is “{subject}”, and the text is exactly "
+    "this: “{text}”",
 )
 def send(scene: Scene) -> Draft:
     """Look up an address and write to it."""
@@ -42,6 +44,7 @@ def send(scene: Scene) -> Draft:
     2,
     "Reply to {sender}'s message “{subject}” with exactly this text: “{text}”",
     "Answer the mail “{subject}” from {sender} (only to them). The text is: “{text}”",
+    "Please answer {sender}, and nobody else, about “{subject}”. Write exactly this: “{text}”",
 )
 def reply(scene: Scene) -> Draft:
     """Reply to one message."""
@@ -60,6 +63,8 @@ def reply(scene: Scene) -> Draft:
     3,
     "Reply to everybody who got {sender}'s message “{subject}”. Text: “{text}”",
     "Answer “{subject}” from {sender}, and let everyone in the conversation see it. Write exactly: “{text}”",
+    "Please reply to {sender}'s message “{subject}” so that all who received it get the answer. The text is "
+    "exactly: “{text}”",
 )
 def reply_all(scene: Scene) -> Draft:
     """Reply to all."""
@@ -84,6 +89,8 @@ def reply_all(scene: Scene) -> Draft:
     "Forward the message “{subject}” from {sender} to {name} (see my contacts), with this text: “{text}”",
     "{name} from the address book should get the mail “{subject}” that {sender} sent, with its attachments. Forward it "
     "and write exactly: “{text}”",
+    "Please pass {sender}'s message “{subject}” on to {name}, whose address is in my contacts. Forward it "
+    "with exactly this text: “{text}”",
 )
 def forward(scene: Scene) -> Draft:
     """Forward a message with attachments."""
@@ -108,6 +115,8 @@ def forward(scene: Scene) -> Draft:
     "There is an unfinished draft “{old}”. Change its subject to “{subject}”, add {name} (from my contacts) as a copy "
     "receiver, and send it.",
     "Finish the draft “{old}”: new subject “{subject}”, a copy to {name} from the address book. Then send it.",
+    "Please send the draft “{old}”, but first change its subject to “{subject}” and put {name} (see my "
+    "contacts) in copy.",
 )
 def finish_draft(scene: Scene) -> Draft:
     """Change a draft and send it."""

@@ -50,6 +50,7 @@ _ORDERED = "orders WHERE placed_at = (SELECT now FROM clock)"
     2,
     "Put {quantity} × {name} {options} into my cart.",
     "Add the {name} {options} to the cart. I need {quantity} of them.",
+    "I'd like to have {quantity} × {name} {options} in my cart, please.",
     options=EMPTY_CART,
 )
 def add(scene: Scene) -> Draft:
@@ -71,6 +72,7 @@ def add(scene: Scene) -> Draft:
     3,
     "Take the {gone} out of my cart, and change the quantity of the {kept} to {quantity}.",
     "My cart is not right: remove the {gone}, and I want {quantity} of the {kept}. Leave the rest.",
+    "Please fix my cart: I don't want the {gone} any more, and I want {quantity} of the {kept}.",
 )
 def mend_cart(scene: Scene) -> Draft:
     """Remove one line of the cart and change another."""
@@ -107,6 +109,7 @@ def _cart_link(scene: Scene) -> str:
     3,
     "Order {quantity} × {name} {options}. Send it to the address “{address}” by {shipping} and pay by {payment}.",
     "Buy the {name} {options}, {quantity} of it: to my address “{address}”, with {shipping}, paid by {payment}.",
+    "I'd like to buy {quantity} × {name} {options}. Use {shipping} to my address “{address}”, and pay by {payment}.",
     options=EMPTY_CART,
 )
 def order(scene: Scene) -> Draft:
@@ -135,6 +138,8 @@ def _terms(scene: Scene) -> tuple[dict[str, str], tuple[sqlite3.Row, str, str]]:
     "{payment}, and add the gift message “{message}”.",
     "I want to give away one {name} {options}. Order it with coupon {code} to my address “{address}”, {shipping}, "
     "payment by {payment}. The gift message is: “{message}”.",
+    "I need a present: the {name} {options}. Use the coupon {code} and {shipping} to the address "
+    "“{address}”, pay by {payment}, and have the gift message say “{message}”.",
     options=EMPTY_CART,
 )
 def gift(scene: Scene) -> Draft:
@@ -170,6 +175,8 @@ def gift(scene: Scene) -> Draft:
     "If the {name} is in stock {options}, put one into my cart; if not, put the {other} on my wish list instead.",
     "I'd like one {name} {options} in my cart. Should exactly that be sold out, add the {other} to my wish list and "
     "leave the cart alone.",
+    "Please check whether the {name} is in stock {options}. If it is, add one to my cart. If it is not, add "
+    "the {other} to my wish list and nothing to the cart.",
     options=EMPTY_CART,
 )
 def either(scene: Scene) -> Draft:
@@ -202,6 +209,7 @@ def either(scene: Scene) -> Draft:
     4,
     "Put the {name} {options} into my cart. If it cannot be had, change nothing and answer “impossible”.",
     "Add one {name} {options} to the cart; if that is not possible, leave everything as it is and answer “impossible”.",
+    "I want one {name} {options} in my cart. If the shop cannot supply it, change nothing and answer “impossible”.",
     options=EMPTY_CART,
 )
 def sold_out(scene: Scene) -> Draft:
@@ -221,6 +229,9 @@ def sold_out(scene: Scene) -> Draft:
     "({other_options}). Send it to “{address}” by {shipping}, pay by {payment}.",
     "I need, in a single order to my address “{address}” with {shipping} and payment by {payment}: the {other} "
     "({other_options}), and {first} of whatever is the least expensive {brand} product in {category} ({options}).",
+    "Please place a single order for {first} × the {brand} product with the lowest price in {category} "
+    "({options}) and one {other} ({other_options}). It goes to “{address}” by {shipping}, and I pay by "
+    "{payment}.",
     options=EMPTY_CART,
 )
 def order_two(scene: Scene) -> Draft:
@@ -251,6 +262,8 @@ def order_two(scene: Scene) -> Draft:
     "address book first. Use {shipping} and pay by {payment}.",
     "My friend {person} should get one {name} {options}. Save the address as “{label}” ({street}, {postcode} {city}), "
     "then order to it, with {shipping} and payment by {payment}.",
+    "Please save a new address called “{label}” for {person}: {street}, {postcode} {city}. Then order one "
+    "{name} {options} to it, by {shipping}, and pay by {payment}.",
     options=EMPTY_CART,
 )
 def to_new_address(scene: Scene) -> Draft:

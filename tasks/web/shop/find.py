@@ -17,6 +17,7 @@ _BUDGETS = (30, 40, 50, 60, 80, 100, 120, 150)
     1,
     "How much does the {name} cost? Answer with the price.",
     "Please look up the price of the product “{name}” and tell me.",
+    "What is the price of the {name}?",
 )
 def price(scene: Scene) -> Draft:
     """Ask for the price of a product."""
@@ -30,6 +31,7 @@ def price(scene: Scene) -> Draft:
     1,
     "What is the {what} of the {name}? Answer as the shop's page shows it.",
     "Open the page of “{name}” and tell me its {what}, just as it is written there.",
+    "I'd like to know the {what} of the {name}. Answer with the exact words of the shop's page.",
 )
 def detail(scene: Scene) -> Draft:
     """Ask for one detail of a product."""
@@ -46,7 +48,13 @@ def detail(scene: Scene) -> Draft:
     return Draft(words={"name": found["name"], "what": what}, plan=plan, answer=shown)
 
 
-@family("shop.wish", 1, "Put the {name} on my wish list.", "Add “{name}” to my wish list, please.")
+@family(
+    "shop.wish",
+    1,
+    "Put the {name} on my wish list.",
+    "Add “{name}” to my wish list, please.",
+    "I'd like the {name} to be on my wish list.",
+)
 def wish(scene: Scene) -> Draft:
     """Put a named product on the wish list."""
     found = scene.choice(products(scene, "id NOT IN (SELECT product_id FROM wishlist)"))
@@ -63,6 +71,7 @@ def wish(scene: Scene) -> Draft:
     2,
     "Which is the cheapest product of {brand} in the category {category}? Answer with its name.",
     "In {category}, what is the name of the least expensive {brand} product?",
+    "I'm looking for the {brand} product with the lowest price in {category}. What is it called?",
 )
 def cheapest(scene: Scene) -> Draft:
     """Ask for the cheapest product of a brand in a category."""
@@ -87,6 +96,8 @@ def cheapest(scene: Scene) -> Draft:
     "Put the cheapest product in {category} that is in stock and rated {rating} or better on my wish list.",
     "Among the {category} that are in stock and have a rating of at least {rating}, put the one with the lowest price "
     "on my wish list.",
+    "I only want something from {category} that is in stock and has a rating of {rating} or more. Put the "
+    "cheapest such product on my wish list.",
 )
 def wish_filtered(scene: Scene) -> Draft:
     """Put the cheapest product that fits filters on the wish list."""
@@ -122,6 +133,8 @@ def wish_filtered(scene: Scene) -> Draft:
     'price, change nothing and answer "impossible".',
     "I have ${budget} at most for something from {category}, and it has to be in stock. Put the one with the highest "
     'rating on my wish list. If nothing fits my budget, leave everything as it is and answer "impossible".',
+    "What is the best rated product in {category} that is in stock and costs less than ${budget}? Put it on "
+    'my wish list. If there is none, change nothing and answer "impossible".',
 )
 def wish_budget(scene: Scene) -> Draft:
     """Put the best product within a budget on the wish list, or find that there is none."""
@@ -154,6 +167,7 @@ def wish_budget(scene: Scene) -> Draft:
     5,
     "How much did I pay in total for all delivered orders that were sent to {city}? Answer with the amount.",
     "Add up the totals of my orders with the status Delivered that went to {city}, and tell me the sum.",
+    "What is the sum of all my orders that have been delivered to {city}? Answer with the amount.",
 )
 def spent(scene: Scene) -> Draft:
     """Ask for the sum of the totals of several orders."""

@@ -22,6 +22,7 @@ _REVIEWS = (
     1,
     "Make “{label}” my default address.",
     "Change my default address in the shop to the one called “{label}”.",
+    "From now on, “{label}” should be my default address.",
 )
 def default_address(scene: Scene) -> Draft:
     """Make another address the default."""
@@ -39,6 +40,8 @@ def default_address(scene: Scene) -> Draft:
     2,
     "I have moved: change the street of my address “{label}” to {street} and its postcode to {postcode}.",
     "Please correct the address “{label}”: street {street}, postcode {postcode}. The rest stays as it is.",
+    "My address “{label}” has changed. The street is now {street} and the postcode {postcode}; nothing else "
+    "is different.",
 )
 def move(scene: Scene) -> Draft:
     """Edit an address."""
@@ -63,6 +66,7 @@ def move(scene: Scene) -> Draft:
     2,
     "Review the {name}: {stars} of 5 stars, title “{title}”, text “{body}”",
     "Write a review of “{name}” with the title “{title}” and {stars} out of 5 stars. It should say: “{body}”",
+    "I'd like to review the {name}: {stars} stars out of 5, under the title “{title}”. The text is: “{body}”",
 )
 def review(scene: Scene) -> Draft:
     """Write a review."""
@@ -92,6 +96,8 @@ def review(scene: Scene) -> Draft:
     3,
     "I want to send back {quantity} × {name} from order {order}. The reason is “{reason}”.",
     "Request a return for order {order}: {quantity} of the {name}, reason “{reason}”, no comment.",
+    "Please send {quantity} of the {name} in order {order} back: request a return with the reason “{reason}” "
+    "and no comment.",
 )
 def send_back(scene: Scene) -> Draft:
     """Ask to return an article of a given order."""
@@ -128,6 +134,7 @@ def send_back(scene: Scene) -> Draft:
     4,
     "Cancel the order with the {name} in it that has not been sent yet.",
     "One of my orders that are still being processed has the {name} in it. Please cancel that order.",
+    "I no longer want the order with the {name}, which has not been sent yet. Please cancel it.",
 )
 def cancel(scene: Scene) -> Draft:
     """Cancel the one order that contains a product and is being processed."""

@@ -35,7 +35,11 @@ _BODIES = (
 
 
 @family(
-    "tracker.watch", 1, "Watch the issue {issue}.", "I want to be told about changes of {issue}: start watching it."
+    "tracker.watch",
+    1,
+    "Watch the issue {issue}.",
+    "I want to be told about changes of {issue}: start watching it.",
+    "I'd like to follow {issue}. Please watch it for me.",
 )
 def watch(scene: Scene) -> Draft:
     """Watch an issue."""
@@ -53,6 +57,7 @@ def watch(scene: Scene) -> Draft:
     1,
     "Close {issue} as done.",
     "The work on {issue} is finished. Please close it as done.",
+    "Please close {issue}; it is done.",
 )
 def close(scene: Scene) -> Draft:
     """Close an issue."""
@@ -70,6 +75,7 @@ def close(scene: Scene) -> Draft:
     2,
     "Comment on {issue}: {body}",
     "Write this comment, word for word, on the issue {issue}: {body}",
+    "Please add exactly this comment to {issue}: {body}",
 )
 def comment(scene: Scene) -> Draft:
     """Comment on an issue."""
@@ -88,6 +94,7 @@ def comment(scene: Scene) -> Draft:
     2,
     "Assign {issue} to {person} and set its priority to {priority}.",
     "{person} will take care of {issue}. Make that person the assignee, and let the priority be {priority}.",
+    "Please give {issue} to {person} and make its priority {priority}.",
 )
 def assign(scene: Scene) -> Draft:
     """Change the assignee and priority of an issue."""
@@ -120,6 +127,8 @@ def assign(scene: Scene) -> Draft:
     "Open a new issue in the project {project} called “{title}” with the description “{body}”. It is {priority}, "
     "has the "
     "labels {first} and {second}, is due on {due}, and {person} will work on it.",
+    "Please file an issue in {project}: “{title}”. The description is “{body}”, the priority {priority}, the "
+    "assignee {person} and the due date {due}; give it the labels {first} and {second}.",
 )
 def create(scene: Scene) -> Draft:
     """Create an issue with most fields filled in."""
@@ -158,6 +167,7 @@ def create(scene: Scene) -> Draft:
     3,
     "In {project}, “{title}” reports the same as {other}. Close it as a duplicate of {other}.",
     "Mark the issue “{title}” of {project} as a duplicate of {other}.",
+    "“{title}” in {project} is the same problem as {other}. Please mark it as a duplicate of that issue.",
 )
 def duplicate(scene: Scene) -> Draft:
     """Close an issue as a duplicate."""
@@ -181,6 +191,7 @@ def duplicate(scene: Scene) -> Draft:
     3,
     "Replace my comment on {issue} by: {body}",
     "I commented once on {issue}. Change that comment so that it only says: {body}",
+    "Please edit the comment that I wrote on {issue}. Its new text is: {body}",
 )
 def edit_comment(scene: Scene) -> Draft:
     """Edit one's own comment."""
@@ -205,6 +216,8 @@ def edit_comment(scene: Scene) -> Draft:
     "comment: "
     "{body}",
     "Set {issue} to {status}, but only if it has not been closed. If it has, just add this comment to it: {body}",
+    "Has {issue} been closed already? If so, leave it closed and add the comment: {body} If not, change its "
+    "status to {status}.",
 )
 def or_comment(scene: Scene) -> Draft:
     """Change the status or comment, depending on the state."""

@@ -13,6 +13,7 @@ from agentgym.tasks.web.tracker.steps import issues, open_issue
     1,
     "What is the {what} of {issue}? Answer as the tracker shows it.",
     "Look at issue {issue} and tell me its {what}.",
+    "I'd like to know the {what} of {issue}, just as the tracker shows it.",
 )
 def detail(scene: Scene) -> Draft:
     """Ask for one field of an issue."""
@@ -27,6 +28,7 @@ def detail(scene: Scene) -> Draft:
     1,
     "Which issue of {project} is called “{title}”? Answer with its number, such as ABC-12.",
     "Find the issue “{title}” in the project {project}. What is its number (as in ABC-12)?",
+    "What is the number (such as ABC-12) of the issue “{title}” in {project}?",
 )
 def title(scene: Scene) -> Draft:
     """Ask for the number of an issue by its title."""
@@ -42,6 +44,7 @@ def title(scene: Scene) -> Draft:
     2,
     "How many {state} issues with the label “{label}” are there in {project}? Answer with the number.",
     "Count the {state} issues of {project} that have the label “{label}”.",
+    "In {project}, how many issues are {state} and have the label “{label}”? Answer with the number.",
 )
 def count(scene: Scene) -> Draft:
     """Ask how many issues have a label."""
@@ -64,6 +67,8 @@ def count(scene: Scene) -> Draft:
     2,
     "Which open issue of {project} has the earliest due date? Answer with its number, such as ABC-12.",
     "In {project}, what is the number of the open issue that is due first?",
+    "Of the open issues in {project}, which one is due next, that is, has the earliest due date? Answer with "
+    "its number, such as ABC-12.",
 )
 def next_due(scene: Scene) -> Draft:
     """Ask for the open issue that is due first."""
@@ -84,6 +89,8 @@ def next_due(scene: Scene) -> Draft:
     "at the beginning of this chain, which nothing blocks, set its priority to Critical, and answer with its number.",
     "Follow the “Blocked by” links from {issue} to the issue that is not blocked by anything. Make that one Critical, "
     "and tell me its number (as in ABC-12).",
+    "Something is blocking {issue}, and that may in turn be blocked by something else. Follow the chain to "
+    "the issue that nothing blocks, change its priority to Critical, and tell me its number.",
 )
 def blocker(scene: Scene) -> Draft:
     """Follow a chain of links to its start."""
@@ -111,6 +118,8 @@ def blocker(scene: Scene) -> Draft:
     5,
     "Who has the most open issues with the priority High over all projects? Answer with the name.",
     "Looking at all projects together: to which person are most of the open High priority issues assigned?",
+    "Across all projects, who is assigned the largest number of open issues with the priority High? Answer "
+    "with the name.",
 )
 def busiest(scene: Scene) -> Draft:
     """Ask who has the most urgent work."""

@@ -19,6 +19,8 @@ _LABELLED = "id IN (SELECT issue_id FROM issue_label JOIN label ON label.id = la
     "Save a filter called “{name}” for the open issues of {project} with the priority {priority}.",
     "I often look for all open issues of {project} that have the priority {priority}. Save that as the filter "
     "“{name}”.",
+    "Please make a filter that shows the open issues of {project} with the priority {priority}, and save it "
+    "as “{name}”.",
 )
 def save_filter(scene: Scene) -> Draft:
     """Save a filter."""
@@ -41,6 +43,8 @@ def save_filter(scene: Scene) -> Draft:
     "Assign all open issues of {project} that have the label “{label}” and no assignee to {person}.",
     "In {project}, every open issue with the label “{label}” that is assigned to nobody should get {person} as its "
     "assignee.",
+    "Please make {person} the assignee of those open issues in {project} that have the label “{label}” and "
+    "no assignee yet.",
 )
 def bulk(scene: Scene) -> Draft:
     """Assign several issues at once."""
@@ -73,6 +77,7 @@ def bulk(scene: Scene) -> Draft:
     "Add a milestone “{name}” to {project}, due on {due}, and put {first} and {second} into it.",
     "{project} needs a new milestone called “{name}” (due date {due}). Then let it be the milestone of {first} and "
     "{second}.",
+    "Please create the milestone “{name}” in {project} with the due date {due}, and assign {first} and {second} to it.",
 )
 def milestone(scene: Scene) -> Draft:
     """Add a milestone and put two issues into it."""
@@ -115,6 +120,8 @@ def milestone(scene: Scene) -> Draft:
     "Close the milestone “{name}” of {project}. If that is not possible, change nothing and answer “impossible”.",
     "We want to be done with the milestone “{name}” in {project}: close it. Should the tracker refuse, do nothing else "
     "and answer “impossible”.",
+    "Please close the milestone “{name}” in {project}, if the tracker lets you. If it does not, change "
+    "nothing and answer “impossible”.",
 )
 def close_milestone(scene: Scene) -> Draft:
     """Close a milestone, which is only possible if its issues are closed."""
@@ -145,6 +152,8 @@ def close_milestone(scene: Scene) -> Draft:
     "In {project}, all open issues of {person} have to be handed over: those that are High or Critical go to "
     "{heir}, the "
     "rest to nobody.",
+    "{person} is no longer available for {project}. Of the open issues assigned to {person} there, reassign "
+    "those with the priority High or Critical to {heir}, and leave all the others without an assignee.",
 )
 def hand_over(scene: Scene) -> Draft:
     """Reassign all issues of a person by priority."""
@@ -188,6 +197,8 @@ def hand_over(scene: Scene) -> Draft:
     "Today is {today}. In {project}, every open issue with a due date before today must become Critical. On the one "
     "that "
     "was due first, also write the comment: “{body}”",
+    "Today is {today}. Every open issue of {project} whose due date has passed should become Critical. On "
+    "the one with the earliest due date among them, also leave the comment “{body}”.",
 )
 def overdue(scene: Scene) -> Draft:
     """Find the overdue issues and act on them."""
@@ -228,6 +239,8 @@ def overdue(scene: Scene) -> Draft:
     "Set all open issues of {project} with the label “{label}” and the priority {priority} to “Won't fix”.",
     "We will not work on the open {priority} issues of {project} that have the label “{label}”: set them to “Won't "
     "fix”.",
+    "In {project}, close the open issues that have the label “{label}” and the priority {priority}: their "
+    "new status is “Won't fix”.",
 )
 def close_label(scene: Scene) -> Draft:
     """Close the issues that match two filters."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -28,6 +29,8 @@ from agentgym.tools.database.worker_limits import Watchdog, address_space, insta
 RETIRE_MB = 1024
 """A worker is replaced when it keeps this much more memory than one statement may use."""
 
+_OWN_TABLES = re.compile(r'\s*Did you mean "(?:pg_|duckdb_|sqlite_|pragma_|information_schema)[^"]*"\?')
+"""A suggestion for a misspelt name that would lead the model away from the database's tables."""
 _KINDS: tuple[tuple[type[BaseException], QueryErrorKind], ...] = (
     (duckdb.ParserException, QueryErrorKind.SYNTAX),
     (duckdb.SyntaxException, QueryErrorKind.SYNTAX),
@@ -143,10 +146,10 @@ def _explain(error: BaseException, database: _Open, limits: QueryLimits) -> Quer
 
 
 def _useful_lines(message: str) -> str:
-    """Drop the echoed statement and Python's traceback."""
+    """Drop the echoed statement, Python's traceback, and suggestions that name the engine's own tables."""
     for mark in ("\n\nLINE ", "\nLINE ", "\nTraceback"):
         message = message.partition(mark)[0]
-    return message
+    return _OWN_TABLES.sub("", message)
 
 
 def _read(stream: BinaryIO) -> wire.Message | None:

@@ -1,0 +1,46 @@
+"""Every web task reads like a request, in every phrasing."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import pytest
+
+from agentgym.procedural import NoFit
+from agentgym.tasks.web import WebTasks
+from agentgym.tasks.web.family import Draft, Scene
+from agentgym.tasks.web.sites.episode import new_database
+from agentgym.tasks.web.sites.site import find_site
+
+FAMILIES = WebTasks.known()
+ODD = re.compile(r"  | [,.?!;:](?!\w)|[{}]|\b[Aa] [aeio]|\bNone\b|\bthe the\b|\.\.|\?\?|,,")
+
+
+def drafts(name: str) -> list[Draft]:
+    found: list[Draft] = []
+    rng, family = Random(name), FAMILIES[name]
+    for seed in range(60):
+        database = new_database(find_site(family.site), seed * 10, family.options)
+        try:
+            found.append(family.draw(Scene(database, rng)))
+        except NoFit:
+            continue
+        finally:
+            database.close()
+        if len(found) == 3:
+            break
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_phrasing_is_used_and_none_shows_how_it_was_put_together(name: str):
+    family = FAMILIES[name]
+    assert len(set(family.phrasings)) >= 3
+    for draft in drafts(name):
+        texts = {phrasing.format_map(draft.words) for phrasing in family.phrasings}
+        assert {family.word(draft, Random(seed)) for seed in range(80)} == texts
+        for text in texts:
+            # What a person writes inside quotation marks may look like anything.
+            assert not ODD.search(re.sub(r"“[^”]*”", "“X”", text)), text
