@@ -12,13 +12,14 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from agentgym.envs.sql import SQLEnv
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
 from agentgym.procedural import NoFit, Wording
 from agentgym.registry import make
 from agentgym.task import iterate
 from agentgym.tasks.sql import SQLTasks
-from agentgym.tasks.sql.domains import ColumnDecl, Link, TableDecl, domain_names
+from agentgym.tasks.sql.domains import ColumnDecl, Link, TableDecl, domain_names, load_domain
 from agentgym.tasks.sql.questions import FAMILIES, Draft
 from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 from agentgym.tasks.sql.world import open_world
@@ -121,6 +122,12 @@ def test_the_opening_names_the_engine(engine: str, named: str):
         assert text_of(observation[-1]).startswith(env.task.prompt)
         assert named in text_of(observation[-1])
         env.close()
+
+
+def test_the_example_call_is_no_questions_gold():
+    assert SQLEnv.example_call is not None
+    table = SQLEnv.example_call.arguments["sql"].split()[-1]
+    assert not any(table == each.name for name in domain_names() for each in load_domain(name).tables)
 
 
 def test_an_unknown_wording_is_refused():

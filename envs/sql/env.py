@@ -114,7 +114,7 @@ class SQLEnv(Env):
         "asks for one. The first answer that runs is final."
     )
     states_turns = True
-    example_call = ToolCall("query", {"sql": "SELECT COUNT(*) FROM orders"})
+    example_call = ToolCall("query", {"sql": "SELECT COUNT(*) FROM tickets"})
     max_turns = 8
 
     harmless_arguments = Env.harmless_arguments | {
