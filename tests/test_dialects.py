@@ -315,7 +315,7 @@ def test_compact_keeps_decorators_and_escapes_what_looks_like_a_call():
 def test_unknown_dialects_are_refused_with_a_hint():
     with pytest.raises(UsageError, match="did you mean 'hermes'"):
         get_dialect("herms")
-    with pytest.raises(UsageError, match="needs the tokenizer"):
+    with pytest.raises(UsageError, match="template:MODEL"):
         get_dialect("template")
     for name in ("nowhere:Class", "agentgym.dialects.base:Nothing", "collections:OrderedDict", "json:loads"):
         with pytest.raises(UsageError, match="dialect"):

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from agentgym.dialects.text import THINK
 from agentgym.endings import Reason
 from agentgym.engine.answers import as_data
 from agentgym.engine.spaces import Action
@@ -15,7 +16,7 @@ from agentgym.engine.steps import ENGINE_INFO
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
-from agentgym.policy import Generation, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.policy import Codec, Generation, Player, Policy, ScriptedPolicy, TokenPolicy
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
@@ -30,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 _PATIENCE = 4
 """A token policy cuts off its turns by itself, and may queue them before; after this many limits it counts as stuck."""
+
+_TOKENS_OF_THINK = 12
+"""At most so many tokens make up `<think>` and the line break after it."""
 
 
 class Episode:
@@ -154,11 +158,12 @@ class Episode:
                 await self._interrupt(room)
                 return
             said = await self._generated(policy, tokens, room)
+            text = _text_of(policy.codec, tokens, said.ids)
             span = tokens.append_sampled(said.ids, said.logprobs, said.version)
             if said.finish == "time":
-                await self._cut_off(policy.codec.decode(said.ids), span)
+                await self._cut_off(text, span)
                 return
-            played = await self._step(policy.codec.decode(said.ids), span)
+            played = await self._step(text, span)
             if self._trajectory.reason is None:
                 tokens.append_observed(policy.codec.extend(played.result.observation, said.ids[-1]))
 
@@ -245,6 +250,13 @@ class Episode:
         self._component = component
         self._waits.begin(self._job.id, component.value)
         return await work
+
+
+def _text_of(codec: Codec, before: Tokens, ids: list[int]) -> str:
+    """Return the text of a turn. If the prompt opened the reasoning, so does the text: calls in it are no calls."""
+    text = codec.decode(ids)
+    last = (before.completion_ids or before.prompt_ids)[-_TOKENS_OF_THINK:]
+    return f"{THINK}\n{text}" if codec.decode(last).rstrip().endswith(THINK) else text
 
 
 def _reason_of(error: BaseException) -> Reason:

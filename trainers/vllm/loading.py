@@ -12,6 +12,7 @@ from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from agentgym.dialects import is_template
 from agentgym.errors import UsageError, require
 from agentgym.policy_loader import TINY, split_vllm
 from agentgym.trainers.chat import ChatCodec
@@ -76,12 +77,17 @@ def load(
     model = _model(load_config(None, overrides), progress or (lambda what, done, of: None))
     longest = min(context or _LONGEST, getattr(model.config, "max_position_embeddings", None) or _LONGEST)
     sampling = Sampling(temperature, seed)
+    codec = ChatCodec(
+        model.tokenizer, end_ids=model.end_ids, with_tools=dialect is not None and is_template(dialect)
+    )
     if urls:
-        return _served(name, urls, model, sampling, longest)
-    return _in_process(name, model, sampling, longest, concurrency)
+        return _served(name, urls, codec, sampling, longest)
+    return _in_process(name, model, codec, sampling, longest, concurrency)
 
 
-def _in_process(name: str, model: _Model, sampling: Sampling, context: int, concurrency: int) -> VLLMPolicy:
+def _in_process(
+    name: str, model: _Model, codec: ChatCodec, sampling: Sampling, context: int, concurrency: int
+) -> VLLMPolicy:
     engine = make_engine(
         model.folder,
         model.config,
@@ -90,21 +96,19 @@ def _in_process(name: str, model: _Model, sampling: Sampling, context: int, conc
         at_once=concurrency,
         memory=_MEMORY,
     )
-    policy = VLLMPolicy(
-        ChatCodec(model.tokenizer), end_ids=model.end_ids, context=context, name=name, sampling=sampling
-    )
+    policy = VLLMPolicy(codec, end_ids=sorted(codec.end_ids), context=context, name=name, sampling=sampling)
     policy.use(engine.llm_engine)
     return policy
 
 
-def _served(name: str, urls: list[str], model: _Model, sampling: Sampling, context: int) -> VLLMServerPolicy:
+def _served(name: str, urls: list[str], codec: ChatCodec, sampling: Sampling, context: int) -> VLLMServerPolicy:
     served = served_by(urls)
     refuse_raw_logprobs(served.url, served.model, sampling.temperature)
     return VLLMServerPolicy(
-        ChatCodec(model.tokenizer),
+        codec,
         urls,
         model=served.model,
-        end_ids=model.end_ids,
+        end_ids=sorted(codec.end_ids),
         context=min(context, served.context or context),
         name=name,
         sampling=sampling,
