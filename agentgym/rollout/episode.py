@@ -15,8 +15,8 @@ from agentgym.engine.spaces import Action
 from agentgym.engine.steps import ENGINE_INFO
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message
-from agentgym.policy import Codec, Generation, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.messages import Message, shown_pictures
+from agentgym.policy import Codec, Generation, Player, Policy, ScriptedPolicy, SeeingPolicy, TokenPolicy
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
@@ -47,6 +47,9 @@ class Episode:
         self._started = time.perf_counter()
         self._deadline = float("inf")
         self._component = Component.MAKING
+        self._eyes = policy if isinstance(policy, SeeingPolicy) and policy.sees else None
+        self._pictures: list[bytes] = []
+        self._picture_tokens = 0
         task = job.task
         self._trajectory = Trajectory(
             id=job.id,
@@ -152,6 +155,7 @@ class Episode:
 
     async def _play_tokens(self, policy: TokenPolicy, opening: Opening) -> None:
         tokens = self._trajectory.tokens = Tokens(prompt_ids=policy.codec.open(opening.messages, opening.tools))
+        self._see(opening.messages)
         while self._trajectory.reason is None:
             room = self._room(policy, tokens)
             if isinstance(room, Reason):
@@ -166,6 +170,13 @@ class Episode:
             played = await self._step(text, span)
             if self._trajectory.reason is None:
                 tokens.append_observed(policy.codec.extend(played.result.observation, said.ids[-1]))
+                self._see(played.result.observation)
+
+    def _see(self, messages: list[Message]) -> None:
+        """Keep the pictures in messages for a policy that sees. The codec tells others in words."""
+        if self._eyes is not None and (shown := shown_pictures(messages)):
+            self._pictures += shown
+            self._picture_tokens += sum(map(self._eyes.picture_tokens, shown))
 
     async def _generated(self, policy: TokenPolicy, tokens: Tokens, room: int) -> Generation:
         """Return the next turn of a token policy, cut off at its time limit."""
@@ -173,7 +184,8 @@ class Episode:
         left = self._deadline - time.monotonic()
         limit_s = limit_s if limit_s is not None and limit_s < left else None if left == float("inf") else left
         history = tokens.prompt_ids + tokens.completion_ids
-        turn = self._asked(policy.generate(history, room, self._job.id, timeout_s=limit_s))
+        seen: dict[str, Any] = {"pictures": tuple(self._pictures)} if self._pictures else {}
+        turn = self._asked(policy.generate(history, room, self._job.id, timeout_s=limit_s, **seen))
         patience_s = None if limit_s is None else limit_s * _PATIENCE
         said = await self._waiting(
             Component.POLICY, within(turn, patience_s, Reason.INFRASTRUCTURE, "a turn of the policy")
@@ -190,7 +202,7 @@ class Episode:
         """Return how many tokens the next turn may have, or the reason why it may have none."""
         if self._is_over:
             return Reason.TIME
-        room = min(self._limits.max_new_tokens, policy.context - len(tokens))
+        room = min(self._limits.max_new_tokens, policy.context - len(tokens) - self._picture_tokens)
         if room < 1:
             return Reason.CONTEXT
         if self._limits.max_tokens is not None:

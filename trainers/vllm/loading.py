@@ -18,6 +18,7 @@ from agentgym.policy_loader import TINY, split_vllm
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.hub import options_for
+from agentgym.trainers.pictures import PictureTokens, processor_of
 from agentgym.trainers.policies import end_tokens, load_model
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm.engine import is_checkpoint, make_engine, precision_of, servable
@@ -40,6 +41,8 @@ class _Model:
     tokenizer: Any
     config: Any
     end_ids: list[int]
+    processor: Any = None
+    """Of a model that sees."""
 
 
 def load(
@@ -75,10 +78,15 @@ def load(
     require(*(("aiohttp", "endpoint") if urls else ("vllm", "vllm")))
     overrides = {"env": env_id, "env_kwargs": env_kwargs, "model": model_name, "dialect": dialect}
     model = _model(load_config(None, overrides), progress or (lambda what, done, of: None))
-    longest = min(context or _LONGEST, getattr(model.config, "max_position_embeddings", None) or _LONGEST)
+    allowed = getattr(model.config.get_text_config(), "max_position_embeddings", None) or _LONGEST
+    longest = min(context or _LONGEST, allowed)
     sampling = Sampling(temperature, seed)
+    sees = model.processor is not None and not urls  # requests to servers carry tokens only
     codec = ChatCodec(
-        model.tokenizer, end_ids=model.end_ids, with_tools=dialect is not None and is_template(dialect)
+        model.processor if sees else model.tokenizer,
+        end_ids=model.end_ids,
+        with_tools=dialect is not None and is_template(dialect),
+        sees=sees,
     )
     if urls:
         return _served(name, urls, codec, sampling, longest)
@@ -95,8 +103,16 @@ def _in_process(
         context=context,
         at_once=concurrency,
         memory=_MEMORY,
+        sees=codec.sees,
     )
-    policy = VLLMPolicy(codec, end_ids=sorted(codec.end_ids), context=context, name=name, sampling=sampling)
+    policy = VLLMPolicy(
+        codec,
+        end_ids=sorted(codec.end_ids),
+        context=context,
+        name=name,
+        sampling=sampling,
+        picture_tokens=PictureTokens(model.processor) if codec.sees else None,
+    )
     policy.use(engine.llm_engine)
     return policy
 
@@ -125,7 +141,8 @@ def _model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> _M
         tokenizer = AutoTokenizer.from_pretrained(config.model, **options)
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot load model {config.model!r}: {str(error).strip().splitlines()[0]}") from error
-    return _Model(config.model, tokenizer, found, end_tokens(_Ending(_generation(config.model, options)), tokenizer))
+    ends = end_tokens(_Ending(_generation(config.model, options)), tokenizer)
+    return _Model(config.model, tokenizer, found, ends, processor_of(config.model, found, options))
 
 
 def _rewritten(model: Any, tokenizer: Any) -> _Model:
