@@ -17,6 +17,7 @@ from agentgym.errors import UsageError, require
 from agentgym.policy_loader import TINY, split_vllm
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.pictures import PictureTokens, processor_of
 from agentgym.trainers.policies import end_tokens, load_model
@@ -133,16 +134,17 @@ def _served(name: str, urls: list[str], codec: ChatCodec, sampling: Sampling, co
 
 def _model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> _Model:
     """Return what is known of a model; load its weights only if vLLM cannot."""
-    if config.model == TINY or (Path(config.model).is_dir() and not is_checkpoint(Path(config.model))):
+    source = config.model if config.model == TINY else checkpoint_of(config.model)
+    if source == TINY or (Path(source).is_dir() and not is_checkpoint(Path(source))):
         return _rewritten(*load_model(config, progress))
-    options = options_for(config.model)
+    options = options_for(source)
     try:
-        found = AutoConfig.from_pretrained(config.model, **options)
-        tokenizer = AutoTokenizer.from_pretrained(config.model, **options)
+        found = AutoConfig.from_pretrained(source, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot load model {config.model!r}: {str(error).strip().splitlines()[0]}") from error
-    ends = end_tokens(_Ending(_generation(config.model, options)), tokenizer)
-    return _Model(config.model, tokenizer, found, ends, processor_of(config.model, found, options))
+    ends = end_tokens(_Ending(_generation(source, options)), tokenizer)
+    return _Model(source, tokenizer, found, ends, processor_of(source, found, options))
 
 
 def _rewritten(model: Any, tokenizer: Any) -> _Model:
