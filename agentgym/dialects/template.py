@@ -181,8 +181,7 @@ class TemplateDialect(TextDialect):
 
     def _end_of_turn(self) -> str:
         """Return the text that ends a turn, which the parsed text may or may not have."""
-        said = self._templated([user("?"), assistant(_SAID)], None).partition(_SAID)[2]
-        return said.strip() or self._tokenizer.eos_token or ""
+        return self._templated([user("?"), assistant(_SAID)], None).partition(_SAID)[2].strip()
 
     def _known_reader(self) -> Reader:
         """Return the first reader that reads what the template writes."""
