@@ -1,7 +1,8 @@
 """Shortens conversations for policies with a small context: cuts old observations, or drops earlier reasoning.
 
-`shorten_observations` is WebAgent-R1's dynamic context compression (arXiv 2505.16421): once the policy has acted on a page, the page is
-worth little. Only for policies that speak in messages; the history of token policies is never rendered again.
+`shorten_observations` is WebAgent-R1's dynamic context compression (arXiv 2505.16421): once the policy has acted on a
+page, the page is worth little. Only for policies that speak in messages; the history of token policies is never
+rendered again.
 """
 
 from __future__ import annotations

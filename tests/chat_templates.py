@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-SPECIAL = (
-    "<|endoftext|> <|im_start|> <|im_end|> <|eot_id|> <|eom_id|> <|python_tag|> <|start_header_id|> <|end_header_id|> "
-    "<｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜> <|END_OF_TURN_TOKEN|> <|START_OF_TURN_TOKEN|> <|END_RESPONSE|> "
-    "<|START_RESPONSE|> <eos> <bos> <end_of_turn> <start_of_turn> <|end|> <|return|> <|call|> <|start|> <|message|> "
-    "<|channel|> <|user|> <|assistant|> <|observation|> <end_of_utterance>"
-).split()
+SPECIAL = tuple(
+    """
+    <|endoftext|> <|im_start|> <|im_end|> <|eot_id|> <|eom_id|> <|python_tag|> <|start_header_id|> <|end_header_id|>
+    <｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜> <|END_OF_TURN_TOKEN|> <|START_OF_TURN_TOKEN|> <|END_RESPONSE|>
+    <|START_RESPONSE|> <eos> <bos> <end_of_turn> <start_of_turn> <|end|> <|return|> <|call|> <|start|> <|message|>
+    <|channel|> <|user|> <|assistant|> <|observation|> <end_of_utterance>
+    """.split()  # noqa: SIM905
+)
 
 _ENDS = {
     "llama": "<|eot_id|>",

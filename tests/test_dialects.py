@@ -239,6 +239,11 @@ def test_arguments_may_hold_the_tags(name, argument):
     assert name != "hermes" or written.count("</tool_call>") == 2
 
 
+def test_hermes_takes_a_list_of_calls_as_smollm2_writes_it():
+    text = '<tool_call>[{"name": "tables", "arguments": {}}, {"name": "sql", "arguments": {"query": "x"}}]</tool_call>'
+    assert get_dialect("hermes").parse(text, TOOLS).calls == (ToolCall("tables"), ToolCall("sql", {"query": "x"}))
+
+
 def test_hermes_takes_arguments_as_json_text():
     text = '<tool_call>{"name": "sql", "arguments": "{\\"query\\": \\"x\\"}"}</tool_call>'
     assert get_dialect("hermes").parse(text, TOOLS).calls == (ToolCall("sql", {"query": "x"}),)

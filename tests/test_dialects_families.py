@@ -34,8 +34,27 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-WORDS = ["<tool_call>", "</tool_call>", "<function=", "</parameter>", "<think>", "</think>", '{"name": "a"', "{", '"', "\n"]
-WORDS += ["<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<|python_tag|>", ', "parameters": ', "x", "é"]
+WORDS = [
+    "<tool_call>",
+    "</tool_call>",
+    "<function=",
+    "</parameter>",
+    "<think>",
+    "</think>",
+    '{"name": "a"',
+    "{",
+    '"',
+    "\n",
+]
+WORDS += [
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<|python_tag|>",
+    ', "parameters": ',
+    "x",
+    "é",
+]
 WILD = st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=8).map("".join)
 
 
@@ -95,7 +114,9 @@ def test_text_and_several_calls_are_read_back(dialects: Any, name: str, text: st
 
 
 @EXAMPLES
-@given(words=st.text(max_size=20), more=st.dictionaries(st.text(max_size=6), JSON, max_size=3), limit=st.integers(0, 99))
+@given(
+    words=st.text(max_size=20), more=st.dictionaries(st.text(max_size=6), JSON, max_size=3), limit=st.integers(0, 99)
+)
 @pytest.mark.parametrize("name", ["qwen3", "llama3_1", "deepseekv3", "qwen3_5_think"])
 def test_render_is_exact_or_refuses(dialects: Any, name: str, words: str, more: Any, limit: int):
     call = ToolCall("find", {"words": words, "limit": limit, "more": more})
@@ -159,8 +180,8 @@ def test_llama_writes_calls_in_several_ways():
 
 
 def test_deepseek_v3_1_writes_a_name_and_its_arguments_in_a_line():
-    text = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>find<｜tool▁sep｜>{\"words\": \"a\"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>stop"
-    text += "<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    text = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>find<｜tool▁sep｜>{"words": "a"}<｜tool▁call▁end｜>'
+    text += "<｜tool▁call▁begin｜>stop<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     calls = (ToolCall("find", {"words": "a"}), ToolCall("stop"))
     assert TemplateDialect(tokenizer_of("deepseekv3")).parse(text, TOOLS).calls == calls
 
@@ -168,9 +189,11 @@ def test_deepseek_v3_1_writes_a_name_and_its_arguments_in_a_line():
 def test_values_that_are_written_without_quotes_have_the_types_of_the_schema(dialects: Any):
     def read(**values: str) -> Any:
         parameters = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in values.items())
-        [call] = dialects["qwen3_5_think"].parse(
-            f"<tool_call>\n<function=find>\n{parameters}</function>\n</tool_call>", TOOLS
-        ).calls
+        [call] = (
+            dialects["qwen3_5_think"]
+            .parse(f"<tool_call>\n<function=find>\n{parameters}</function>\n</tool_call>", TOOLS)
+            .calls
+        )
         return call.arguments
 
     assert read(words="75001", limit="3", exact="True") == {"words": "75001", "limit": 3, "exact": True}

@@ -35,7 +35,7 @@ class Eyes(Speaker):
         return await super().generate(ids, max_new_tokens, session)
 
 
-def play(policy: Eyes) -> Trajectory:
+def play(policy: Any) -> Trajectory:
     job = Job(WindowEnv.default_tasks().get("train", 0), seed=0)
     [played] = asyncio.run(collect([job], policy, Factory(build=WindowEnv), Limits(max_new_tokens=10**6)))
     return played

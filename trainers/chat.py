@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
 from typing import Any
 
 from agentgym.errors import UsageError
 from agentgym.messages import Message, as_template_content, without_pictures
 from agentgym.trainers.rendering import ASKED, SAID, Renderer
+from agentgym.trainers.seating import common
 
 
 class ChatCodec:
@@ -99,7 +99,7 @@ class ChatCodec:
         # matter: the history keeps the tokens that were sampled.
         alone = self._after_stand_in([], generate=False)
         followed = self._after_stand_in(observation, generate=True)
-        same = self._last_special(commonprefix([alone, followed]))
+        same = self._last_special(alone[: common(alone, followed)])
         end = same.end() if same is not None else self._end_of_earlier(alone, followed)
         if not end:
             raise UsageError(

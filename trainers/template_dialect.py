@@ -32,7 +32,7 @@ def name_of(model: str, template_kwargs: Mapping[str, Any] | None = None) -> str
 
 @lru_cache(maxsize=8)
 def load(name: str) -> TemplateDialect:
-    """Return the dialect with this name. Raises `UsageError` if there is no such model, or its template has no tools."""
+    """Return the dialect with this name. Raises `UsageError` if there is no such model, or it writes no calls."""
     model, marked, options = name.partition(":")[2].partition("?")
     try:
         template_kwargs = json.loads(options) if marked else {}

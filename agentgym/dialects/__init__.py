@@ -21,9 +21,9 @@ TEMPLATE = "template"
 """The dialect of a model's own chat template. Its whole name tells the model: "template:MODEL"."""
 
 _NEEDS_MODEL = (
-    "the dialect 'template' reads a model's own chat template, so it needs a policy with one (--policy FOLDER, vllm:MODEL "
-    "or org/name), or the model in its name: template:MODEL. In Python, dialect=TemplateDialect(tokenizer) does too. A "
-    "chat endpoint applies its own template: leave its dialect at native"
+    "the dialect 'template' reads a model's own chat template, so it needs a policy with one (--policy FOLDER, "
+    "org/name or vllm:MODEL), or the model in its name: template:MODEL. In Python, dialect=TemplateDialect(tokenizer) "
+    "does too. A chat endpoint applies its own template: leave its dialect at native"
 )
 
 __all__ = ["DIALECTS", "TEMPLATE", "Dialect", "Parsed", "dialect_names", "get_dialect", "is_template"]
@@ -46,7 +46,8 @@ def get_dialect(name: str) -> Dialect:
         return load_named(TEMPLATE_DIALECT, "a function")(name)
     if name not in DIALECTS and ":" not in name:
         raise UsageError(
-            f'unknown dialect {name!r}{nearest(name, DIALECTS)} There are: {", ".join(DIALECTS)}, {TEMPLATE}, or "module:Class"'
+            f"unknown dialect {name!r}{nearest(name, DIALECTS)} There are: {', '.join(DIALECTS)}, {TEMPLATE}, or "
+            '"module:Class"'
         )
     make = load_named(DIALECTS.get(name, name), "a dialect class")
     try:

@@ -63,7 +63,7 @@ def json_with_parameters(text: str, tools: Toolset) -> Parsed:
 
 
 def deepseek_blocks(text: str, tools: Toolset) -> Parsed:
-    """Read `<｜tool▁call▁begin｜>` blocks: DeepSeek V3 and R1 with a name and fenced JSON, V3.1 with both in a line."""
+    """Read blocks between special tokens: DeepSeek V3 and R1 with a name and fenced JSON, V3.1 with both in a line."""
     return _read(text, _DEEPSEEK, lambda start: _deepseek_call(text, start))
 
 
@@ -119,7 +119,9 @@ def _deepseek_call(text: str, start: int) -> _Call:
     try:
         arguments, end = strict_json.read_value(text, opening.end())
     except JsonProblem as problem:
-        raise Unreadable(f"The arguments of {name!r:.100} must be a JSON object, but {problem}", unclosed=problem.cut) from None
+        raise Unreadable(
+            f"The arguments of {name!r:.100} must be a JSON object, but {problem}", unclosed=problem.cut
+        ) from None
     if not isinstance(arguments, dict):
         raise Unreadable(f"The arguments of {name!r:.100} must be a JSON object, not {strict_json.kind_of(arguments)}.")
     if (ending := _DEEPSEEK_END.match(text, end)) is None:

@@ -166,7 +166,7 @@ class TemplateDialect(TextDialect):
         return whole.removeprefix(prompt).rstrip().removesuffix(self._end)
 
     def _turn(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None) -> str:
-        """Write a turn in the first form that the template accepts: arguments are an object or JSON, no text is none."""
+        """Write a turn in the first form that the template accepts (`_forms`)."""
         problems: list[str] = []
         for message in _forms(text, calls):
             try:
@@ -223,7 +223,7 @@ class TemplateDialect(TextDialect):
 
 
 def _forms(text: str, calls: Sequence[ToolCall]) -> list[Message]:
-    """Return a turn in the forms that templates expect."""
+    """Return a turn in the forms that templates expect: arguments are an object or JSON text, no text may be none."""
     forms: list[Any] = [assistant(text, list(calls))]
     if calls:
         as_text = [call.to_dict(arguments_as_text=True) for call in calls]

@@ -59,7 +59,12 @@ def processor() -> Any:
 @pytest.fixture
 def seeing(processor: Any, tmp_path: Path) -> Path:
     """A folder with the configuration and the processor of a model that sees."""
-    text = {"vocab_size": len(processor.tokenizer), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    text: dict[str, Any] = {
+        "vocab_size": len(processor.tokenizer),
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+    }
     config = transformers.Idefics3Config(
         text_config=transformers.LlamaConfig(**text, intermediate_size=16, max_position_embeddings=512),
         vision_config={"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1},

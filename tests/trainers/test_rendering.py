@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.errors import UsageError
-from agentgym.messages import Message, tool_result, user, with_pictures
+from agentgym.messages import Message, text_of, tool_result, user, with_pictures
 from agentgym.messages import ToolCall as Call
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.rendering import Renderer, _tell
@@ -18,11 +18,13 @@ from tests.chat_templates import tokenizer_of
 
 pytestmark = pytest.mark.train
 
-ALL = (
-    "cohere cohere2 deepseek_r1_distill deepseekv3 gemma gemma3 gptoss lfm2 lfm2_2_5 llama3 llama3_1 llama3_2 "
-    "nemotron_3_nano phi3 phi3_5 qwen2_5 qwen2_5_vl qwen3 qwen3_5_nothink qwen3_5_think qwen3_8 qwen3_instruct_2507 "
-    "qwen3_vl idefics3"
-).split()
+ALL = tuple(
+    """
+    cohere cohere2 deepseek_r1_distill deepseekv3 gemma gemma3 gptoss lfm2 lfm2_2_5 llama3 llama3_1 llama3_2
+    nemotron_3_nano phi3 phi3_5 qwen2_5 qwen2_5_vl qwen3 qwen3_5_nothink qwen3_5_think qwen3_8 qwen3_instruct_2507
+    qwen3_vl idefics3
+    """.split()  # noqa: SIM905
+)
 """Templates of whose end of a turn the tokenizer in `tests.chat_templates` has a token."""
 OPENING: list[Message] = [{"role": "system", "content": "Be brief."}, user("Find 7."), user("Now.")]
 OBSERVED: list[Message] = [tool_result(Call("find", {}, "c1"), "Nothing."), user("Go on."), user("Really.")]
@@ -34,7 +36,7 @@ def test_every_word_of_an_opening_and_of_an_observation_is_rendered(name: str):
     opening = codec.tokenizer.decode(codec.open(OPENING, []))
     observed = codec.tokenizer.decode(codec.extend(OBSERVED, codec.end_id))
     for text, messages in ((opening, OPENING), (observed, OBSERVED)):
-        places = [text.find(str(message["content"])) for message in messages]
+        places = [text.find(text_of(message)) for message in messages]
         assert places == sorted(places)
         assert min(places) >= 0
 
@@ -70,8 +72,8 @@ def test_what_is_written_in_another_way_is_said_in_one_line_once(caplog: pytest.
         for name in ("gemma", "gemma", "qwen3"):
             ChatCodec(tokenizer_of(name))
     assert [record.getMessage() for record in caplog.records] == [
-        "the chat template of 'gemma': tool results are sent as user messages; the system message is put into the first "
-        "user message; user messages in a row are joined"
+        "the chat template of 'gemma': tool results are sent as user messages; the system message is put into the "
+        "first user message; user messages in a row are joined"
     ]
 
 
