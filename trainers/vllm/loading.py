@@ -99,7 +99,7 @@ def _in_process(
 ) -> VLLMPolicy:
     engine = make_engine(
         model.folder,
-        model.config,
+        model.config.get_text_config(),
         dtype=precision_of(model.config),
         context=context,
         at_once=concurrency,

@@ -57,7 +57,6 @@ def settings(model_config: Any, *, dtype: str, context: int, at_once: int, share
 
 def _cache_bytes(config: Any, dtype: str, context: int, at_once: int, share: float) -> int:
     """Return the size of a cache that holds all conversations; on a CPU, vLLM would take the whole share."""
-    config = config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     per_token = 2 * config.num_hidden_layers * heads * width * (4 if dtype == "float32" else 2)
