@@ -61,7 +61,9 @@ class ChatCodec:
 
     def extend(self, observation: Sequence[Message], last_id: int) -> list[int]:
         """Return the ids between a model turn whose last token was `last_id` and its next turn."""
-        closing, glue = self._after_turn(self._readable(observation))
+        # Templates that look for the call of a result would not find it in the stand-in.
+        anonymous = [{k: v for k, v in message.items() if k != "tool_call_id"} for message in observation]
+        closing, glue = self._after_turn(self._readable(anonymous))
         ids = self._encode(glue)
         return ids if last_id in self.end_ids else [*self._encode(closing), *ids]
 
@@ -71,17 +73,10 @@ class ChatCodec:
         text = self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text.removesuffix(self._before_end) if self._before_end else text
 
-    def _readable(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Return messages in the form that templates accept: a tool message needs only its role, name and content."""
+    def _readable(self, messages: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return messages with pictures as templates take them, or as words for a model that only reads."""
         shown = messages if self.sees else map(without_pictures, messages)
-        return [
-            {
-                key: as_template_content(value) if key == "content" else value
-                for key, value in message.items()
-                if key != "tool_call_id" and (key != "tool_calls" or value)
-            }
-            for message in shown
-        ]
+        return [{**message, "content": as_template_content(message.get("content", ""))} for message in shown]
 
     def _learn_end(self) -> str:
         """Add the token with which the template ends a turn to those that do; return what it writes before it."""

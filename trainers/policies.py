@@ -282,8 +282,6 @@ def _explained(name: str) -> Iterator[None]:
 def warm_start_of(config: TrainConfig) -> WarmStart:
     """Return the settings of the tiny model from which a run starts."""
     dialect = config.dialect or default_dialect(TINY)
-    if is_template(dialect):
-        raise UsageError("the tiny model learns its dialect from scratch, and its template shows no tools; use compact")
     until = config.warm_start_until
     goal = Goal(until, config.max_new_tokens, config.temperature) if until < 1 else None
     return WarmStart(

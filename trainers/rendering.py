@@ -14,7 +14,8 @@ from typing import Any
 
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
-from agentgym.messages import text_of
+from agentgym.messages import ToolCall, calls_of, text_of
+from agentgym.records import strict_json
 
 ASKED = {"role": "user", "content": "?"}
 SAID = "\u2042"
@@ -28,6 +29,7 @@ _TOOL = {
         "parameters": {"type": "object", "properties": {"words": {"type": "string", "description": "Words."}}},
     },
 }
+_CALL = ToolCall("probe_of_calls", {"words": "a"}, "call00001").to_dict()
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +43,8 @@ class Abilities:
     """Tool messages; else they are user messages with `<tool_response>` tags."""
     repeats: bool
     """Two user messages in a row; else they are joined."""
+    calls: bool
+    """The calls of earlier turns, with which an opening may begin; else they are text in `<tool_call>` tags."""
     tools: bool
     """The schemas of tools."""
 
@@ -101,6 +105,8 @@ class Renderer:
     def adapted(self, messages: Sequence[Any]) -> list[dict[str, Any]]:
         """Return a conversation in the roles that the template renders."""
         adapted = [dict(message) for message in messages]
+        if not self.abilities.calls:
+            adapted = [_as_text(message) if message.get("tool_calls") else message for message in adapted]
         if not self.abilities.results:
             adapted = [_as_user(message) if message.get("role") == "tool" else message for message in adapted]
         if not self.abilities.system:
@@ -137,6 +143,7 @@ class Renderer:
             system=self._shows([{"role": "system", "content": _MARK}, ASKED], _MARK),
             results=self._shows([*said, result], _MARK) and self._shows([*said, result, result], _MARK, times=2),
             repeats=self._shows([ASKED, {"role": "user", "content": _MARK}], _MARK),
+            calls=self._shows([ASKED, {**said[1], "tool_calls": [_CALL]}, result, ASKED], "probe_of_calls"),
             tools=self._shows([ASKED], "probe_of_tools", tools=[_TOOL]),
         )
 
@@ -145,6 +152,13 @@ class Renderer:
             return self._plain(messages, True, tools).count(mark) >= times
         except Exception:  # a template may raise anything for a role that it refuses
             return False
+
+
+def _as_text(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a turn of the model with its calls as text."""
+    calls = [strict_json.write({"name": call.name, "arguments": dict(call.arguments)}) for call in calls_of(message)]
+    text = "\n".join([*filter(None, [text_of(message)]), *(f"<tool_call>\n{call}\n</tool_call>" for call in calls)])
+    return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": text}
 
 
 def _as_user(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from transformers import AutoTokenizer
 from agentgym.dialects import TEMPLATE
 from agentgym.dialects.template import TemplateDialect
 from agentgym.errors import UsageError
+from agentgym.policy_loader import TINY
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
 
@@ -25,7 +26,12 @@ def name_of(model: str, template_kwargs: Mapping[str, Any] | None = None) -> str
     Args:
         model: A folder, a GGUF file, or a public name.
         template_kwargs: Arguments of the chat template, which tell what it writes before a turn.
+
+    Raises:
+        UsageError: The model is `tiny`.
     """
+    if model == TINY:
+        raise UsageError("the chat template of the tiny model has no tools; use the dialect compact")
     options = "?" + json.dumps(dict(template_kwargs), sort_keys=True) if template_kwargs else ""
     return f"{TEMPLATE}:{model}{options}"
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.errors import UsageError
-from agentgym.messages import Message, text_of, tool_result, user, with_pictures
+from agentgym.messages import Message, assistant, text_of, tool_result, user, with_pictures
 from agentgym.messages import ToolCall as Call
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.rendering import Renderer, _tell
@@ -59,6 +59,15 @@ def test_a_system_message_that_is_refused_is_put_before_the_first_user_message()
     renderer = Renderer(tokenizer_of("gemma"))
     assert renderer.adapted(OPENING) == [user("Be brief.\n\nFind 7.\n\nNow.")]
     assert renderer.adapted([{"role": "system", "content": "Alone."}]) == [user("Alone.")]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_calls_of_an_opening_are_rendered(name: str):
+    codec = ChatCodec(tokenizer_of(name))
+    found = Call("find", {"words": "seven"}, "call00001")
+    opening = [*OPENING[:2], assistant("I look.", [found]), tool_result(found, "Nothing."), user("Go on.")]
+    text = codec.tokenizer.decode(codec.open(opening, []))
+    assert all(word in text for word in ("find", "words", "seven", "Nothing.", "Go on."))
 
 
 def test_messages_with_pictures_are_joined_block_by_block():

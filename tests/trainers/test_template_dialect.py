@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +131,10 @@ def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path):
 
 
 def test_the_tiny_model_has_no_template_of_its_own():
-    from agentgym.trainers.policies import warm_start_of
-
-    with pytest.raises(UsageError, match="use compact"):
-        warm_start_of(replace(config_of("tiny"), dialect="template"))
+    with pytest.raises(UsageError, match="use the dialect compact"):
+        dialect_of(config_of("tiny", dialect="template"))
+    with pytest.raises(UsageError, match="use the dialect compact"):
+        _arguments(request_of("tiny", dialect="template"))
 
 
 def test_a_rollout_with_the_template_dialect_plays_what_the_template_writes(qwen: Path):
