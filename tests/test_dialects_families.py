@@ -14,8 +14,9 @@ from agentgym.dialects.base import Parsed
 from agentgym.dialects.families import FAMILIES
 from agentgym.dialects.template import TemplateDialect
 from agentgym.errors import ToolError, UsageError
-from agentgym.messages import ToolCall
+from agentgym.messages import ToolCall, user
 from agentgym.toolset import Toolset, tool
+from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.template_dialect import of_tokenizer
 from tests.chat_templates import tokenizer_of
 
@@ -205,6 +206,38 @@ def test_tools_that_a_template_does_not_show_are_shown_by_the_dialect(dialects: 
     told = dialects["deepseekv3"].instructions(TOOLS)
     assert '"name": "find"' in told
     assert "<｜tool▁call▁begin｜>function<｜tool▁sep｜>FUNCTION" in told
+
+
+LIKE_SMOLLM3 = (
+    "{{ '<|im_start|>system\n' }}{% if xml_tools %}{% for tool in xml_tools %}{{ tool | string }}{% endfor %}"
+    '{{ \'Write <tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>\' }}{% endif %}'
+    "{{ '<|im_end|>\n' }}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+    "{% if m.role == 'assistant' and not think %}{{ '<think>\n\n</think>\n' }}{% endif %}"
+    "{{ m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+    "{% if not think %}{{ '<think>\n\n</think>\n' }}{% endif %}{% endif %}"
+)
+"""Takes tools as `xml_tools`, explains how to call them, and writes no calls itself."""
+
+
+@pytest.mark.parametrize("think", [False, True])
+def test_a_template_that_only_explains_calls_is_written_as_it_explains(think: bool):
+    tokenizer = tokenizer_of("qwen3")
+    tokenizer.chat_template = LIKE_SMOLLM3
+    dialect = TemplateDialect(tokenizer, think=think)
+    assert dialect.instructions(TOOLS) == ""
+    for text in ("", "I look."):
+        written = dialect.render(text, tuple(CALLS.values()), TOOLS)
+        assert dialect.parse(written, TOOLS) == Parsed(text, tuple(CALLS.values()))
+        assert "<think>" not in written
+    codec = ChatCodec(tokenizer, with_tools=True)
+    assert "probe" not in codec.tokenizer.decode(codec.open([user("?")], []))
+    assert "'name': 'find'" in codec.tokenizer.decode(codec.open([user("?")], TOOLS.schemas))
+
+
+def test_tools_are_passed_only_to_templates_that_show_them(dialects: Any):
+    for name, shown in (("qwen3", True), ("deepseekv3", False)):
+        codec = ChatCodec(tokenizer_of(name), with_tools=True)
+        assert ('"name": "find"' in codec.tokenizer.decode(codec.open([user("?")], TOOLS.schemas))) == shown
 
 
 @pytest.mark.parametrize("name", ["phi3", "gemma3", "cohere2", "llama3"])

@@ -42,11 +42,11 @@ class ChatCodec:
         end_ids: Sequence[int] = (),
         sees: bool = False,
     ):
-        self._renderer = Renderer(tokenizer, with_tools=with_tools, template_kwargs=template_kwargs)
+        self._renderer = Renderer(tokenizer, template_kwargs=template_kwargs)
         self.tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         self.end_id: int = self.tokenizer.eos_token_id
         self.sees = sees
-        self._with_tools = with_tools
+        self._with_tools = with_tools and self._renderer.abilities.tools
         self._tools: list[Mapping[str, Any]] | None = None
         self._special = _special(self.tokenizer)
         self.end_ids = frozenset({self.end_id, *end_ids})

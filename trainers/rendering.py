@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from agentgym.dialects.template import TOOLS_NAMES
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.messages import ToolCall, calls_of, text_of
@@ -46,7 +47,7 @@ class Abilities:
     calls: bool
     """The calls of earlier turns, with which an opening may begin; else they are text in `<tool_call>` tags."""
     tools: bool
-    """The schemas of tools."""
+    """The schemas of tools; else the dialect explains them."""
 
     @property
     def workarounds(self) -> list[str]:
@@ -64,14 +65,13 @@ class Renderer:
 
     Args:
         tokenizer: A transformers tokenizer or processor.
-        with_tools: Pass the schemas of tools to the template.
         template_kwargs: Arguments of the template.
 
     Raises:
         UsageError: There is no chat template, or it cannot render what it must.
     """
 
-    def __init__(self, tokenizer: Any, *, with_tools: bool = False, template_kwargs: Mapping[str, Any] | None = None):
+    def __init__(self, tokenizer: Any, *, template_kwargs: Mapping[str, Any] | None = None):
         self.name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
         if not getattr(tokenizer, "chat_template", None):
             raise UsageError(
@@ -82,8 +82,6 @@ class Renderer:
         self._kwargs = dict(template_kwargs or {})
         self._in_blocks = self._wants_blocks()
         self.abilities = self._probe()
-        if with_tools and not self.abilities.tools:
-            raise UsageError(f"the chat template of {self.name!r} does not render tools; choose another --dialect")
         if self.abilities.workarounds:
             _tell(f"the chat template of {self.name!r}: {'; '.join(self.abilities.workarounds)}")
 
@@ -113,13 +111,15 @@ class Renderer:
             adapted = _without_system(adapted)
         return adapted if self.abilities.repeats else _joined(adapted)
 
-    def _plain(self, messages: Sequence[Any], generate: bool, tools: Sequence[Any] | None = None) -> str:
+    def _plain(
+        self, messages: Sequence[Any], generate: bool, tools: Sequence[Any] | None = None, tools_name: str = ""
+    ) -> str:
         written = [{**m, "content": _blocks(m["content"])} for m in messages] if self._in_blocks else list(messages)
         return self._tokenizer.apply_chat_template(
             written,
-            tools=None if tools is None else list(tools),
             tokenize=False,
             add_generation_prompt=generate,
+            **{"tools": None, **({} if tools is None else {tools_name or self._tools_name: list(tools)})},
             **self._kwargs,
         )
 
@@ -137,6 +137,7 @@ class Renderer:
         raise UsageError(f"the chat template of {self.name!r} cannot render a turn of the model: {why}")
 
     def _probe(self) -> Abilities:
+        self._tools_name = next((name for name in TOOLS_NAMES if self._shows_tools_in(name)), "")
         said = [ASKED, {"role": "assistant", "content": SAID}]
         result = {"role": "tool", "name": "probe_of_tools", "content": _MARK}
         return Abilities(
@@ -144,13 +145,19 @@ class Renderer:
             results=self._shows([*said, result], _MARK) and self._shows([*said, result, result], _MARK, times=2),
             repeats=self._shows([ASKED, {"role": "user", "content": _MARK}], _MARK),
             calls=self._shows([ASKED, {**said[1], "tool_calls": [_CALL]}, result, ASKED], "probe_of_calls"),
-            tools=self._shows([ASKED], "probe_of_tools", tools=[_TOOL]),
+            tools=bool(self._tools_name),
         )
 
-    def _shows(self, messages: Sequence[Any], mark: str, *, times: int = 1, tools: Sequence[Any] | None = None) -> bool:
+    def _shows(self, messages: Sequence[Any], mark: str, *, times: int = 1) -> bool:
         try:
-            return self._plain(messages, True, tools).count(mark) >= times
+            return self._plain(messages, True).count(mark) >= times
         except Exception:  # a template may raise anything for a role that it refuses
+            return False
+
+    def _shows_tools_in(self, name: str) -> bool:
+        try:
+            return "probe_of_tools" in self._plain([ASKED], True, [_TOOL], name)
+        except Exception:  # a template may raise anything for tools that it refuses
             return False
 
 

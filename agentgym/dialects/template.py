@@ -12,13 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.families import FAMILIES, Reader
+from agentgym.dialects.families import FAMILIES, Reader, json_in_tags
+from agentgym.dialects.hermes import Hermes
 from agentgym.dialects.text import END_THINK, THINK, TextDialect, Unreadable
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import Message, ToolCall, assistant, calls_of, user
 from agentgym.records import strict_json
 from agentgym.schema_tool import SchemaTool
 from agentgym.toolset import Toolset
+
+TOOLS_NAMES = ("tools", "xml_tools")
+"""The arguments in which chat templates take the schemas of tools: nearly all the first, SmolLM3's the second."""
 
 _CALLS, _CONTENT = "tool_calls", "content"
 _MARK = "\ue000"
@@ -87,18 +91,19 @@ class TemplateDialect(TextDialect):
             self._end = self._end_of_turn()
         except Exception as error:  # jinja's errors, and anything else a template raises
             raise UsageError(f"the chat template of {self._named} cannot write a turn of text: {error}") from error
+        self._tools_name = self._name_of_tools()
+        self._writes_calls = True
         self._opens_reasoning = self._prompt.rstrip().endswith(THINK)
         response_template = getattr(tokenizer, "response_template", None)
         self._fields = response_template["fields"] if isinstance(response_template, Mapping) else None
         self._reader = self._known_reader() if self._fields is None else None
-        self._lists_tools = self._shows_tools()
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
         """Return an empty text: the chat template writes the tools into the prompt.
 
         Templates that write calls but show no tools (DeepSeek's) get them here, with an example from the template.
         """
-        if self._lists_tools:
+        if self._tools_name is not None:
             return ""
         schemas = "\n".join(strict_json.write(schema) for schema in tools.schemas)
         example = self._written("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
@@ -156,7 +161,7 @@ class TemplateDialect(TextDialect):
     def _written(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None) -> str:
         """Return what the template writes for a turn. Raises `ValueError` if it cannot write it."""
         prompt = self._templated([user("?")], schemas, add_generation_prompt=True)
-        whole = self._turn(text, calls, schemas)
+        whole = self._turn(text, calls, schemas, prompt)
         if self._opens_reasoning:
             prompt = prompt.rstrip().removesuffix(THINK)  # the turn is written with its reasoning, or without any
         if not whole.startswith(prompt):
@@ -165,16 +170,17 @@ class TemplateDialect(TextDialect):
             )
         return whole.removeprefix(prompt).rstrip().removesuffix(self._end)
 
-    def _turn(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None) -> str:
+    def _turn(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None, prompt: str) -> str:
         """Write a turn in the first form that the template accepts (`_forms`)."""
         problems: list[str] = []
-        for message in _forms(text, calls):
+        forms = _forms(text, calls) if self._writes_calls else [assistant(Hermes().render(text, calls, _PROBE_TOOLS))]
+        for message in forms:
             try:
                 written = self._templated([user("?"), message], schemas)
             except Exception as error:  # jinja's errors, and anything else a template raises
                 problems.append(str(error))
                 continue
-            if all(call.name in written for call in calls):
+            if all(written.count(call.name) > prompt.count(call.name) for call in calls):
                 return written
             problems.append("it leaves out the calls")
         raise ValueError(f"the chat template cannot write this turn: {problems[0]}")
@@ -188,6 +194,9 @@ class TemplateDialect(TextDialect):
         try:
             written = self._written("", [_PROBE_CALL], _PROBE_TOOLS.schemas)
         except ValueError as error:
+            if self._explains_json_in_tags():
+                self._writes_calls = False
+                return json_in_tags
             raise UsageError(
                 f"the chat template of {self._named} writes no tool calls ({error}); choose another dialect, such as "
                 "hermes"
@@ -206,20 +215,33 @@ class TemplateDialect(TextDialect):
             "tokenizer.response_template and save it beside the model, or choose another dialect, such as hermes"
         )
 
-    def _shows_tools(self) -> bool:
+    def _name_of_tools(self) -> str | None:
+        """Return the argument in which the template takes tools and shows them, if it does."""
+        return next((name for name in TOOLS_NAMES if _PROBE_CALL.name in self._prompt_with(name)), None)
+
+    def _prompt_with(self, tools_name: str) -> str:
+        given: dict[str, Any] = {tools_name: _PROBE_TOOLS.schemas}
         try:
-            return _PROBE_CALL.name in self._templated([user("?")], _PROBE_TOOLS.schemas)
+            return self._templated([user("?")], None, add_generation_prompt=True, **given)
         except Exception:  # a template that refuses tools does not show them
-            return False
+            return ""
+
+    def _explains_json_in_tags(self) -> bool:
+        """Whether the prompt tells the model to write calls as `hermes` does, though the template writes none itself.
+
+        SmolLM3's template leaves that to who calls it.
+        """
+        told = self._prompt_with(self._tools_name) if self._tools_name else ""
+        return all(word in told for word in ("<tool_call>", "</tool_call>", '"name"', '"arguments"'))
 
     @property
     def _named(self) -> str:
         return repr(getattr(self._tokenizer, "name_or_path", "") or type(self._tokenizer).__name__)
 
     def _templated(self, messages: list[Message], schemas: list[dict[str, Any]] | None, **options: Any) -> str:
-        return self._tokenizer.apply_chat_template(
-            messages, tools=schemas, tokenize=False, **{**self._options, **options}
-        )
+        tools: dict[str, Any] = {} if schemas is None else {self._tools_name or "tools": schemas}
+        given = {"tools": None, **tools, **self._options, **options}
+        return self._tokenizer.apply_chat_template(messages, tokenize=False, **given)
 
 
 def _forms(text: str, calls: Sequence[ToolCall]) -> list[Message]:
