@@ -162,13 +162,14 @@ class TemplateDialect(TextDialect):
         """Return what the template writes for a turn. Raises `ValueError` if it cannot write it."""
         prompt = self._templated([user("?")], schemas, add_generation_prompt=True)
         whole = self._turn(text, calls, schemas, prompt)
+        begun = prompt.rstrip()
         if self._opens_reasoning:
-            prompt = prompt.rstrip().removesuffix(THINK)  # the turn is written with its reasoning, or without any
-        if not whole.startswith(prompt):
+            begun = begun.removesuffix(THINK).rstrip()  # the turn is written with its reasoning, or without any
+        if not whole.startswith(begun):
             raise ValueError(
                 "the chat template does not continue its own generation prompt, so turns cannot be cut out"
             )
-        return whole.removeprefix(prompt).rstrip().removesuffix(self._end)
+        return whole.removeprefix(begun).strip().removesuffix(self._end).rstrip()
 
     def _turn(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None, prompt: str) -> str:
         """Write a turn in the first form that the template accepts (`_forms`)."""
