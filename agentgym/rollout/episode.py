@@ -47,7 +47,8 @@ class Episode:
         self._started = time.perf_counter()
         self._deadline = float("inf")
         self._component = Component.MAKING
-        self._eyes = policy if isinstance(policy, SeeingPolicy) and policy.sees else None
+        sees = self._sampler is not None and isinstance(policy, SeeingPolicy) and policy.sees
+        self._eyes: SeeingPolicy | None = policy if sees else None  # type: ignore[assignment]
         self._pictures: list[bytes] = []
         self._picture_tokens = 0
         task = job.task
