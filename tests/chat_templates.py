@@ -53,3 +53,17 @@ def tokenizer_of(name: str) -> Any:
     made.chat_template = template(name)
     made.name_or_path = name
     return made
+
+
+def idefics_processor() -> Any:
+    """Idefics3's processor for small pictures, with its own chat template, which takes text in content blocks only."""
+    import transformers
+
+    tokenizer = tokenizer_of("idefics3")
+    tokenizer.add_special_tokens(
+        {"additional_special_tokens": ["<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>"]}
+    )
+    tokenizer.pad_token = "<|endoftext|>"
+    size = {"longest_edge": 56}
+    images = transformers.Idefics3ImageProcessorPil(size=size, max_image_size=size, do_image_splitting=False)
+    return transformers.Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=template("idefics3"))

@@ -23,7 +23,7 @@ from agentgym.trainers.pictures import PictureTokens, opened, processor_of
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm import loading
 from agentgym.trainers.vllm.policy import VLLMPolicy
-from tests.chat_templates import template, tokenizer_of
+from tests.chat_templates import idefics_processor
 from tests.test_pictures import PNG
 from tests.trainers.test_vllm_policy import Engine
 
@@ -46,14 +46,7 @@ class Watching(Engine):
 
 @pytest.fixture(scope="module")
 def processor() -> Any:
-    """Idefics3's processor with its own chat template, which takes text in content blocks only."""
-    tokenizer = tokenizer_of("idefics3")
-    tokenizer.add_special_tokens(
-        {"additional_special_tokens": [PLACE, "<fake_token_around_image>", "<global-img>", "<end_of_utterance>"]}
-    )
-    size = {"longest_edge": 56}
-    images = transformers.Idefics3ImageProcessorPil(size=size, max_image_size=size, do_image_splitting=False)
-    return transformers.Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=template("idefics3"))
+    return idefics_processor()
 
 
 @pytest.fixture
