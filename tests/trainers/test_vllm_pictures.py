@@ -74,8 +74,8 @@ def png(*colour: int) -> bytes:
 def compare(folder: Path) -> tuple[list[float], list[float], list[list[float]]]:
     """Return the log-probabilities of what vLLM samples, as it and as transformers gives them; and first choices."""
     policy: Any = load_policy(f"vllm:{folder}", env_id="guess", env_kwargs={}, concurrency=4, context=256)
-    assert isinstance(policy, SeeingPolicy)
-    assert policy.sees
+    assert isinstance(policy, SeeingPolicy) and policy.sees  # noqa: PT018
+    tokenizer: Any = policy.codec.tokenizer  # type: ignore[attr-defined]
     model: Any = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     processor: Any = transformers.AutoProcessor.from_pretrained(folder)
     found: list[float] = []
@@ -85,7 +85,7 @@ def compare(folder: Path) -> tuple[list[float], list[float], list[list[float]]]:
         ids = policy.codec.open([with_pictures(user("Look."), shown)], [])
         said = asyncio.run(policy.generate(ids, 6, f"s{number}", pictures=shown))
         images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in shown]
-        read = processor(text=[policy.codec.tokenizer.decode(ids)], images=[images], return_tensors="pt")
+        read = processor(text=[tokenizer.decode(ids)], images=[images], return_tensors="pt")
         start = read["input_ids"].shape[1]
         assert start == len(ids) + sum(map(policy.picture_tokens, shown))
         whole = torch.cat([read["input_ids"], torch.tensor([said.ids])], dim=1)
