@@ -174,7 +174,7 @@ def eval_(
         typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: all, or 100 of an endless split."),
     ] = None,
     settings: Settings = None,
-    dialect: Annotated[str | None, typer.Option(help="The format of tool calls.")] = None,
+    dialect: Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")] = None,
     strict: Strict = False,
     seed: Seed = 0,
     temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = 1.0,

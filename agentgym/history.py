@@ -1,14 +1,19 @@
-"""Shortens conversations for policies with a small context: cuts old observations, keeps what the policy said.
+"""Shortens conversations for policies with a small context: cuts old observations, or drops earlier reasoning.
 
-This is WebAgent-R1's dynamic context compression (arXiv 2505.16421): once the policy has acted on a page, the page is
-worth little. Only for policies that speak in messages; the history of token policies is never rendered again.
+`shorten_observations` is WebAgent-R1's dynamic context compression (arXiv 2505.16421): once the policy has acted on a
+page, the page is worth little. Only for policies that speak in messages; the history of token policies is never
+rendered again.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from agentgym.messages import Message, pictures_in, text_of
+
+_REASONING = re.compile(r"\A.*?</think>\s*", re.DOTALL)
+"""The reasoning that begins a turn; the chat template may have written the `<think>`."""
 
 
 def shorten_observations(messages: Sequence[Message], keep: int = 1, max_chars: int = 200) -> list[Message]:
@@ -39,3 +44,20 @@ def _shortened(message: Message, states_task: bool, max_chars: int) -> Message:
         return message
     cut = rest if len(rest) <= max_chars else f"{rest[:max_chars]}… [{len(rest) - max_chars} characters left out]"
     return {**message, "content": f"{head}\n\n{cut}" if head else cut}
+
+
+def drop_reasoning(messages: Sequence[Message]) -> list[Message]:
+    """Return a conversation without the policy's reasoning: `<think>...</think>` and `reasoning_content`.
+
+    Most reasoning models are served like this: their templates drop the thoughts of earlier turns.
+    """
+    return [without_reasoning(message) if message.get("role") == "assistant" else message for message in messages]
+
+
+def without_reasoning(message: Message) -> Message:
+    """Return a message without its reasoning. A turn that is nothing else keeps it: endpoints refuse empty turns."""
+    kept: Message = {key: value for key, value in message.items() if key != "reasoning_content"}  # type: ignore[assignment]
+    content = message.get("content")
+    if isinstance(content, str) and ((rest := _REASONING.sub("", content)) or message.get("tool_calls")):
+        kept["content"] = rest
+    return kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
@@ -85,7 +85,11 @@ def pictures_in(message: Mapping[str, Any]) -> int:
     content = message.get("content")
     if not isinstance(content, list | tuple):
         return 0
-    return sum(isinstance(block, Mapping) and block.get("type") == "image" for block in content)
+    return sum(map(_is_picture, content))
+
+
+def _is_picture(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == "image"
 
 
 def without_pictures(message: Message) -> Message:
@@ -94,6 +98,24 @@ def without_pictures(message: Message) -> Message:
         return message
     what = "A picture was" if shown == 1 else f"{shown} pictures were"
     return {**message, "content": f"{text_of(message)}\n({what} shown here, which you cannot see.)".lstrip("\n")}
+
+
+def as_template_content(content: Any) -> Any:
+    """Return a message's content as chat templates of vision models take it: a picture is `{"type": "image"}`."""
+    if not isinstance(content, list | tuple):
+        return content
+    return [{"type": "image"} if _is_picture(block) else block for block in content]
+
+
+def shown_pictures(messages: Iterable[Mapping[str, Any]]) -> list[bytes]:
+    """Return the PNG files in messages, in order."""
+    return [
+        base64.b64decode(block["base64"])
+        for message in messages
+        if isinstance(content := message.get("content"), list | tuple)
+        for block in content
+        if _is_picture(block) and block.get("base64")
+    ]
 
 
 def with_call_ids(message: Mapping[str, Any], taken: set[str]) -> Mapping[str, Any]:

@@ -126,6 +126,38 @@ class TokenPolicy(Protocol):
         ...
 
 
+@runtime_checkable
+class SeeingPolicy(TokenPolicy, Protocol):
+    """A token policy that may see pictures. Its codec writes a place for each into the tokens."""
+
+    sees: bool
+    """Whether it does: the model may read only text."""
+
+    def picture_tokens(self, picture: bytes) -> int:
+        """Return how many tokens a picture (PNG) takes besides its place."""
+        ...
+
+    async def generate(
+        self,
+        ids: Sequence[int],
+        max_new_tokens: int,
+        session: str,
+        *,
+        timeout_s: float | None = None,
+        pictures: Sequence[bytes] = (),
+    ) -> Generation:
+        """Sample one turn after `ids`, as a `TokenPolicy` does.
+
+        Args:
+            ids: The conversation so far.
+            max_new_tokens: The most tokens to sample.
+            session: Names the conversation.
+            timeout_s: Seconds after which to cut the turn off.
+            pictures: PNG files, in the order of their places in `ids`.
+        """
+        ...
+
+
 class ScriptedPolicy:
     """Plays a script with access to the environment and the task's gold. Its results do not compare with a model's.
 

@@ -248,6 +248,11 @@ def test_arguments_may_hold_the_tags(name, argument):
     assert name != "hermes" or written.count("</tool_call>") == 2
 
 
+def test_hermes_takes_a_list_of_calls_as_smollm2_writes_it():
+    text = '<tool_call>[{"name": "tables", "arguments": {}}, {"name": "sql", "arguments": {"query": "x"}}]</tool_call>'
+    assert get_dialect("hermes").parse(text, TOOLS).calls == (ToolCall("tables"), ToolCall("sql", {"query": "x"}))
+
+
 def test_hermes_takes_arguments_as_json_text():
     text = '<tool_call>{"name": "sql", "arguments": "{\\"query\\": \\"x\\"}"}</tool_call>'
     assert get_dialect("hermes").parse(text, TOOLS).calls == (ToolCall("sql", {"query": "x"}),)
@@ -324,7 +329,7 @@ def test_compact_keeps_decorators_and_escapes_what_looks_like_a_call():
 def test_unknown_dialects_are_refused_with_a_hint():
     with pytest.raises(UsageError, match="did you mean 'hermes'"):
         get_dialect("herms")
-    with pytest.raises(UsageError, match="needs the tokenizer"):
+    with pytest.raises(UsageError, match="template:MODEL"):
         get_dialect("template")
     for name in ("nowhere:Class", "agentgym.dialects.base:Nothing", "collections:OrderedDict", "json:loads"):
         with pytest.raises(UsageError, match="dialect"):

@@ -166,9 +166,9 @@ def test_a_prompt_that_opens_the_reasoning_is_taken_into_account():
     assert parsed == Parsed("<think>\nHm.\n</think>", (ToolCall("find", {"words": "a", "limit": 3}),))
 
 
-def test_a_tokenizer_without_response_template_is_refused():
-    with pytest.raises(UsageError, match="add_response_schema"):
-        TemplateDialect(SimpleNamespace(chat_template="x"))
+def test_a_tokenizer_without_a_chat_template_is_refused():
+    with pytest.raises(UsageError, match="needs a tokenizer with a chat template"):
+        TemplateDialect(SimpleNamespace(chat_template=None))
 
 
 def test_the_tools_are_left_to_the_chat_template(dialect):

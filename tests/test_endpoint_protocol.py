@@ -265,6 +265,22 @@ def test_reasoning_is_recorded_and_sent_back_only_if_asked_for():
         assert ("reasoning_content" in fake.requests[1]["messages"][1]) == sent
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_reasoning_in_the_text_of_earlier_turns_is_treated_alike(keep: bool):
+    env = Albums(dialect="hermes")
+    written = env.dialect.render("<think>\nHm.\n</think>\n", [ToolCall("page", {"number": 1})], env.tools)
+    fake, _ = play(env, [completion(written), completion("?")], reasoning="keep" if keep else "drop")
+    sent = fake.requests[1]["messages"][2]["content"]
+    assert sent == (written if keep else written.partition("</think>\n\n")[2])
+
+
+def test_a_call_that_an_endpoint_reports_as_reasoning_is_no_call():
+    env = Albums(dialect="hermes")
+    call_text = env.dialect.render("", [ToolCall("page", {"number": 1})], env.tools)
+    fake, _ = play(env, [completion({"content": "Hm.", "reasoning_content": call_text}), completion("?")])
+    assert "Page 1." not in json.dumps(fake.requests[-1]["messages"])
+
+
 def test_history_is_shortened_before_it_is_sent_and_stays_valid():
     fake = Fake(lambda request, number: guessing_later(request), strict=True)
     with fake.serving() as url:

@@ -6,74 +6,128 @@ keeps what the template adds after the assistant's turn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.errors import UsageError
-from agentgym.messages import Message, pictures_in
-
-_ASKED = {"role": "user", "content": "?"}
-_SAID = "\u2042"
-"""Stands for the text of the model: a character that no template writes by itself."""
+from agentgym.messages import Message, as_template_content, without_pictures
+from agentgym.trainers.rendering import ASKED, SAID, Renderer
+from agentgym.trainers.seating import common
 
 
 class ChatCodec:
     """Renders openings and observations with a tokenizer's chat template.
 
+    What the model has said stays in the history token by token, its reasoning included: templates that drop the
+    thoughts of earlier turns (Qwen3, DeepSeek-R1) do so only where a conversation is rendered again.
+
     Args:
-        tokenizer: A transformers tokenizer with a chat template and an end-of-turn token (`eos_token`).
+        tokenizer: A transformers tokenizer or processor with a chat template, and a token that ends a turn.
         with_tools: Pass the tool schemas to the template. Only for dialects that leave the instructions to it.
         template_kwargs: Arguments of the template, e.g. `{"enable_thinking": False}`.
+        end_ids: Tokens that end a turn, besides the tokenizer's own and the one that the template writes.
+        sees: Whether the model sees pictures. Otherwise a line of text says where there was one.
+
+    Raises:
+        UsageError: There is no chat template, or it cannot be used.
     """
 
-    def __init__(self, tokenizer: Any, *, with_tools: bool = False, template_kwargs: Mapping[str, Any] | None = None):
-        if not getattr(tokenizer, "chat_template", None):
-            raise UsageError(f"the tokenizer {tokenizer.name_or_path!r} has no chat template; use an instruction model")
-        self.tokenizer = tokenizer
-        self.end_id: int = tokenizer.eos_token_id
-        self._with_tools = with_tools
-        self._kwargs = dict(template_kwargs or {})
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        with_tools: bool = False,
+        template_kwargs: Mapping[str, Any] | None = None,
+        end_ids: Sequence[int] = (),
+        sees: bool = False,
+    ):
+        self._renderer = Renderer(tokenizer, template_kwargs=template_kwargs)
+        self.tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+        self.end_id: int = self.tokenizer.eos_token_id
+        self.sees = sees
+        self._with_tools = with_tools and self._renderer.abilities.tools
         self._tools: list[Mapping[str, Any]] | None = None
+        self._special = _special(self.tokenizer)
+        self.end_ids = frozenset({self.end_id, *end_ids})
+        """Tokens that end a turn."""
+        self._before_end = self._learn_end()
 
     def open(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the ids of the opening messages, ready for the model's first turn."""
         self._tools = list(tools) if self._with_tools else None
-        return self._encode(self._render(list(messages), generate=True))
+        shown = self._renderer.render(self._readable(messages), generate=True, tools=self._tools)
+        return self._encode(shown)
 
     def extend(self, observation: Sequence[Message], last_id: int) -> list[int]:
         """Return the ids between a model turn whose last token was `last_id` and its next turn."""
-        end = self.tokenizer.eos_token
-        said = [_ASKED, {"role": "assistant", "content": _SAID}]
-        # The text before the stand-in may differ (some templates drop the thoughts of earlier turns). It does not
-        # matter: the history keeps the tokens that were sampled.
-        alone = self._render(said, generate=False).partition(_SAID)[2]
-        followed = self._render([*said, *_answering(observation)], generate=True).partition(_SAID)[2]
-        closing = alone[: alone.find(end) + len(end)]
-        if end not in alone or not followed.startswith(closing):
-            raise UsageError(
-                f"the chat template of {self.tokenizer.name_or_path!r} drops or changes earlier turns, or does not end "
-                f"them with {end!r}; a conversation cannot be extended with it. Use another model or tokenizer"
-            )
-        glue = self._encode(followed[len(closing) :])
-        return glue if last_id == self.end_id else [self.end_id, *glue]
+        # Templates that look for the call of a result would not find it in the stand-in.
+        anonymous = [{k: v for k, v in message.items() if k != "tool_call_id"} for message in observation]
+        closing, glue = self._after_turn(self._readable(anonymous))
+        ids = self._encode(glue)
+        return ids if last_id in self.end_ids else [*self._encode(closing), *ids]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of sampled ids without the token that ends a turn."""
-        said = ids[:-1] if ids and ids[-1] == self.end_id else ids
-        return self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        said = ids[:-1] if ids and ids[-1] in self.end_ids else ids
+        text = self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return text.removesuffix(self._before_end) if self._before_end else text
 
-    def _render(self, messages: Sequence[Any], *, generate: bool) -> str:
-        return self.tokenizer.apply_chat_template(
-            messages, tools=self._tools, tokenize=False, add_generation_prompt=generate, **self._kwargs
-        )
+    def _readable(self, messages: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return messages with pictures as templates take them, or as words for a model that only reads."""
+        shown = messages if self.sees else map(without_pictures, messages)
+        return [{**message, "content": as_template_content(message.get("content", ""))} for message in shown]
+
+    def _learn_end(self) -> str:
+        """Add the token with which the template ends a turn to those that do; return what it writes before it."""
+        closing, _ = self._after_turn([ASKED])
+        alone = self._after_stand_in([], generate=False)
+        written = closing if alone.startswith(closing) else alone
+        if (end := self._last_special(written)) is None:
+            return ""
+        self.end_ids |= {self.tokenizer.convert_tokens_to_ids(end[1])}
+        return written[: end.start(1)].strip()
+
+    def _after_turn(self, observation: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+        """Return what ends a turn of the model, and what stands between that and its next turn."""
+        # The text before the stand-in may differ (some templates drop the thoughts of earlier turns). It does not
+        # matter: the history keeps the tokens that were sampled.
+        alone = self._after_stand_in([], generate=False)
+        followed = self._after_stand_in(observation, generate=True)
+        same = self._last_special(alone[: common(alone, followed)])
+        end = same.end() if same is not None else self._end_of_earlier(alone, followed)
+        if not end:
+            raise UsageError(
+                f"the chat template of {self._renderer.name!r} drops or changes earlier turns, or does not end them "
+                "with a token; a conversation cannot be extended with it. Use another model or tokenizer"
+            )
+        return followed[:end], followed[end:]
+
+    def _end_of_earlier(self, alone: str, followed: str) -> int:
+        """Return where an earlier turn ends if it does not end like the last one; 0 if it has no end.
+
+        gpt-oss ends its last turn with `<|return|>` and earlier ones with `<|end|>`; a turn of GLM-4 ends where the
+        token of the next role stands.
+        """
+        first = self._special.match(followed)
+        if first is None:
+            return 0
+        is_role = self.tokenizer.convert_tokens_to_ids(first[1]) in self.end_ids
+        return first.end() if is_role or self._special.match(alone) else 0
+
+    def _after_stand_in(self, observation: Sequence[Mapping[str, Any]], *, generate: bool) -> str:
+        said = [ASKED, {"role": "assistant", "content": SAID}, *observation]
+        return self._renderer.render(said, generate=generate, tools=self._tools).partition(SAID)[2]
+
+    def _last_special(self, text: str) -> re.Match[str] | None:
+        return next(reversed([*self._special.finditer(text)]), None)
 
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False)
 
 
-def _answering(observation: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return an observation in the form that templates accept: a tool message needs only its role and content."""
-    if any(pictures_in(message) for message in observation):
-        raise UsageError("this model reads only text, but the environment shows pictures; turn off its screenshots")
-    taken = ("role", "name", "content")
-    return [{key: value for key, value in message.items() if key in taken} for message in observation]
+def _special(tokenizer: Any) -> re.Pattern[str]:
+    """Return a pattern of the tokens that are no pieces of text, after any white space."""
+    added = [str(token.content) for token in tokenizer.added_tokens_decoder.values()]
+    known = sorted({*added, *tokenizer.all_special_tokens}, key=len, reverse=True)
+    return re.compile(rf"\s*({'|'.join(map(re.escape, known)) or '(?!)'})")

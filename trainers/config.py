@@ -66,7 +66,8 @@ class TrainConfig:
     model: str = TINY
     """`tiny`, `smollm2`, a folder with a transformers checkpoint, a GGUF file, or a name that transformers can find."""
     dialect: str | None = None
-    """How the model writes tool calls; by default `compact` for the tiny model and `hermes` for others."""
+    """How the model writes tool calls; by default `compact` for the tiny model and `hermes` for others. `template`: as
+    its own chat template does."""
     template_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the model's chat template, e.g. {enable_thinking: false}."""
     output_dir: str = "runs/{env}-{credit}-{seed}"

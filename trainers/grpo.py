@@ -58,9 +58,14 @@ class AgentGRPOTrainer(GRPOTrainer):
     ):
         refuse(kwargs["args"], kwargs)
         self._rollouts, self._credit, self._on_batch = rollouts, credit, on_batch
+        self._gap = SamplerGap()
+        self._compared: dict[str, Any] | None = None
+        self._sampled_at = -1
+        """The update before which the batch was sampled."""
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._sampled_at = self.state.global_step
         output = super()._generate_and_score_completions(inputs)
         if output["advantages"].dim() != 1:
             raise RuntimeError(
@@ -70,6 +75,26 @@ class AgentGRPOTrainer(GRPOTrainer):
         output["advantages"] = self._token_advantages(trajectories, output["completion_ids"])
         check_batch(trajectories, output)
         return output
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        # With vLLM, TRL reports the gap itself. Later updates of a batch have other weights than those that sampled it.
+        is_first = self._is_training and self.state.global_step == self._sampled_at
+        self._compared = inputs if is_first and not self.use_vllm else None
+        return super()._compute_loss(model, inputs)
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._compared is not None and (sampled := self._compared.get("sampling_per_token_logps")) is not None:
+            mask = self._compared["completion_mask"] * self._compared["tool_mask"]
+            self._gap.add(scores[0].detach(), sampled, mask)
+        return scores
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log what TRL logs; and without vLLM, under the same names, how far the sampler is from the trainer."""
+        if not self.use_vllm and (found := self._gap.take(gather_object)) is not None:
+            for name, value in zip(("mean", "max"), found, strict=True):
+                self._metrics["train"][f"sampling/sampling_logp_difference/{name}"] = [value]
+        super().log(logs, start_time)
 
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
         """Return advantages, `(rows, completion tokens)`: each turn's on its sampled tokens, 0 elsewhere."""
@@ -105,6 +130,32 @@ class AgentGRPOTrainer(GRPOTrainer):
     def episode_rewards(self, trajectories: list[Trajectory]) -> list[float | None]:
         """Return the reward that TRL logs for each trajectory; `None` for a failed one."""
         return self._credit.logged_rewards(trajectories)
+
+
+class SamplerGap:
+    """How far the sampler's log-probabilities of sampled tokens are from those with which the trainer learns."""
+
+    def __init__(self) -> None:
+        self._sum, self._count, self._max = 0.0, 0, 0.0
+
+    def add(self, trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor) -> None:
+        """Compare some rows; all arguments are `(rows, completion tokens)`, and the mask is 1 at sampled tokens."""
+        gaps = (trainer - sampler).abs()[mask.bool()]
+        if gaps.numel():
+            self._sum += gaps.sum().item()
+            self._count += gaps.numel()
+            self._max = max(self._max, gaps.max().item())
+
+    def take(self, gather: Callable[[list[Any]], list[Any]]) -> tuple[float, float] | None:
+        """Return the mean and the largest difference in nats since the last time, `None` if there were no tokens.
+
+        Args:
+            gather: Joins the lists of all processes, all of which must call this.
+        """
+        parts = gather([(self._sum, self._count, self._max)])
+        self._sum, self._count, self._max = 0.0, 0, 0.0
+        sums, counts, largest = zip(*parts, strict=True)
+        return (sum(sums) / sum(counts), max(largest)) if sum(counts) else None
 
 
 def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from agentgym.dialects import dialect_names
+from agentgym.dialects import TEMPLATE, dialect_names, is_template
 from agentgym.engine.sharing import state_of
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
@@ -23,6 +23,7 @@ from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.precision import evaluation_dtype
+from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from agentgym.trainers.vllm.policy import VLLMPolicy
@@ -36,7 +37,7 @@ def default_dialect(model: str) -> str:
     """Return the default dialect of a model: the one it was trained in here, `compact` for tiny, else `hermes`."""
     if (trained := _training_of(model)) is not None:
         dialect = trained["env_kwargs"]["dialect"]
-        if dialect not in dialect_names():
+        if dialect not in (*dialect_names(), TEMPLATE):
             raise UsageError(
                 f"model {model!r} was trained in dialect {dialect!r}; if you trust it, pass --dialect {dialect}"
             )
@@ -74,7 +75,15 @@ def _training_of(model: str) -> dict[str, Any] | None:
 
 def describe_training(folder: Path, env: str, env_kwargs: dict[str, Any]) -> None:
     """Write the file `TRAINED` beside a model's weights."""
+    if is_template(str(env_kwargs.get("dialect"))):
+        env_kwargs = {**env_kwargs, "dialect": TEMPLATE}  # its own from now on
     (folder / TRAINED).write_text(json.dumps({"env": env, "env_kwargs": env_kwargs}, indent=1), encoding="utf-8")
+
+
+def dialect_of(config: TrainConfig) -> str:
+    """Return the whole name of a run's dialect."""
+    dialect = config.dialect or config.env_kwargs.get("dialect") or default_dialect(config.model)
+    return name_of(config.model, config.template_kwargs) if dialect == TEMPLATE else dialect
 
 
 def load(
@@ -111,7 +120,13 @@ def load(
         model, tokenizer = load_checkpoint(name, device=device, progress=progress)
     model.to(device).eval()
     return make_policy(
-        model, tokenizer, name=name, context=context, slots=concurrency, sampling=Sampling(temperature, seed)
+        model,
+        tokenizer,
+        name=name,
+        context=context,
+        slots=concurrency,
+        sampling=Sampling(temperature, seed),
+        with_tools=dialect is not None and is_template(dialect),
     )
 
 
@@ -127,10 +142,12 @@ def policy_of(config: TrainConfig, model: Any, tokenizer: Any, slots: int) -> Tr
             slots=slots,
             sampling=sampling,
             template_kwargs=config.template_kwargs,
+            with_tools=is_template(dialect_of(config)),
         )
+    codec = codec_of(config, model, tokenizer)
     return VLLMPolicy(
-        ChatCodec(tokenizer, template_kwargs=config.template_kwargs),
-        end_ids=end_tokens(model, tokenizer),
+        codec,
+        end_ids=sorted(codec.end_ids),
         context=config.context,
         name=config.model,
         sampling=sampling,
@@ -146,17 +163,41 @@ def make_policy(
     slots: int = 64,
     sampling: Sampling | None = None,
     template_kwargs: Mapping[str, Any] | None = None,
+    with_tools: bool = False,
 ) -> TransformersPolicy:
-    """Return a policy that samples from `model` in this process."""
+    """Return a policy that samples from `model` in this process.
+
+    Args:
+        model: A causal LM of transformers.
+        tokenizer: Its tokenizer.
+        name: The policy's name in reports.
+        context: Longest conversation, in tokens.
+        slots: Conversations to sample at the same time.
+        sampling: How to draw tokens.
+        template_kwargs: Arguments of the chat template.
+        with_tools: Leave the tools to the chat template, as the dialect `template` does.
+    """
     allowed = getattr(model.config, "max_position_embeddings", None) or 8_192
+    ends = end_tokens(model, tokenizer)
+    codec = ChatCodec(tokenizer, template_kwargs=template_kwargs, with_tools=with_tools, end_ids=ends)
     return TransformersPolicy(
         model,
-        ChatCodec(tokenizer, template_kwargs=template_kwargs),
-        end_ids=end_tokens(model, tokenizer),
+        codec,
+        end_ids=sorted(codec.end_ids),
         context=min(allowed, context or 8_192),
         name=name,
         slots=slots,
         sampling=sampling,
+    )
+
+
+def codec_of(config: TrainConfig, model: Any, tokenizer: Any) -> ChatCodec:
+    """Return the codec of a run."""
+    return ChatCodec(
+        tokenizer,
+        template_kwargs=config.template_kwargs,
+        with_tools=is_template(dialect_of(config)),
+        end_ids=end_tokens(model, tokenizer),
     )
 
 

@@ -101,8 +101,8 @@ class Seating:
         return None
 
 
-def common(some: Sequence[int], others: Sequence[int]) -> int:
-    """Return how many tokens two sequences have in common at their beginning."""
+def common(some: Sequence[object], others: Sequence[object]) -> int:
+    """Return how many items (tokens, characters) two sequences have in common at their beginning."""
     low, high = 0, min(len(some), len(others))
     if some[:high] == others[:high]:
         return high

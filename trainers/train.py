@@ -31,7 +31,6 @@ from agentgym.summary import print_errors
 from agentgym.task import TaskSource, iterate
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
-from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, to_dict
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
@@ -40,7 +39,7 @@ from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint, read_metrics
 from agentgym.trainers.logbook.report import draw_curve
 from agentgym.trainers.logbook.run_log import RunLog
-from agentgym.trainers.policies import check_model, describe_training, load_model, policy_of
+from agentgym.trainers.policies import check_model, codec_of, describe_training, load_model, policy_of
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
     credit_of,
@@ -111,7 +110,7 @@ def _train(
         progress.say(f"[bold]{config.env}[/] with {config.model}, credit {config.credit.value}{spread} → {folder}")
         model, tokenizer = load_model(config, progress)
         if checkpoint is None:
-            _check_prompt(config, factory, source, model.config, tokenizer)
+            _check_prompt(config, factory, source, model, tokenizer)
         run = _Run(config, factory, source, credit_of(config, scheme), model, tokenizer, progress)
         held_out = _HeldOut(config, factory, source, progress)
         before = held_out.run(run.evaluation_policy(), "before", resume=checkpoint is not None)
@@ -125,10 +124,10 @@ def _train(
     return result
 
 
-def _check_prompt(config: TrainConfig, factory: EnvFactory, source: TaskSource, shape: Any, tokenizer: Any) -> None:
+def _check_prompt(config: TrainConfig, factory: EnvFactory, source: TaskSource, model: Any, tokenizer: Any) -> None:
     """Raise `UsageError` if the first training task's prompt does not fit into the context."""
-    allowed = getattr(shape, "max_position_embeddings", None) or config.context
-    codec = ChatCodec(tokenizer, template_kwargs=config.template_kwargs)
+    allowed = getattr(model.config, "max_position_embeddings", None) or config.context
+    codec = codec_of(config, model, tokenizer)
     advice = f"Raise --context (the model allows {allowed}), or give the environment arguments with a shorter prompt."
     check_prompt_fits(codec, min(config.context, allowed), factory, source.get("train", 0), advice)
 

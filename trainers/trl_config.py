@@ -14,15 +14,14 @@ from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.grpo import GRPOConfig  # pyright: ignore[reportPrivateImportUsage]
-from agentgym.trainers.policies import default_dialect
+from agentgym.trainers.policies import dialect_of
 from agentgym.trainers.versions import checkpointing
 
 
 def env_factory(config: TrainConfig) -> EnvFactory:
     """Return the factory of the run's environments, in the dialect of its model."""
-    dialect = config.dialect or config.env_kwargs.get("dialect") or default_dialect(config.model)
     given = with_strict(config.env, config.env_kwargs, config.strict)
-    return EnvFactory(config.env, {**given, "dialect": dialect})
+    return EnvFactory(config.env, {**given, "dialect": dialect_of(config)})
 
 
 def probe(factory: EnvFactory) -> tuple[TaskSource, Scheme]:

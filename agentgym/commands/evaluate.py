@@ -21,6 +21,7 @@ from rich.progress import (
 from agentgym.commands.options import arguments_of, choose_tasks, full_env_id, make_env
 from agentgym.commands.outputs import check_file
 from agentgym.commands.terminal import console
+from agentgym.dialects import TEMPLATE
 from agentgym.errors import require
 from agentgym.evaluation import Summary, evaluate, print_summary
 from agentgym.fitness import check_prompt_fits
@@ -29,7 +30,7 @@ from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
-from agentgym.rooms import TRAINING_ARGUMENTS
+from agentgym.rooms import TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.task import TEST, Task, default_split
 from agentgym.task_files.arguments import recorded_arguments
 from agentgym.task_files.declaring import with_defaults
@@ -111,11 +112,18 @@ def _arguments(request: EvaluationRequest) -> dict[str, Any]:
         return request.env_kwargs
     require("torch", "train")
     model = model_of(request.policy)
+    arguments = _trained_arguments(model, request)
+    if arguments.get("dialect") == TEMPLATE:
+        arguments["dialect"] = load_named(TEMPLATE_DIALECT_NAME, "a function")(model)
+    return arguments
+
+
+def _trained_arguments(model: str, request: EvaluationRequest) -> dict[str, Any]:
     trained = load_named(TRAINING_ARGUMENTS, "a function")(model, request.env)
     if model == TINY:
-        return with_defaults(class_of(request.env).files, trained, request.env_kwargs, "the recipe")
+        return dict(with_defaults(class_of(request.env).files, trained, request.env_kwargs, "the recipe"))
     source = f"the model {model!r} was trained in an environment that"
-    return recorded_arguments(class_of(request.env), trained, request.env_kwargs, source)
+    return dict(recorded_arguments(class_of(request.env), trained, request.env_kwargs, source))
 
 
 def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:

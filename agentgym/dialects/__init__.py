@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from agentgym.choices import nearest
 from agentgym.dialects.base import Dialect, Parsed
-from agentgym.errors import UsageError
+from agentgym.errors import UsageError, require
 from agentgym.loading import load_named
+from agentgym.rooms import TEMPLATE_DIALECT
 
 DIALECTS: dict[str, str] = {
     "hermes": "agentgym.dialects.hermes:Hermes",
@@ -14,14 +15,18 @@ DIALECTS: dict[str, str] = {
     "compact": "agentgym.dialects.compact:Compact",
     "native": "agentgym.dialects.native:Native",
 }
-"""The location of each dialect's class, by name. Add yours here, or pass its "module:Class" as the name."""
+"""The location of each dialect's class, by name, but for `TEMPLATE`. Add yours here, or pass its "module:Class"."""
 
-_NEEDS_TOKENIZER = (
-    "the 'template' dialect reads a model's own chat template, so it needs the tokenizer: "
-    "pass dialect=TemplateDialect(tokenizer), from agentgym.dialects.template"
+TEMPLATE = "template"
+"""The dialect of a model's own chat template. Its whole name tells the model: "template:MODEL"."""
+
+_NEEDS_MODEL = (
+    "the dialect 'template' reads a model's own chat template, so it needs a policy with one (--policy FOLDER, "
+    "org/name or vllm:MODEL), or the model in its name: template:MODEL. In Python, dialect=TemplateDialect(tokenizer) "
+    "does too. A chat endpoint applies its own template: leave its dialect at native"
 )
 
-__all__ = ["DIALECTS", "Dialect", "Parsed", "dialect_names", "get_dialect"]
+__all__ = ["DIALECTS", "TEMPLATE", "Dialect", "Parsed", "dialect_names", "get_dialect", "is_template"]
 
 
 def dialect_names() -> tuple[str, ...]:
@@ -30,12 +35,19 @@ def dialect_names() -> tuple[str, ...]:
 
 
 def get_dialect(name: str) -> Dialect:
-    """Return a dialect by name, or by "module:Class". Raises `UsageError` listing the available names."""
-    if name == "template":
-        raise UsageError(_NEEDS_TOKENIZER)
+    """Return a dialect by name, by "template:MODEL", or by "module:Class".
+
+    Raises `UsageError` listing the available names.
+    """
+    if name == TEMPLATE:
+        raise UsageError(_NEEDS_MODEL)
+    if is_template(name):
+        require("transformers", "train")
+        return load_named(TEMPLATE_DIALECT, "a function")(name)
     if name not in DIALECTS and ":" not in name:
         raise UsageError(
-            f'unknown dialect {name!r}{nearest(name, DIALECTS)} There are: {", ".join(DIALECTS)}, or "module:Class"'
+            f"unknown dialect {name!r}{nearest(name, DIALECTS)} There are: {', '.join(DIALECTS)}, {TEMPLATE}, or "
+            '"module:Class"'
         )
     make = load_named(DIALECTS.get(name, name), "a dialect class")
     try:
@@ -43,6 +55,11 @@ def get_dialect(name: str) -> Dialect:
     except (TypeError, ValueError) as error:
         raise UsageError(f"dialect {name!r} cannot be made: {error}") from error
     return _checked(name, dialect)
+
+
+def is_template(name: str) -> bool:
+    """Whether a name is that of a dialect that leaves the tools to the model's chat template."""
+    return name.partition(":")[0] == TEMPLATE
 
 
 def _checked(name: str, dialect: object) -> Dialect:

@@ -13,6 +13,7 @@ from agentgym.dialects.text import (
     Unreadable,
     allowed,
     before_call,
+    first_outside_reasoning,
     set_apart,
     text_argument,
     text_parameters,
@@ -24,6 +25,9 @@ from agentgym.toolset import Tool, Toolset
 from agentgym.toolset import kind_of as schema_kind
 
 _CALL = re.compile(r"^@([\w.-]++)(\s|\Z)?", re.MULTILINE)
+_END_THINK = re.compile(r"<(\\*+/think>)")
+_ESCAPED_END_THINK = re.compile(r"<\\(\\*+/think>)")
+_MARKS = re.compile(rf"<think>|{_CALL.pattern}", re.MULTILINE)
 
 
 class Compact(TextDialect):
@@ -31,8 +35,9 @@ class Compact(TextDialect):
 
     A call starts at the beginning of a line, after any text. A string extends verbatim to the next line that begins
     with `@` and the name of a tool, or to the end; `render` puts a backslash before such an `@` inside a string, and
-    `parse` removes it. Every argument can therefore be expressed; `render` raises `ValueError` for text in which a line
-    begins like a call, and for a call without its string. `parse` cannot detect that a string was truncated.
+    `parse` removes it; likewise in `</think>`, before which there would be reasoning, before the slash. Every argument
+    can therefore be expressed; `render` raises `ValueError` for text in which a line begins like a call, and for a call
+    without its string. `parse` cannot detect that a string was truncated.
     """
 
     name = "compact"
@@ -42,7 +47,7 @@ class Compact(TextDialect):
         return "Tools: " + " | ".join(map(_usage, tools)) + allowed(max_calls, "calls")
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
-        first = _CALL.search(text)
+        first = first_outside_reasoning(text, _MARKS)
         if first is None:
             return Parsed(text)
         names, strings = _names(tools.names), text_parameters(tools)
@@ -83,7 +88,7 @@ def _names(names: tuple[str, ...]) -> _Names:
 def _arguments(name: str, rest: str, strings: dict[str, str], names: _Names, tools: Toolset) -> dict[str, Any]:
     """Parse the text after a name; its first character separates it from the name."""
     if name in strings:
-        return {strings[name]: names.escaped.sub(r"\n\1", rest)[1:]} if rest else {}
+        return {strings[name]: _ESCAPED_END_THINK.sub(r"<\1", names.escaped.sub(r"\n\1", rest))[1:]} if rest else {}
     if name not in tools and not rest.lstrip().startswith("{"):
         return {}
     return _read_object(name, rest, tools)
@@ -106,10 +111,12 @@ def _read_object(name: str, rest: str, tools: Toolset) -> dict[str, Any]:
 
 def _write_call(call: ToolCall, strings: dict[str, str], names: _Names) -> str:
     if call.name in strings:
-        return f"@{call.name} " + names.escapable.sub(r"\n\\\1", text_argument(call, strings[call.name]))
+        written = names.escapable.sub(r"\n\\\1", text_argument(call, strings[call.name]))
+        return f"@{call.name} " + _END_THINK.sub(r"<\\\1", written)
     if not call.arguments:
         return f"@{call.name}"
-    return f"@{call.name} {strict_json.write(dict(call.arguments), compact=True)}"
+    written = strict_json.write(dict(call.arguments), compact=True)
+    return f"@{call.name} " + written.replace("</think>", r"\u003c/think>")
 
 
 def _usage(tool: Tool) -> str:

@@ -41,7 +41,7 @@ class Hermes(TextDialect):
     """JSON in `<tool_call>` tags, after free text; `<think>...</think>` is text, whatever it contains.
 
     `render` escapes the tags inside arguments, so every argument can be expressed. It raises `ValueError` for text that
-    would be read as a call, and for values that JSON cannot represent.
+    would be read as a call, and for values that JSON cannot represent. A list of calls in one pair of tags is read too.
     """
 
     name = "hermes"
@@ -64,8 +64,8 @@ class Hermes(TextDialect):
         while at < len(text):
             if not text.startswith(_OPEN, at):
                 raise Unreadable(f"There is text after the call: {excerpt(text, at)}. End your message after it.")
-            call, at = _read_call(text, at + len(_OPEN))
-            calls.append(call)
+            some, at = _read_calls(text, at + len(_OPEN))
+            calls += some
             at = skip_space(text, at)
         return Parsed(before_call(text, first.start()), tuple(calls))
 
@@ -78,8 +78,11 @@ def _write_call(call: ToolCall) -> str:
     return _IN_JSON.sub(r"\\u003c", strict_json.write({"name": call.name, "arguments": dict(call.arguments)}))
 
 
-def _read_call(text: str, start: int) -> tuple[ToolCall, int]:
-    """Parse the call whose opening tag ends at `start`; return it and the end of its closing tag."""
+def _read_calls(text: str, start: int) -> tuple[list[ToolCall], int]:
+    """Parse what follows the opening tag that ends at `start`; return its calls and the end of its closing tag.
+
+    A call, or a list of calls, as SmolLM2 has learned to write them.
+    """
     closes = text.find(_CLOSE, start)
     if closes < 0:
         raise Unreadable(f"{_OPEN} is never closed. Write {_OPEN}{_SHAPE}{_CLOSE} in full.", unclosed=True)
@@ -94,7 +97,8 @@ def _read_call(text: str, start: int) -> tuple[ToolCall, int]:
     end = skip_space(text, end)
     if not text.startswith(_CLOSE, end):
         raise Unreadable(f"Only one JSON object may stand in a tool call; after it comes {excerpt(text, end)}.")
-    return _call_from(value), end + len(_CLOSE)
+    is_list = isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value)
+    return [*map(_call_from, value if is_list else [value])], end + len(_CLOSE)
 
 
 def _call_from(value: Any) -> ToolCall:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.text import TextDialect, Unreadable, before_call, set_apart
+from agentgym.dialects.text import TextDialect, Unreadable, before_call, first_outside_reasoning, set_apart
 from agentgym.messages import ToolCall, calls_of
 from agentgym.records import strict_json
 from agentgym.records.strict_json import JsonProblem, excerpt, skip_space
 from agentgym.toolset import Toolset
 
-_CALLS = re.compile(r'^\{"tool_calls":', re.MULTILINE)
+_MARKS = re.compile(r'<think>|^\{"tool_calls":', re.MULTILINE)
+_IN_JSON = re.compile(r"<(?=/?think>)")
 
 
 class Native(TextDialect):
@@ -29,7 +30,7 @@ class Native(TextDialect):
         return ""
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
-        first = _CALLS.search(text)
+        first = first_outside_reasoning(text, _MARKS)
         if first is None:
             return Parsed(text)
         try:
@@ -44,4 +45,5 @@ class Native(TextDialect):
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
         entries = [{"function": {"name": call.name, "arguments": dict(call.arguments)}} for call in calls]
-        return set_apart(text, strict_json.write({"tool_calls": entries})) if calls else text
+        written = _IN_JSON.sub(r"\\u003c", strict_json.write({"tool_calls": entries}))
+        return set_apart(text, written) if calls else text

@@ -1,74 +1,138 @@
-"""The template dialect: a model's own chat template writes calls, and its tokenizer's response template parses them.
+"""The template dialect: a model's own chat template shows the tools and writes calls, as the model has learned them.
 
-It requires a tokenizer from transformers 5.15 or later. Importing this file does not import transformers.
+`--dialect template` chooses it for a model; `get_dialect("template:MODEL")` makes it by name. Importing this file does
+not import transformers.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.dialects.base import Parsed
+from agentgym.dialects.families import FAMILIES, Reader, json_in_tags
+from agentgym.dialects.hermes import Hermes
 from agentgym.dialects.text import END_THINK, THINK, TextDialect, Unreadable
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import Message, ToolCall, assistant, calls_of, user
 from agentgym.records import strict_json
+from agentgym.schema_tool import SchemaTool
 from agentgym.toolset import Toolset
+
+TOOLS_NAMES = ("tools", "xml_tools")
+"""The arguments in which chat templates take the schemas of tools: nearly all the first, SmolLM3's the second."""
 
 _CALLS, _CONTENT = "tool_calls", "content"
 _MARK = "\ue000"
 """Appended to the text: a region that absorbs the mark was still open at the end."""
+_SAID = "\u2042"
+_REASONING = re.compile(rf"\s*{THINK}(.*?){END_THINK}\s*", re.DOTALL)
+
+_PROBE_CALL = ToolCall("probe_of_tools", {"words": 'é "quoted" {x}', "limits": {"at_most": [1, 2.5]}}, "call_1")
+_PROBE_TOOLS = Toolset(
+    [
+        SchemaTool(
+            {
+                "name": _PROBE_CALL.name,
+                "description": "Probe.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {
+                        "words": {"type": "string", "description": "Words."},
+                        "limits": {"type": "object", "description": "Limits."},
+                    },
+                },
+            },
+            lambda arguments: None,
+        )
+    ]
+)
+
+_INSTRUCTIONS = """# Tools
+
+You may call these functions:
+{schemas}
+
+To call a function, end your message like this, with its name and arguments:
+{example}"""
 
 
 class TemplateDialect(TextDialect):
     """Calls as the model's chat template writes them; the prompt gets them through the template's `tools=`.
 
-    `parse` requires special tokens to be kept in the text where the model's call syntax uses them (Llama, gpt-oss).
-    `Parsed.text` is the content, preceded by the reasoning in `<think>`. `render` raises `ValueError` for turns that
-    the template changes, such as text with surrounding white space.
+    What the template writes is read by the tokenizer's `response_template` if it has one (transformers 5.15 or later),
+    else by the first reader of `agentgym.dialects.families` that understands it: Qwen, SmolLM3, Llama 3, DeepSeek and
+    those that write like them.
+
+    `parse` requires special tokens to be kept in the text where the model's call syntax uses them. `Parsed.text` is the
+    content, preceded by the reasoning in `<think>`. `render` raises `ValueError` for turns that the template changes,
+    such as text with surrounding white space, or text before a call with Llama.
 
     Args:
-        tokenizer: A transformers tokenizer with a chat template and a `response_template` (TRL's
-            `add_response_schema` sets one for known chat templates).
+        tokenizer: A transformers tokenizer with a chat template.
         template_options: Options for `apply_chat_template` (such as `enable_thinking=False`). Pass those used to make
             the prompts, so that `parse` knows what the template already wrote.
+
+    Raises:
+        UsageError: The template writes no tool calls, or in a form that is not known.
     """
 
     name = "template"
 
     def __init__(self, tokenizer: Any, **template_options: Any):
-        if not isinstance(getattr(tokenizer, "response_template", None), Mapping):
-            raise UsageError(
-                "the 'template' dialect needs a tokenizer with a response_template; set tokenizer.response_template, "
-                "or call trl.chat_template_utils.add_response_schema(tokenizer)"
-            )
+        if not getattr(tokenizer, "chat_template", None):
+            raise UsageError("the 'template' dialect needs a tokenizer with a chat template; choose another dialect")
         self._tokenizer = tokenizer
         self._options = template_options
-        self._end = tokenizer.eos_token or ""
-        self._prompt = self._templated([user("?")], None, add_generation_prompt=True)
-        fields = tokenizer.response_template["fields"]
-        self._unmarked = {name for name, field in fields.items() if not {"open", "open_pattern"} & field.keys()}
+        try:
+            self._prompt = self._templated([user("?")], None, add_generation_prompt=True)
+            self._end = self._end_of_turn()
+        except Exception as error:  # jinja's errors, and anything else a template raises
+            raise UsageError(f"the chat template of {self._named} cannot write a turn of text: {error}") from error
+        self._tools_name = self._name_of_tools()
+        self._writes_calls = True
+        self._opens_reasoning = self._prompt.rstrip().endswith(THINK)
+        response_template = getattr(tokenizer, "response_template", None)
+        self._fields = response_template["fields"] if isinstance(response_template, Mapping) else None
+        self._reader = self._known_reader() if self._fields is None else None
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
-        """Return an empty text: the chat template writes the tools into the prompt."""
-        return ""
+        """Return an empty text: the chat template writes the tools into the prompt.
+
+        Templates that write calls but show no tools (DeepSeek's) get them here, with an example from the template.
+        """
+        if self._tools_name is not None:
+            return ""
+        schemas = "\n".join(strict_json.write(schema) for schema in tools.schemas)
+        example = self._written("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
+        return _INSTRUCTIONS.format(schemas=schemas, example=example)
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
-        whole = text.rstrip()
-        whole = whole if whole.endswith(self._end) else whole + self._end
+        whole = text.rstrip().removesuffix(self._end).rstrip() if self._end else text.rstrip()
+        if self._fields is not None:
+            return self._read_regions(whole, tools)
+        assert self._reader is not None
+        if self._opens_reasoning and END_THINK in whole and THINK not in whole.partition(END_THINK)[0]:
+            whole = f"{THINK}\n{whole}"
+        parsed = self._reader(whole, tools)
+        return Parsed(_tidy(parsed.text), parsed.calls)
+
+    def _read_regions(self, text: str, tools: Toolset) -> Parsed:
+        if self._opens_reasoning and text.startswith(THINK):
+            text = text.removeprefix(THINK).removeprefix("\n")  # it stands in the prompt
         reasoning: list[str] = []
         content: list[str] = []
         calls: list[ToolCall] = []
-        for field, value in self._regions(whole, tools):
+        for field, value in self._regions(text + self._end, tools):
             if field == _CALLS:
                 calls += _calls(value)
             elif isinstance(value, str) and (piece := value.strip()):
                 if calls:
                     raise Unreadable(f"There is text after the call: {piece[:60]!r}. End your message after it.")
                 (content if field == _CONTENT else reasoning).append(piece)
-        thought = "\n".join([THINK, *reasoning, END_THINK]) if reasoning else ""
-        return Parsed("\n\n".join(part for part in (thought, "\n".join(content)) if part), tuple(calls))
+        return Parsed(_with_reasoning("\n".join(reasoning), "\n".join(content)), tuple(calls))
 
     def _regions(self, text: str, tools: Toolset) -> list[tuple[str, Any]]:
         """Return the fields that the response template finds in a text, in order, with their values."""
@@ -85,28 +149,122 @@ class TemplateDialect(TextDialect):
         return [(field, value.removesuffix(_MARK) if isinstance(value, str) else value) for field, value in found]
 
     def _refuse_unclosed(self, events: list[dict[str, Any]]) -> None:
+        unmarked = {name for name, field in (self._fields or {}).items() if not {"open", "open_pattern"} & field.keys()}
         ends = [event for event in events if event["type"] != "region_chunk"]
-        if ends and ends[-1]["type"] == "region_open" and ends[-1]["field"] not in self._unmarked:
+        if ends and ends[-1]["type"] == "region_open" and ends[-1]["field"] not in unmarked:
             name = "tool call" if ends[-1]["field"] == _CALLS else ends[-1]["field"]
             raise Unreadable(f"The {name} in your message is never closed. Write it in full.", unclosed=True)
 
     def _write(self, text: str, calls: Sequence[ToolCall], tools: Toolset) -> str:
-        schemas = tools.schemas or None
-        try:
-            prompt = self._templated([user("?")], schemas, add_generation_prompt=True)
-            whole = self._templated([user("?"), assistant(text, list(calls))], schemas)
-        except Exception as error:  # jinja's errors, and anything else a template raises
-            raise ValueError(f"the chat template cannot write this turn: {error}") from error
-        if not whole.startswith(prompt):
+        return self._written(text, calls, tools.schemas or None)
+
+    def _written(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None) -> str:
+        """Return what the template writes for a turn. Raises `ValueError` if it cannot write it."""
+        prompt = self._templated([user("?")], schemas, add_generation_prompt=True)
+        whole = self._turn(text, calls, schemas, prompt)
+        begun = prompt.rstrip()
+        if self._opens_reasoning:
+            begun = begun.removesuffix(THINK).rstrip()  # the turn is written with its reasoning, or without any
+        if not whole.startswith(begun):
             raise ValueError(
                 "the chat template does not continue its own generation prompt, so turns cannot be cut out"
             )
-        return whole.removeprefix(prompt).rstrip().removesuffix(self._end)
+        return whole.removeprefix(begun).strip().removesuffix(self._end).rstrip()
+
+    def _turn(self, text: str, calls: Sequence[ToolCall], schemas: list[dict[str, Any]] | None, prompt: str) -> str:
+        """Write a turn in the first form that the template accepts (`_forms`)."""
+        problems: list[str] = []
+        forms = _forms(text, calls) if self._writes_calls else [assistant(Hermes().render(text, calls, _PROBE_TOOLS))]
+        for message in forms:
+            try:
+                written = self._templated([user("?"), message], schemas)
+            except Exception as error:  # jinja's errors, and anything else a template raises
+                problems.append(str(error))
+                continue
+            if all(written.count(call.name) > prompt.count(call.name) for call in calls):
+                return written
+            problems.append("it leaves out the calls")
+        raise ValueError(f"the chat template cannot write this turn: {problems[0]}")
+
+    def _end_of_turn(self) -> str:
+        """Return the text that ends a turn, which the parsed text may or may not have."""
+        return self._templated([user("?"), assistant(_SAID)], None).partition(_SAID)[2].strip()
+
+    def _known_reader(self) -> Reader:
+        """Return the first reader that reads what the template writes."""
+        try:
+            written = self._written("", [_PROBE_CALL], _PROBE_TOOLS.schemas)
+        except ValueError as error:
+            if self._explains_json_in_tags():
+                self._writes_calls = False
+                return json_in_tags
+            raise UsageError(
+                f"the chat template of {self._named} writes no tool calls ({error}); choose another dialect, such as "
+                "hermes"
+            ) from None
+        for reader in FAMILIES:
+            try:
+                calls = reader(written, _PROBE_TOOLS).calls
+            except ToolError:
+                continue
+            if [(call.name, dict(call.arguments)) for call in calls] == [
+                (_PROBE_CALL.name, dict(_PROBE_CALL.arguments))
+            ]:
+                return reader
+        raise UsageError(
+            f"the chat template of {self._named} writes tool calls in a form that is not known: {written[:120]!r}; set "
+            "tokenizer.response_template and save it beside the model, or choose another dialect, such as hermes"
+        )
+
+    def _name_of_tools(self) -> str | None:
+        """Return the argument in which the template takes tools and shows them, if it does."""
+        return next((name for name in TOOLS_NAMES if _PROBE_CALL.name in self._prompt_with(name)), None)
+
+    def _prompt_with(self, tools_name: str) -> str:
+        given: dict[str, Any] = {tools_name: _PROBE_TOOLS.schemas}
+        try:
+            return self._templated([user("?")], None, add_generation_prompt=True, **given)
+        except Exception:  # a template that refuses tools does not show them
+            return ""
+
+    def _explains_json_in_tags(self) -> bool:
+        """Whether the prompt tells the model to write calls as `hermes` does, though the template writes none itself.
+
+        SmolLM3's template leaves that to who calls it.
+        """
+        told = self._prompt_with(self._tools_name) if self._tools_name else ""
+        return all(word in told for word in ("<tool_call>", "</tool_call>", '"name"', '"arguments"'))
+
+    @property
+    def _named(self) -> str:
+        return repr(getattr(self._tokenizer, "name_or_path", "") or type(self._tokenizer).__name__)
 
     def _templated(self, messages: list[Message], schemas: list[dict[str, Any]] | None, **options: Any) -> str:
-        return self._tokenizer.apply_chat_template(
-            messages, tools=schemas, tokenize=False, **{**self._options, **options}
-        )
+        tools: dict[str, Any] = {} if schemas is None else {self._tools_name or "tools": schemas}
+        given = {"tools": None, **tools, **self._options, **options}
+        return self._tokenizer.apply_chat_template(messages, tokenize=False, **given)
+
+
+def _forms(text: str, calls: Sequence[ToolCall]) -> list[Message]:
+    """Return a turn in the forms that templates expect: arguments are an object or JSON text, no text may be none."""
+    forms: list[Any] = [assistant(text, list(calls))]
+    if calls:
+        as_text = [call.to_dict(arguments_as_text=True) for call in calls]
+        forms += [{**forms[0], "tool_calls": as_text}]
+        if not text:
+            forms += [{**form, "content": None} for form in forms]
+    return forms
+
+
+def _tidy(text: str) -> str:
+    """Return a text with its reasoning as `_with_reasoning` writes it. An empty reasoning is none."""
+    found = _REASONING.match(text)
+    return text.strip() if found is None else _with_reasoning(found[1].strip(), text[found.end() :].strip())
+
+
+def _with_reasoning(reasoning: str, content: str) -> str:
+    thought = f"{THINK}\n{reasoning}\n{END_THINK}" if reasoning else ""
+    return "\n\n".join(part for part in (thought, content) if part)
 
 
 def _calls(value: Any) -> tuple[ToolCall, ...]:

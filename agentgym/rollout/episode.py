@@ -9,14 +9,24 @@ from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
 
+from agentgym.dialects.text import THINK
 from agentgym.endings import Reason
 from agentgym.engine.answers import as_data
 from agentgym.engine.spaces import Action
 from agentgym.engine.steps import ENGINE_INFO
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message
-from agentgym.policy import EndEpisode, Generation, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.messages import Message, shown_pictures
+from agentgym.policy import (
+    Codec,
+    EndEpisode,
+    Generation,
+    Player,
+    Policy,
+    ScriptedPolicy,
+    SeeingPolicy,
+    TokenPolicy,
+)
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
@@ -32,6 +42,9 @@ _log = logging.getLogger(__name__)
 _PATIENCE = 4
 """A token policy cuts off its turns by itself, and may queue them before; after this many limits it counts as stuck."""
 
+_TOKENS_OF_THINK = 12
+"""At most so many tokens make up `<think>` and the line break after it."""
+
 
 class Episode:
     """One try at one job."""
@@ -44,6 +57,10 @@ class Episode:
         self._started = time.perf_counter()
         self._deadline = inf
         self._component = Component.MAKING
+        sees = self._sampler is not None and isinstance(policy, SeeingPolicy) and policy.sees
+        self._eyes: SeeingPolicy | None = policy if sees else None  # type: ignore[assignment]
+        self._pictures: list[bytes] = []
+        self._picture_tokens = 0
         task = job.task
         self._trajectory = Trajectory(
             id=job.id,
@@ -153,25 +170,35 @@ class Episode:
 
     async def _play_tokens(self, policy: TokenPolicy, opening: Opening) -> None:
         tokens = self._trajectory.tokens = Tokens(prompt_ids=policy.codec.open(opening.messages, opening.tools))
+        self._see(opening.messages)
         while self._trajectory.reason is None:
             room = self._room(policy, tokens)
             if isinstance(room, Reason):
                 await self._interrupt(room)
                 return
             said = await self._generated(policy, tokens, room)
+            text = _text_of(policy.codec, tokens, said.ids)
             span = tokens.append_sampled(said.ids, said.logprobs, said.version)
             if said.finish == "time":
-                await self._cut_off(policy.codec.decode(said.ids), span)
+                await self._cut_off(text, span)
                 return
-            played = await self._step(policy.codec.decode(said.ids), span)
+            played = await self._step(text, span)
             if self._trajectory.reason is None:
                 tokens.append_observed(policy.codec.extend(played.result.observation, said.ids[-1]))
+                self._see(played.result.observation)
+
+    def _see(self, messages: list[Message]) -> None:
+        """Keep the pictures in messages for a policy that sees. The codec tells others in words."""
+        if self._eyes is not None and (shown := shown_pictures(messages)):
+            self._pictures += shown
+            self._picture_tokens += sum(map(self._eyes.picture_tokens, shown))
 
     async def _generated(self, policy: TokenPolicy, tokens: Tokens, room: int) -> Generation:
         """Return the next turn of a token policy, cut off at its time limit."""
         limit_s = self._turn_limit_s()
         history = tokens.prompt_ids + tokens.completion_ids
-        turn = self._asked(policy.generate(history, room, self._job.id, timeout_s=limit_s))
+        seen: dict[str, Any] = {"pictures": tuple(self._pictures)} if self._pictures else {}
+        turn = self._asked(policy.generate(history, room, self._job.id, timeout_s=limit_s, **seen))
         patience_s = None if limit_s is None else limit_s * _PATIENCE
         said = await self._waiting(
             Component.POLICY, within(turn, patience_s, Reason.INFRASTRUCTURE, "a turn of the policy")
@@ -193,7 +220,7 @@ class Episode:
         """Return how many tokens the next turn may have, or the reason why it may have none."""
         if self._is_over:
             return Reason.TIME
-        room = min(self._limits.max_new_tokens, policy.context - len(tokens))
+        room = min(self._limits.max_new_tokens, policy.context - len(tokens) - self._picture_tokens)
         if room < 1:
             return Reason.CONTEXT
         if self._limits.max_tokens is not None:
@@ -253,6 +280,13 @@ class Episode:
         self._component = component
         self._waits.begin(self._job.id, component.value)
         return await work
+
+
+def _text_of(codec: Codec, before: Tokens, ids: list[int]) -> str:
+    """Return the text of a turn. If the prompt opened the reasoning, so does the text: calls in it are no calls."""
+    text = codec.decode(ids)
+    last = (before.completion_ids or before.prompt_ids)[-_TOKENS_OF_THINK:]
+    return f"{THINK}\n{text}" if codec.decode(last).rstrip().endswith(THINK) else text
 
 
 def _reason_of(error: BaseException) -> Reason:

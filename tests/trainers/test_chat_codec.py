@@ -148,9 +148,8 @@ def test_a_tokenizer_that_begins_texts_with_a_token_of_its_own_adds_none_in_a_co
 
 @pytest.mark.parametrize("template", [FORGETFUL, SHOUTING, ENDLESS], ids=["forgets", "changes", "never ends"])
 def test_a_template_that_cannot_be_extended_is_refused(template: str):
-    codec = ChatCodec(chatml(template))
     with pytest.raises(UsageError, match="cannot be extended"):
-        codec.extend([{"role": "user", "content": "Higher."}], codec.end_id)
+        ChatCodec(chatml(template))
 
 
 def test_a_tokenizer_without_a_template_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from agentgym.policy_loader import has_weights
 from agentgym.trainers import gguf
 from agentgym.trainers.gguf import checkpoint_of, gguf_file
 from agentgym.trainers.policies import load, load_checkpoint
+from agentgym.trainers.vllm import loading
 
 pytestmark = pytest.mark.train
 
@@ -106,3 +108,25 @@ def test_it_can_be_evaluated_in_a_fraction_of_the_memory_of_its_full_context(smo
     slots, positions = policy._cache.slots.size
     assert slots == 1
     assert positions < 128
+
+
+@with_smollm2
+@pytest.mark.parametrize("how", ["folder", "file", "name"])
+def test_vllm_is_given_the_converted_checkpoint(
+    smollm2: Path, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = gguf_file("smollm2")
+    assert file is not None
+    given = {"folder": str(file.parent), "file": str(file), "name": "smollm2"}[how]
+    made: list[str] = []
+
+    def make_engine(folder: str, config: Any, **settings: Any) -> Any:
+        made.append(folder)
+        return SimpleNamespace(llm_engine=None)
+
+    monkeypatch.setattr(loading, "make_engine", make_engine)
+    monkeypatch.setattr(loading, "require", lambda *names: None)
+    monkeypatch.setattr("agentgym.trainers.vllm.policy._sampling_params", lambda: SimpleNamespace)
+    policy = loading.load(f"vllm:{given}", env_id="guess", env_kwargs={})
+    assert made == [str(smollm2)]
+    assert policy.codec.decode(policy.codec.open([{"role": "user", "content": "Hi"}], [])).endswith("assistant\n")

@@ -16,7 +16,7 @@ import torch
 from agentgym.endings import Reason
 from agentgym.trainers.batches import Batch
 from agentgym.trainers.credit import Credit, CreditMode
-from agentgym.trainers.grpo import check_batch, completion_of
+from agentgym.trainers.grpo import SamplerGap, check_batch, completion_of
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
 pytestmark = pytest.mark.train
@@ -196,3 +196,36 @@ def test_loss_on_padding_is_caught():
     batch["completion_mask"][0, -1] = batch["tool_mask"][0, -1] = 1
     with pytest.raises(RuntimeError, match="would carry loss"):
         check_batch([row(tokens)], batch)
+
+
+# How far the sampler is from the trainer.
+
+
+def test_the_gap_is_that_of_sampled_tokens_alone():
+    gap = SamplerGap()
+    gap.add(torch.tensor([[-1.0, -2.0, -9.0]]), torch.tensor([[-1.5, -2.0, 0.0]]), torch.tensor([[1, 1, 0]]))
+    gap.add(torch.tensor([[-1.0]]), torch.tensor([[-0.75]]), torch.tensor([[1]]))
+    assert gap.take(lambda parts: parts) == pytest.approx((0.25, 0.5))
+    assert gap.take(lambda parts: parts) is None
+
+
+def test_the_gaps_of_all_processes_are_one():
+    gap = SamplerGap()
+    gap.add(torch.tensor([[-1.0]]), torch.tensor([[-2.0]]), torch.tensor([[1]]))
+    assert gap.take(lambda parts: [*parts, (3.0, 3, 1.5), (0.0, 0, 0.0)]) == pytest.approx((1.0, 1.5))
+
+
+def test_the_gap_is_measured_before_the_weights_change(trainer_of: Any, canned: Any, model: Any):
+    """The trajectories say that each token had the log-probability -1."""
+    rollouts, gaps = canned(), []
+    for row in range(8):
+        tokens = rollouts.make(row, 8).tokens
+        ids = torch.tensor([tokens.prompt_ids + tokens.completion_ids])
+        with torch.inference_mode():
+            scores = torch.log_softmax(model(input_ids=ids).logits[0, 2:-1], dim=-1).gather(1, ids[0, 3:, None])[:, 0]
+        gaps += [abs(score + 1) for score, m in zip(scores.tolist(), tokens.loss_mask, strict=True) if m]
+    trainer = trainer_of(rollouts, epochs_per_step=2, micro_batch=4, learning_rate=1e-2, warmup_steps=0)
+    trainer.train()
+    logged = trainer.state.log_history[0]
+    assert logged["sampling/sampling_logp_difference/mean"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-3)
+    assert logged["sampling/sampling_logp_difference/max"] == pytest.approx(max(gaps), rel=1e-3)

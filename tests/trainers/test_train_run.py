@@ -74,6 +74,7 @@ def test_a_run_writes_its_records(small: Any):
     assert [line["step"] for line in lines(run)] == [1, 2, 3, 4]
     wanted = {"reward", "success", "entropy", "kl_to_start", "turns", "tool_errors", "truncated", "failed", "loss"}
     assert all(wanted <= set(line) for line in lines(run))
+    assert all(line["sampler_gap"] <= line["sampler_gap_max"] < 1e-4 for line in lines(run))
     assert len(list(read_jsonl(run / "eval-before.jsonl"))) == len(list(read_jsonl(run / "eval-after.jsonl"))) == 6
     summary = json.loads((run / "summary.json").read_text())
     assert set(summary) >= {"before", "after", "minutes"}

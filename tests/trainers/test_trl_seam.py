@@ -38,6 +38,14 @@ def test_the_methods_at_the_seam_have_their_signatures(method: str, parameters: 
     assert list(inspect.signature(getattr(GRPOTrainer, method)).parameters) == parameters
 
 
+def test_the_trainer_s_log_probabilities_are_what_the_seam_returns_first(trainer_of: Any, canned: Any):
+    parameters = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
+    assert list(parameters)[:5] == ["self", "model", "input_ids", "attention_mask", "logits_to_keep"]
+    trainer = trainer_of(canned())
+    trainer.train()
+    assert "sampling_per_token_logps" in trainer.kept[0]
+
+
 def test_the_constructor_takes_what_is_passed():
     parameters = inspect.signature(GRPOTrainer.__init__).parameters
     assert {"model", "reward_funcs", "args", "train_dataset", "processing_class", "peft_config"} <= set(parameters)

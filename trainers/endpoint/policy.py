@@ -110,10 +110,10 @@ class _EndpointPlayer:
     def _sent(self) -> list[Wire]:
         policy, messages = self._policy, self._conversation
         messages = messages if policy.history is None else policy.history(messages)
-        sees = policy.settings.pictures
+        sees, keeps = policy.settings.pictures, policy.settings.reasoning == "keep"
         if not self._native:
-            return as_text(messages, self._seat, pictures=sees)
-        return with_calls(messages, pictures=sees, reasoning=policy.settings.reasoning == "keep")
+            return as_text(messages, self._seat, pictures=sees, reasoning=keeps)
+        return with_calls(messages, pictures=sees, reasoning=keeps)
 
 
 def _fields(policy: EndpointPolicy, seat: Seat, native: bool) -> dict[str, Any]:

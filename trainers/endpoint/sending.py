@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from agentgym.history import drop_reasoning
 from agentgym.messages import Message, calls_of, pictures_in, text_of, without_pictures
 from agentgym.seat import Seat
 
@@ -30,12 +31,12 @@ def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: bool) 
     """
     sent: list[Wire] = []
     shown: list[Wire] = []
-    for message in messages:
+    for message in messages if reasoning else drop_reasoning(list(messages)):
         if message.get("role") != "tool":
             _add(sent, "user", shown)
             shown = []
         if message.get("role") == "assistant":
-            sent.append(_assistant_turn(message, reasoning))
+            sent.append(_assistant_turn(message))
         elif message.get("role") == "tool":
             sent.append(
                 {"role": "tool", "tool_call_id": message.get("tool_call_id"), "content": _text(message, pictures)}
@@ -47,19 +48,20 @@ def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: bool) 
     return sent
 
 
-def as_text(messages: Iterable[Message], seat: Seat, *, pictures: bool) -> list[Wire]:
+def as_text(messages: Iterable[Message], seat: Seat, *, pictures: bool, reasoning: bool) -> list[Wire]:
     """Return a conversation for a model that writes calls as text: results are user messages.
 
     Args:
         messages: The conversation.
         seat: Has the dialect that writes the calls of an opening conversation.
         pictures: Whether the model sees pictures.
+        reasoning: Whether the model's reasoning in earlier turns is sent.
     """
     sent: list[Wire] = []
-    for message in messages:
+    for message in messages if reasoning else drop_reasoning(list(messages)):
         role = str(message.get("role"))
         if role == "assistant":
-            sent.append({"role": role, "content": _written(message, seat)})
+            sent.append({"role": role, "content": _written(message, seat), **_reasoning(message)})
         elif role == "tool":
             text = f"<tool_response>\n{_text(message, pictures)}\n</tool_response>"
             _add(sent, "user", [*_block(text), *_pictures(message)] if pictures and pictures_in(message) else text)
@@ -104,13 +106,16 @@ def _pictures(message: Message) -> list[Wire]:
     return [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}} for data in found]
 
 
-def _assistant_turn(message: Mapping[str, Any], reasoning: bool) -> Wire:
-    turn: Wire = {"role": "assistant", "content": text_of(message)}
+def _assistant_turn(message: Mapping[str, Any]) -> Wire:
+    turn: Wire = {"role": "assistant", "content": text_of(message), **_reasoning(message)}
     if calls := message.get("tool_calls"):
         turn["tool_calls"] = [_call(entry) for entry in calls]
-    if reasoning and message.get("reasoning_content"):
-        turn["reasoning_content"] = message["reasoning_content"]
     return turn
+
+
+def _reasoning(message: Mapping[str, Any]) -> Wire:
+    thought = message.get("reasoning_content")
+    return {"reasoning_content": thought} if thought else {}
 
 
 def _call(entry: Mapping[str, Any]) -> Wire:

@@ -62,7 +62,8 @@ class EndpointSettings:
     pictures: bool = False
     """Whether the model can see; otherwise a line says where a picture was shown."""
     reasoning: Literal["drop", "keep"] = "drop"
-    """Whether a turn's reasoning is sent back in later turns. It is recorded either way."""
+    """Whether a turn's reasoning (`reasoning_content`, or `<think>` in its text) is sent back in later turns. It is
+    recorded either way."""
 
     # Connection
     key: str = "OPENAI_API_KEY"

@@ -85,8 +85,12 @@ def trl_engine(config: TrainConfig, model: Any, tokenizer: Any) -> Iterator[None
         trl.LLM = made
 
 
-def make_engine(folder: str, model_config: Any, *, dtype: str, context: int, at_once: int, memory: float) -> Any:
+def make_engine(
+    folder: str, model_config: Any, *, dtype: str, context: int, at_once: int, memory: float, sees: bool = False
+) -> Any:
     """Return an engine (`vllm.LLM`) of the checkpoint in `folder`, for evaluation; see `engine_settings`.
+
+    One that `sees` pictures prepares them with the model's own processor, which needs its tokenizer.
 
     Raises:
         MissingExtra: vLLM is not installed.
@@ -104,6 +108,7 @@ def make_engine(folder: str, model_config: Any, *, dtype: str, context: int, at_
             "max_num_seqs": at_once,
             "gpu_memory_utilization": memory,
             **settings,
+            "skip_tokenizer_init": not sees,
         },
     )
 

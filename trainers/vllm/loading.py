@@ -12,11 +12,14 @@ from typing import Any
 
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
+from agentgym.dialects import is_template
 from agentgym.errors import UsageError, require
 from agentgym.policy_loader import TINY, split_vllm
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
+from agentgym.trainers.pictures import PictureTokens, processor_of
 from agentgym.trainers.policies import end_tokens, load_model
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm.engine import is_checkpoint, make_engine, precision_of, servable
@@ -39,6 +42,8 @@ class _Model:
     tokenizer: Any
     config: Any
     end_ids: list[int]
+    processor: Any = None
+    """Of a model that sees."""
 
 
 def load(
@@ -74,37 +79,53 @@ def load(
     require(*(("aiohttp", "endpoint") if urls else ("vllm", "vllm")))
     overrides = {"env": env_id, "env_kwargs": env_kwargs, "model": model_name, "dialect": dialect}
     model = _model(load_config(None, overrides), progress or (lambda what, done, of: None))
-    longest = min(context or _LONGEST, getattr(model.config, "max_position_embeddings", None) or _LONGEST)
+    allowed = getattr(model.config.get_text_config(), "max_position_embeddings", None) or _LONGEST
+    longest = min(context or _LONGEST, allowed)
     sampling = Sampling(temperature, seed)
+    sees = model.processor is not None and not urls  # requests to servers carry tokens only
+    codec = ChatCodec(
+        model.processor if sees else model.tokenizer,
+        end_ids=model.end_ids,
+        with_tools=dialect is not None and is_template(dialect),
+        sees=sees,
+    )
     if urls:
-        return _served(name, urls, model, sampling, longest)
-    return _in_process(name, model, sampling, longest, concurrency)
+        return _served(name, urls, codec, sampling, longest)
+    return _in_process(name, model, codec, sampling, longest, concurrency)
 
 
-def _in_process(name: str, model: _Model, sampling: Sampling, context: int, concurrency: int) -> VLLMPolicy:
+def _in_process(
+    name: str, model: _Model, codec: ChatCodec, sampling: Sampling, context: int, concurrency: int
+) -> VLLMPolicy:
     engine = make_engine(
         model.folder,
-        model.config,
+        model.config.get_text_config(),
         dtype=precision_of(model.config),
         context=context,
         at_once=concurrency,
         memory=_MEMORY,
+        sees=codec.sees,
     )
     policy = VLLMPolicy(
-        ChatCodec(model.tokenizer), end_ids=model.end_ids, context=context, name=name, sampling=sampling
+        codec,
+        end_ids=sorted(codec.end_ids),
+        context=context,
+        name=name,
+        sampling=sampling,
+        picture_tokens=PictureTokens(model.processor) if codec.sees else None,
     )
     policy.use(engine.llm_engine)
     return policy
 
 
-def _served(name: str, urls: list[str], model: _Model, sampling: Sampling, context: int) -> VLLMServerPolicy:
+def _served(name: str, urls: list[str], codec: ChatCodec, sampling: Sampling, context: int) -> VLLMServerPolicy:
     served = served_by(urls)
     refuse_raw_logprobs(served.url, served.model, sampling.temperature)
     return VLLMServerPolicy(
-        ChatCodec(model.tokenizer),
+        codec,
         urls,
         model=served.model,
-        end_ids=model.end_ids,
+        end_ids=sorted(codec.end_ids),
         context=min(context, served.context or context),
         name=name,
         sampling=sampling,
@@ -113,15 +134,17 @@ def _served(name: str, urls: list[str], model: _Model, sampling: Sampling, conte
 
 def _model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> _Model:
     """Return what is known of a model; load its weights only if vLLM cannot."""
-    if config.model == TINY or (Path(config.model).is_dir() and not is_checkpoint(Path(config.model))):
+    source = config.model if config.model == TINY else checkpoint_of(config.model)
+    if source == TINY or (Path(source).is_dir() and not is_checkpoint(Path(source))):
         return _rewritten(*load_model(config, progress))
-    options = options_for(config.model)
+    options = options_for(source)
     try:
-        found = AutoConfig.from_pretrained(config.model, **options)
-        tokenizer = AutoTokenizer.from_pretrained(config.model, **options)
+        found = AutoConfig.from_pretrained(source, **options)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot load model {config.model!r}: {str(error).strip().splitlines()[0]}") from error
-    return _Model(config.model, tokenizer, found, end_tokens(_Ending(_generation(config.model, options)), tokenizer))
+    ends = end_tokens(_Ending(_generation(source, options)), tokenizer)
+    return _Model(source, tokenizer, found, ends, processor_of(source, found, options))
 
 
 def _rewritten(model: Any, tokenizer: Any) -> _Model:

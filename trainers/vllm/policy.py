@@ -22,6 +22,7 @@ from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.foreign.errors import for_future
 from agentgym.policy import Codec, Finish, Generation
 from agentgym.trainers.model_thread import own_thread
+from agentgym.trainers.pictures import opened
 from agentgym.trainers.transformers_policy import Sampling
 
 
@@ -34,6 +35,8 @@ class _Request:
     params: Any
     done: asyncio.Future[Generation]
     timeout_s: float | None
+    pictures: tuple[bytes, ...] = ()
+    """PNG files, one for each place in `ids`."""
     deadline: float = math.inf
     """When to cut the turn off (`time.monotonic`); set when the engine gets it."""
     so_far: Any = None
@@ -43,6 +46,12 @@ class _Request:
         """Start the clock."""
         if self.timeout_s is not None:
             self.deadline = time.monotonic() + self.timeout_s
+
+    def prompt(self) -> dict[str, Any]:
+        """Return what the engine takes. It puts the tokens of a picture into the place that the template left."""
+        if not self.pictures:
+            return {"prompt_token_ids": self.ids}
+        return {"prompt_token_ids": self.ids, "multi_modal_data": {"image": [*map(opened, self.pictures)]}}
 
 
 class VLLMPolicy:
@@ -55,6 +64,8 @@ class VLLMPolicy:
         name: Its name in reports.
         sampling: How to draw tokens.
         make_params: Makes vLLM's sampling parameters; `vllm.SamplingParams` by default.
+        picture_tokens: Counts the tokens that a picture (PNG) takes besides its place, if the engine's model sees and
+            the codec leaves places for pictures.
 
     Raises:
         MissingExtra: vLLM is not installed.
@@ -69,8 +80,10 @@ class VLLMPolicy:
         name: str = "vllm",
         sampling: Sampling | None = None,
         make_params: Callable[..., Any] | None = None,
+        picture_tokens: Callable[[bytes], int] | None = None,
     ):
         self.name, self.codec, self.context = name, codec, context
+        self.sees, self._picture_tokens = picture_tokens is not None, picture_tokens
         self.version = 0
         self.sampling = sampling or Sampling()
         self._end_ids = list(end_ids)
@@ -88,12 +101,19 @@ class VLLMPolicy:
         self._engine = engine
 
     async def generate(
-        self, ids: Sequence[int], max_new_tokens: int, session: str, *, timeout_s: float | None = None
+        self,
+        ids: Sequence[int],
+        max_new_tokens: int,
+        session: str,
+        *,
+        timeout_s: float | None = None,
+        pictures: Sequence[bytes] = (),
     ) -> Generation:
         """Sample one turn after `ids`. vLLM's prefix cache finds what `session` has computed before."""
         loop = asyncio.get_running_loop()
         params = self._params(ids, max_new_tokens, session)
-        request = _Request(f"{session}/{next(self._numbers)}", list(ids), params, loop.create_future(), timeout_s)
+        name, done = f"{session}/{next(self._numbers)}", loop.create_future()
+        request = _Request(name, list(ids), params, done, timeout_s, tuple(pictures))
         self._new.append(request)
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
@@ -102,6 +122,10 @@ class VLLMPolicy:
         except asyncio.CancelledError:
             self._forget(request)
             raise
+
+    def picture_tokens(self, picture: bytes) -> int:
+        """Return how many tokens a picture takes besides its place."""
+        return 0 if self._picture_tokens is None else self._picture_tokens(picture)
 
     def release(self, session: str) -> None:
         """Do nothing: vLLM keeps what it has computed by content, and forgets it by itself."""
@@ -178,7 +202,7 @@ class VLLMPolicy:
         if given_up:
             self._engine.abort_request(given_up)
         for request in new:
-            self._engine.add_request(request.id, {"prompt_token_ids": request.ids}, request.params)
+            self._engine.add_request(request.id, request.prompt(), request.params)
             request.begin()
         return self._engine.step() if self._engine.has_unfinished_requests() else []
 

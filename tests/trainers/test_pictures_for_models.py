@@ -1,0 +1,129 @@
+"""What models that see are given: a place in the tokens, the picture beside them, and an engine that can read it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+pytest.importorskip("PIL", reason="needs the [web] extra")
+
+import transformers
+
+from agentgym.errors import UsageError
+from agentgym.messages import user, with_pictures
+from agentgym.policy import SeeingPolicy
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.pictures import PictureTokens, opened, processor_of
+from agentgym.trainers.transformers_policy import Sampling
+from agentgym.trainers.vllm import loading
+from agentgym.trainers.vllm.policy import VLLMPolicy
+from tests.chat_templates import idefics_processor
+from tests.test_pictures import PNG
+from tests.trainers.test_vllm_policy import Engine
+
+pytestmark = pytest.mark.train
+
+PLACE = "<image>"
+
+
+class Watching(Engine):
+    """An engine that keeps the prompts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prompts: list[Any] = []
+
+    def add_request(self, request_id: str, prompt: Any, params: Any) -> None:
+        self.prompts.append(prompt)
+        super().add_request(request_id, prompt, params)
+
+
+@pytest.fixture(scope="module")
+def processor() -> Any:
+    return idefics_processor()
+
+
+@pytest.fixture
+def seeing(processor: Any, tmp_path: Path) -> Path:
+    """A folder with the configuration and the processor of a model that sees."""
+    text: dict[str, Any] = {
+        "vocab_size": len(processor.tokenizer),
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+    }
+    config = transformers.Idefics3Config(
+        text_config=transformers.LlamaConfig(**text, intermediate_size=16, max_position_embeddings=512),
+        vision_config={"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1},
+    )
+    config.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    return tmp_path
+
+
+def test_the_engine_is_given_the_pictures_of_each_turn_beside_the_tokens(processor: Any):
+    engine = Watching()
+    codec = ChatCodec(processor, sees=True)
+    policy = VLLMPolicy(
+        codec,
+        end_ids=[30],
+        context=512,
+        sampling=Sampling(),
+        make_params=lambda **given: SimpleNamespace(**given),
+        picture_tokens=PictureTokens(processor),
+    )
+    policy.use(engine)
+    assert isinstance(policy, SeeingPolicy)
+    assert policy.sees
+    ids = codec.open([with_pictures(user("Look."), [PNG, PNG])], [])
+    assert codec.tokenizer.decode(ids).count(PLACE) == 2
+    asyncio.run(policy.generate(ids, 2, "s", pictures=[PNG, PNG]))
+    asyncio.run(policy.generate(ids, 2, "t"))
+    shown, told = engine.prompts
+    assert shown["prompt_token_ids"] == ids
+    assert [(image.mode, image.size) for image in shown["multi_modal_data"]["image"]] == [("RGB", (1, 1))] * 2
+    assert told == {"prompt_token_ids": ids}
+
+
+def test_a_picture_is_counted_as_the_model_s_processor_counts_it(processor: Any):
+    assert PictureTokens(processor)(PNG) == 4 + 3 - 1  # its tokens between three marks, instead of its place
+
+
+def test_a_model_that_sees_is_loaded_with_its_processor(seeing: Path, monkeypatch: pytest.MonkeyPatch):
+    made: dict[str, Any] = {}
+
+    def make_engine(folder: str, config: Any, **settings: Any) -> Any:
+        made.update(settings, folder=folder)
+        return SimpleNamespace(llm_engine=Watching())
+
+    monkeypatch.setattr(loading, "make_engine", make_engine)
+    monkeypatch.setattr(loading, "require", lambda *names: None)
+    monkeypatch.setattr("agentgym.trainers.vllm.policy._sampling_params", lambda: SimpleNamespace)
+    policy: Any = loading.load(f"vllm:{seeing}", env_id="guess", env_kwargs={})
+    assert (made["folder"], made["sees"], policy.sees, policy.context) == (str(seeing), True, True, 512)
+    assert policy.picture_tokens(PNG) == 6
+    assert PLACE in policy.codec.tokenizer.decode(policy.codec.open([with_pictures(user("?"), [PNG])], []))
+
+
+def test_a_model_that_only_reads_needs_no_processor():
+    assert processor_of("nowhere", SimpleNamespace(), {}) is None
+
+
+def test_a_model_that_sees_without_its_processor_is_refused(seeing: Path):
+    for file in seeing.glob("*processor*"):
+        file.unlink()
+    config = transformers.AutoConfig.from_pretrained(seeing)
+    (seeing / "tokenizer.json").unlink()
+    with pytest.raises(UsageError, match="its processor cannot be loaded"):
+        processor_of(str(seeing), config, {})
+
+
+def test_a_picture_is_opened_in_colours():
+    assert opened(base64.b64decode(base64.b64encode(PNG))).mode == "RGB"

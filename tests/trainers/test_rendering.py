@@ -1,0 +1,152 @@
+"""What was said is in what is rendered, whatever a chat template drops or refuses."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+from agentgym.errors import UsageError
+from agentgym.messages import Message, assistant, text_of, tool_result, user, with_pictures
+from agentgym.messages import ToolCall as Call
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.rendering import Renderer, _tell
+from tests.chat_templates import tokenizer_of
+
+pytestmark = pytest.mark.train
+
+ALL = tuple(
+    """
+    cohere cohere2 deepseek_r1_distill deepseekv3 gemma gemma3 gptoss lfm2 lfm2_2_5 llama3 llama3_1 llama3_2
+    nemotron_3_nano phi3 phi3_5 qwen2_5 qwen2_5_vl qwen3 qwen3_5_nothink qwen3_5_think qwen3_8 qwen3_instruct_2507
+    qwen3_vl idefics3
+    """.split()  # noqa: SIM905
+)
+"""Templates of whose end of a turn the tokenizer in `tests.chat_templates` has a token."""
+OPENING: list[Message] = [{"role": "system", "content": "Be brief."}, user("Find 7."), user("Now.")]
+OBSERVED: list[Message] = [tool_result(Call("find", {}, "c1"), "Nothing."), user("Go on."), user("Really.")]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_word_of_an_opening_and_of_an_observation_is_rendered(name: str):
+    codec = ChatCodec(tokenizer_of(name))
+    opening = codec.tokenizer.decode(codec.open(OPENING, []))
+    observed = codec.tokenizer.decode(codec.extend(OBSERVED, codec.end_id))
+    for text, messages in ((opening, OPENING), (observed, OBSERVED)):
+        places = [text.find(text_of(message)) for message in messages]
+        assert places == sorted(places)
+        assert min(places) >= 0
+
+
+@pytest.mark.parametrize("name", ["phi3", "cohere2", "gptoss", "gemma3"])
+def test_results_that_a_template_drops_or_refuses_are_sent_as_user_messages(name: str):
+    renderer = Renderer(tokenizer_of(name))
+    assert not renderer.abilities.results
+    [shown] = renderer.adapted(OBSERVED[:1])
+    assert shown == {"role": "user", "content": "<tool_response>\nNothing.\n</tool_response>"}
+
+
+def test_results_that_a_template_renders_stay_what_they_are():
+    renderer = Renderer(tokenizer_of("qwen3"))
+    assert renderer.abilities.workarounds == []
+    assert renderer.adapted(OBSERVED) == OBSERVED
+
+
+def test_a_system_message_that_is_refused_is_put_before_the_first_user_message():
+    renderer = Renderer(tokenizer_of("gemma"))
+    assert renderer.adapted(OPENING) == [user("Be brief.\n\nFind 7.\n\nNow.")]
+    assert renderer.adapted([{"role": "system", "content": "Alone."}]) == [user("Alone.")]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_calls_of_an_opening_are_rendered(name: str):
+    codec = ChatCodec(tokenizer_of(name))
+    found = Call("find", {"words": "seven"}, "call00001")
+    opening = [*OPENING[:2], assistant("I look.", [found]), tool_result(found, "Nothing."), user("Go on.")]
+    text = codec.tokenizer.decode(codec.open(opening, []))
+    assert all(word in text for word in ("find", "words", "seven", "Nothing.", "Go on."))
+
+
+def test_messages_with_pictures_are_joined_block_by_block():
+    [shown] = Renderer(tokenizer_of("gemma3")).adapted([user("a"), with_pictures(user("b"), [b"png"])])
+    assert [block.get("text", block["type"]) for block in shown["content"]] == ["a", "\n\n", "b", "image"]
+
+
+def test_what_is_written_in_another_way_is_said_in_one_line_once(caplog: pytest.LogCaptureFixture):
+    _tell.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for name in ("gemma", "gemma", "qwen3"):
+            ChatCodec(tokenizer_of(name))
+    assert [record.getMessage() for record in caplog.records] == [
+        "the chat template of 'gemma': tool results are sent as user messages; the system message is put into the "
+        "first user message; user messages in a row are joined"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [("gemma3", "<end_of_turn>"), ("phi3", "<|end|>"), ("gptoss", "<|return|>"), ("llama3_1", "<|eot_id|>")],
+)
+def test_a_turn_ends_with_the_token_that_the_template_writes(name: str, end: str):
+    codec = ChatCodec(tokenizer_of(name))
+    ended = codec.tokenizer.convert_tokens_to_ids(end)
+    said = [*codec.tokenizer.encode("Hi", add_special_tokens=False), ended]
+    assert ended in codec.end_ids
+    assert codec.decode(said) == "Hi"
+    assert codec.extend(OBSERVED, ended) == codec.extend(OBSERVED, codec.end_id)
+    cut = codec.extend(OBSERVED, last_id=said[0])
+    assert len(cut) > len(codec.extend(OBSERVED, ended))
+
+
+def test_a_token_within_a_turn_does_not_end_it():
+    """gpt-oss writes `<|end|>` after its thoughts, and templates write it after earlier turns."""
+    codec = ChatCodec(tokenizer_of("gptoss"))
+    assert codec.tokenizer.convert_tokens_to_ids("<|end|>") not in codec.end_ids
+    cut = codec.tokenizer.decode(codec.extend([user("Go on.")], last_id=codec.tokenizer.encode("a")[0]))
+    assert cut.startswith("<|end|><|start|>user<|message|>Go on.")
+
+
+def test_where_the_next_role_ends_a_turn_its_token_does():
+    tokenizer = tokenizer_of("glm4moe")
+    with pytest.raises(UsageError, match="does not end them"):
+        ChatCodec(tokenizer)
+    ends = tokenizer.convert_tokens_to_ids(["<|user|>", "<|observation|>"])
+    codec = ChatCodec(tokenizer, end_ids=ends)
+    assert codec.tokenizer.decode(codec.extend(OBSERVED[:1], ends[1])).startswith("\n<tool_response>\nNothing.")
+
+
+def test_text_before_the_last_token_of_a_turn_is_no_part_of_what_was_said():
+    codec = ChatCodec(tokenizer_of("cohere2"))
+    ids = codec.tokenizer.encode("Hi<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", add_special_tokens=False)
+    assert codec.decode(ids) == "Hi"
+
+
+def test_a_codec_that_sees_leaves_a_place_and_others_say_what_was_shown():
+    shown = [with_pictures(user("Look."), [b"png"])]
+    seeing, reading = (ChatCodec(tokenizer_of("qwen3_vl"), sees=sees) for sees in (True, False))
+    assert "Look.<|vision_start|><|image_pad|><|vision_end|>" in seeing.tokenizer.decode(seeing.open(shown, []))
+    told = reading.tokenizer.decode(reading.open(shown, []))
+    assert "Look.\n(A picture was shown here, which you cannot see.)<|im_end|>" in told
+
+
+def test_a_tokenizer_without_a_template_is_refused_with_advice():
+    bare = tokenizer_of("qwen3")
+    bare.chat_template = None
+    with pytest.raises(UsageError, match=r"'qwen3' has no chat template.*use the instruction model"):
+        Renderer(bare)
+
+
+def test_a_template_that_leaves_out_what_the_model_said_is_refused():
+    deaf: Any = tokenizer_of("qwen3")
+    deaf.chat_template = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
+    with pytest.raises(UsageError, match="leaves out what the model has said"):
+        Renderer(deaf)
+
+
+def test_a_conversation_that_a_template_refuses_is_named():
+    renderer = Renderer(tokenizer_of("gemma3"))
+    with pytest.raises(UsageError, match=r"'gemma3' cannot render this conversation: .*must alternate"):
+        renderer.render([{"role": "assistant", "content": "First."}], generate=True)
