@@ -31,6 +31,6 @@ class RampEnv(SearchEnv):
 
     def start(self, task: Task) -> str:
         question = super().start(task)
-        lines = self.search("mill burned river").splitlines()
+        lines = self.search("mill burned river")().splitlines()
         self.shown.append((self.training_step, sum("1902" in line for line in lines) / len(lines)))
         return question
