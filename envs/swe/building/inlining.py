@@ -7,6 +7,8 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agentgym.syntax import parse
+
 
 class Replaced(ast.NodeTransformer):
     """Replaces names by expressions, and stars of names by the elements or keywords that they stand for."""
@@ -52,6 +54,20 @@ class Helpers(ast.NodeTransformer):
         self.generic_visit(node)
         helper = self.functions.get(node.func.id) if isinstance(node.func, ast.Name) else None
         return (inlined(helper, node) if helper else None) or node
+
+
+class Unrolled(ast.NodeTransformer):
+    """Replaces `[tuple(x) for x in ("ab", "cd")]` by the list that it makes."""
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        """Return the list, if every element is a text taken apart."""
+        self.generic_visit(node)
+        loop, parts = node.generators[0], getattr(node.generators[0].iter, "elts", [])
+        texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        plain = len(node.generators) == 1 and not loop.ifs and parts and len(texts) == len(parts)
+        if not plain or ast.unparse(node.elt) != f"tuple({ast.unparse(loop.target)})":
+            return node
+        return ast.copy_location(parse(repr([tuple(text) for text in texts]), mode="eval").body, node)
 
 
 def value_of(function: ast.FunctionDef) -> ast.expr | None:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from agentgym.envs.swe.building.issue_code import PRINT, error_of, fenced, script, session, traceback_of
-from agentgym.envs.swe.building.issue_title import Fault, fault_of, subject_of, title_of
+from agentgym.envs.swe.building.issue_title import Fault, fault_of, literal, subject_of, title_of
 from agentgym.envs.swe.building.probe import Shown
 from agentgym.envs.swe.building.runner import Failure
 from agentgym.envs.swe.building.symptoms import Symptom
@@ -303,6 +303,6 @@ def _an(shown: Shown) -> str:
 
 def _is_literal(text: str) -> bool:
     try:
-        return repr(ast.literal_eval(text)) == text
+        return repr(literal(text)) == text
     except (ValueError, SyntaxError):
         return False

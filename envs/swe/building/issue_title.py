@@ -13,6 +13,7 @@ from agentgym.envs.swe.building.issue_code import double_quoted
 from agentgym.envs.swe.building.probe import Shown
 from agentgym.envs.swe.building.snippet import Snippet
 from agentgym.envs.swe.building.symptoms import Symptom
+from agentgym.syntax import parse
 
 
 class Fault(Enum):
@@ -22,7 +23,7 @@ class Fault(Enum):
         "{subject} raises {got}",
         "{got} from {subject}",
         "{subject} fails with {got}",
-        "Unexpected {got} in {subject}",
+        "Unexpected {got} from {subject}",
     )
     SILENT = (
         "{subject} no longer raises {expected}",
@@ -39,7 +40,7 @@ class Fault(Enum):
     ORDER = ("{subject}: wrong order", "Wrong order in the result of {subject}")
     EMPTY = ("{subject} comes back empty", "Empty result from {subject}")
     MISSING = ("{subject} leaves something out", "Something is missing in the result of {subject}")
-    EXTRA = ("{subject} gives too much", "Something extra in the result of {subject}")
+    EXTRA = ("{subject} returns more than it should", "Something extra in the result of {subject}")
     OFF_BY_ONE = ("{subject} is off by one", "Off by one in {subject}")
     NUMBER = ("{subject} gives a wrong number", "Wrong number from {subject}")
     SPACE = ("Whitespace is wrong in the output of {subject}", "{subject}: spacing is off")
@@ -87,9 +88,14 @@ def fault_of(expected: Shown, got: Shown) -> Fault:
     if expected.type == "str" == got.type:
         return Fault.SPACE if "".join(expected.str.split()) == "".join(got.str.split()) else Fault.TEXT
     try:
-        return _of_values(ast.literal_eval(expected.repr), ast.literal_eval(got.repr))
+        return _of_values(literal(expected.repr), literal(got.repr))
     except (ValueError, SyntaxError):
         return Fault.VALUE
+
+
+def literal(text: str) -> object:
+    """Return the value that a text stands for. Raises `ValueError` or `SyntaxError` if it is not a literal."""
+    return ast.literal_eval(parse(text, mode="eval"))
 
 
 def _of_values(expected: object, got: object) -> Fault:

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agentgym.envs.swe.building.inlining import Helpers, Replaced, is_docstring, value_of
+from agentgym.envs.swe.building.inlining import Helpers, Replaced, Unrolled, is_docstring, value_of
 from agentgym.envs.swe.building.looks import looks
 from agentgym.envs.swe.building.snippet import Import, Snippet, imports_of
 from agentgym.syntax import parse
@@ -73,9 +73,9 @@ class _Module:
 
     def complete(self, setup: Sequence[ast.stmt], last: ast.expr) -> Snippet:
         """Return the code with the module's definitions that it uses; one-line helpers are put in their place."""
-        replace = Helpers(self._helpers())
-        lines = [replace.visit(copy.deepcopy(item)) for item in setup]
-        snippet = Snippet(tuple(lines), replace.visit(copy.deepcopy(last)), self.imports)
+        replace, unroll = Helpers(self._helpers()), Unrolled()
+        lines = [unroll.visit(replace.visit(copy.deepcopy(item))) for item in setup]
+        snippet = Snippet(tuple(lines), unroll.visit(replace.visit(copy.deepcopy(last))), self.imports)
         own = {name: item for item in self.tree.body for name in _defined(item) if not name.startswith("test")}
         needed: dict[str, ast.stmt] = {}
         waiting = [snippet.names & own.keys()]

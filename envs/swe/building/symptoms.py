@@ -35,6 +35,9 @@ _LONG_CODE = 700
 _OTHER_HASHES = (Conditions(hash_seed=11), Conditions(hash_seed=12))
 
 
+_NOTHING = (Shown(), Shown())
+
+
 @dataclass(frozen=True)
 class Symptom:
     """What a user sees of a bug."""
@@ -110,9 +113,6 @@ def _drawn(base: Symptom, texts: Sequence[str], rng: random.Random) -> list[tupl
     return [(base, Symptom(item, *_NOTHING)) for item in variants(base.snippet, texts, count, rng)]
 
 
-_NOTHING = (Shown(), Shown())
-
-
 def _may_be_shown(item: Symptom, secrets: Secrets) -> bool:
     shown = [text for each in (item.expected, item.got) for text in (each.repr, each.str, each.printed)]
     return not tells_secret("\n".join([item.snippet.code, *shown]), secrets, item.snippet.code)
@@ -144,7 +144,8 @@ def _first_telling(probe: Probe, tried: Sequence[Symptom]) -> list[Symptom]:
         telling = list(_probed(probe, tried))
         if telling or len(probe.trees) == 2:
             return telling
-        found = {each.code: replace(item, snippet=each) for item in tried for each in shorter(item.snippet)}
+        others = [each for item in tried for each in (_bare(item.snippet), *shorter(item.snippet))]
+        found = {each.code: Symptom(each, *_NOTHING) for each in others}
         tried = sorted(found.values(), key=lambda item: len(item.snippet.code))[:_MAX_SNIPPETS]
     return []
 
@@ -158,6 +159,11 @@ def _probed(probe: Probe, tried: Sequence[Symptom]) -> Iterator[Symptom]:
         if right and faulty and all(other is not None and _tells(right, other) for other in others):
             masked = any(other is not None and other.looks != faulty.looks for other in others)
             yield replace(item, expected=right, got=faulty, masked=masked)
+
+
+def _bare(snippet: Snippet) -> Snippet:
+    """Return a snippet without the statements that only have effects."""
+    return snippet.but(item for item in snippet.setup if not isinstance(item, ast.Expr))
 
 
 def _quieted(right: Shown | None, faulty: Shown | None) -> Shown | None:
@@ -232,7 +238,13 @@ def _stays(item: Symptom, other: Symptom, known: Collection[tuple[str, ...]]) ->
         return False
     if item.expected.raised and item.expected.message != other.expected.message:
         return False
+    if _keywords(item.snippet) != _keywords(other.snippet) and item.expected.looks != other.expected.looks:
+        return False  # without an option, it would be about something else
     return not item.fresh or other.expected.looks not in known
+
+
+def _keywords(snippet: Snippet) -> int:
+    return sum(isinstance(node, ast.keyword) for node in snippet.walk())
 
 
 def _same(probe: Probe, item: Symptom, conditions: Conditions) -> bool:

@@ -21,6 +21,8 @@ _WORDS = (
 _TOKEN = re.compile(r"\d+|[A-Za-z]+")
 _DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)$")
 _LONGEST = 400
+Key = tuple[type, object]
+"""A constant; its type tells `1` from `1.0`."""
 
 
 def literals_of(source: str) -> tuple[str, ...]:
@@ -46,7 +48,8 @@ def variants(snippet: Snippet, known: Sequence[str], count: int, rng: random.Ran
     slices = [node.slice for node in snippet.walk() if isinstance(node, ast.Subscript)]
     places = {id(node) for each in slices if not _is_key(each) for node in ast.walk(each)}
     constants = [node for node in snippet.walk() if _varies(node) and id(node) not in places]
-    keys = list(dict.fromkeys((type(node.value), node.value) for node in constants if isinstance(node, ast.Constant)))
+    found = ((type(node.value), node.value) for node in constants if isinstance(node, ast.Constant))
+    keys: list[Key] = list(dict.fromkeys(found))
     seen = {snippet.code}
     if not keys:
         yield from _other_empties(snippet)
@@ -54,7 +57,10 @@ def variants(snippet: Snippet, known: Sequence[str], count: int, rng: random.Ran
         share = (0.9, 0.6, 0.35, 0.15)[number % 4]
         chosen = [key for key in keys if rng.random() < share] or [rng.choice(keys)]
         words: dict[str, str] = {}
-        change = _Changed({key: _other(key[1], known, words, rng) for key in chosen})
+        values: dict[Key, object] = {key: _other(key[1], known, words, rng) for key in chosen}
+        if not _stay_apart(keys, values):
+            continue
+        change = _Changed(values)
         changed = snippet.but(
             [change.visit(copy.deepcopy(item)) for item in snippet.setup], change.visit(copy.deepcopy(snippet.last))
         )
@@ -81,7 +87,7 @@ class _Folded(ast.NodeTransformer):
 
 @dataclass
 class _Changed(ast.NodeTransformer):
-    values: Mapping[tuple[type, object], object]
+    values: Mapping[Key, object]
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
         node.value = self.visit(node.value)
@@ -130,6 +136,12 @@ def _varies(node: ast.AST) -> bool:
     if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
         return False
     return isinstance(node.value, int | float) or (isinstance(node.value, str) and 0 < len(node.value) <= _LONGEST)
+
+
+def _stay_apart(keys: Sequence[Key], values: Mapping[Key, object]) -> bool:
+    """Whether texts that differ still do: names that become one name would be another example."""
+    texts = [key for key in keys if key[0] is str]
+    return len({values.get(key, key[1]) for key in texts}) == len(texts)
 
 
 def _other(value: object, known: Sequence[str], words: dict[str, str], rng: random.Random) -> object:
