@@ -21,6 +21,7 @@ _WORDS = (
 _TOKEN = re.compile(r"\d+|[A-Za-z]+")
 _DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)$")
 _LONGEST = 400
+_CUTTING = ("islice", "itertools.islice", "round")
 Key = tuple[type, object]
 """A constant; its type tells `1` from `1.0`."""
 
@@ -64,7 +65,7 @@ def variants(snippet: Snippet, known: Sequence[str], count: int, rng: random.Ran
         changed = snippet.but(
             [change.visit(copy.deepcopy(item)) for item in snippet.setup], change.visit(copy.deepcopy(snippet.last))
         )
-        if changed.code not in seen:
+        if changed.code not in seen and _uncut(changed) != _uncut(snippet):
             seen.add(changed.code)
             yield changed
 
@@ -136,6 +137,15 @@ def _varies(node: ast.AST) -> bool:
     if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
         return False
     return isinstance(node.value, int | float) or (isinstance(node.value, str) and 0 < len(node.value) <= _LONGEST)
+
+
+def _uncut(snippet: Snippet) -> str:
+    """Return a snippet's code without the numbers that only say how much of a result is shown."""
+    copied = snippet.but(copy.deepcopy(snippet.setup), copy.deepcopy(snippet.last))
+    for call in [node for node in copied.walk() if isinstance(node, ast.Call)]:
+        if ast.unparse(call.func) in _CUTTING:
+            call.args = call.args[:1]
+    return copied.code
 
 
 def _stay_apart(keys: Sequence[Key], values: Mapping[Key, object]) -> bool:
