@@ -1,10 +1,9 @@
-"""Building tasks of packages: reading them, running their tests, verdicts, issue texts, whole builds."""
+"""Building tasks of packages: reading them, running their tests, verdicts, whole builds."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +16,12 @@ from agentgym.envs.swe.building.build import BuildOptions, build
 from agentgym.envs.swe.building.check import GradingCheck
 from agentgym.envs.swe.building.command import BuildRequest, run_build
 from agentgym.envs.swe.building.instance import without_tests
-from agentgym.envs.swe.building.issue_example import example_of
-from agentgym.envs.swe.building.issue_text import Secrets, Symptom, Vagueness, issue_text, tells_secret
-from agentgym.envs.swe.building.runner import Failure, RunError, SubprocessRunner
+from agentgym.envs.swe.building.runner import RunError, SubprocessRunner
 from agentgym.envs.swe.building.validation import Baseline, CandidateVerdict, validate
 from agentgym.tasks.swe.instance import Instance, read_instances
 from agentgym.tasks.swe.package import read_tree
 from agentgym.tools.patches import apply_patch
-from tests.swe_package import FILES, TESTS, package, run, write
+from tests.swe_package import FILES, package, run, write
 
 PASSED = {f"t.py::test_{number}": "passed" for number in range(10)}
 BASELINE = Baseline(tuple(PASSED), {}, {}, 1.0)
@@ -151,57 +148,6 @@ def test_hidden_tests_leave_a_module_that_parses() -> None:
     assert "parametrize" not in text
     assert "def test_clamp_bounds" in text
     compile(text, "test_sums.py", "exec")
-
-
-BROKEN = Failure("AssertionError", "", ("4", "==", "6"), (("tests/test_sums.py", "test_total", 18),))
-SYMPTOM = Symptom("tests/test_sums.py::test_total", TESTS, BROKEN)
-SECRETS = Secrets(["        result += value"], ["total"], ["sums.py"])
-
-
-@pytest.mark.parametrize(
-    ("level", "words"),
-    [
-        (Vagueness.EXAMPLE, ["from sums import total", "total([1, 2, 3])", "`6`", "`4`"]),
-        (Vagueness.SENTENCE, ["`total([1, 2, 3])` should give `6`, but gives `4`"]),
-        (Vagueness.HUNCH, ["`total`"]),
-    ],
-)
-def test_issue_text_by_level(level: Vagueness, words: list[str]) -> None:
-    text, reached = issue_text("sums", [SYMPTOM], SECRETS, level, random.Random(0))
-    assert reached is level
-    assert [word for word in words if word not in text] == []
-    assert ("[1, 2, 3]" in text) is (level is not Vagueness.HUNCH)
-
-
-def test_issue_text_becomes_vaguer_where_it_would_tell_too_much() -> None:
-    secrets = Secrets(["total([1, 2, 3])"], ["total"], ["sums.py"])
-    text, reached = issue_text("sums", [SYMPTOM], secrets, Vagueness.EXAMPLE, random.Random(0))
-    assert reached is Vagueness.HUNCH
-    assert "total([1, 2, 3])" not in text
-
-
-@pytest.mark.parametrize(
-    ("text", "allowed", "tells"),
-    [
-        ("x result += value y", "", True),
-        ("look into sums.py", "", True),
-        ("the function _inner is wrong", "", True),
-        ("the function _inner is wrong", "_inner(1)", False),
-        ("something is wrong", "", False),
-    ],
-)
-def test_what_a_text_must_not_tell(text: str, allowed: str, tells: bool) -> None:
-    secrets = Secrets(["    result += value", "else:"], ["C._inner"], ["src/sums.py"])
-    assert tells_secret(text, secrets, allowed) is tells
-
-
-def test_example_names_the_missing_exception() -> None:
-    failure = Failure(
-        "Failed", "DID NOT RAISE <class 'ValueError'>", None, (("tests/test_sums.py", "test_clamp_bounds", 11),)
-    )
-    example = example_of("tests/test_sums.py::test_clamp_bounds", TESTS, failure)
-    assert example is not None
-    assert (example.call, example.should_raise, example.raises) == ("clamp(1, 3, 2)", "ValueError", "")
 
 
 def test_no_process_or_folder_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 
-from agentgym.envs.swe.building.build import check_patches
+from agentgym.envs.swe.building.build import BuildOptions, build, check_patches
 from agentgym.envs.swe.building.instance import changed_lines
-from agentgym.envs.swe.building.issue_text import MIN_TELLING
 from agentgym.envs.swe.building.runner import SubprocessRunner
+from agentgym.envs.swe.building.secrets import MIN_TELLING
 from agentgym.envs.swe.building.validation import measure_baseline
 from agentgym.errors import UsageError
 from agentgym.task import TaskSource
@@ -25,6 +27,7 @@ from agentgym.tasks.swe.bundled import (
 from agentgym.tasks.swe.instance import Instance, from_task
 from agentgym.tasks.swe.package import read_package
 from agentgym.tools.patches import apply_patch, touched
+from benchmarks._swe_issues import examine, solves, special_cased
 
 INSTANCES = bundled_instances()
 SAMPLE = random.Random(0).sample(INSTANCES, 8)
@@ -89,6 +92,31 @@ def test_issue_does_not_tell_the_fix() -> None:
         files = {path.rpartition("/")[2] for path in touched(instance.gold_patch)}
         assert not any(file in instance.prompt for file in files)
         assert not any(operator in instance.prompt for operator in instance.meta["operators"])
+
+
+def test_issues_show_the_bug_by_code_that_runs() -> None:
+    assert all(instance.meta["reproducible"] for instance in INSTANCES)
+    for finding in examine(INSTANCES[::4]):
+        assert (finding.told, finding.given_away) == ("", ()), finding.task
+
+
+@pytest.mark.parametrize("instance", SAMPLE[:4], ids=by_id)
+def test_knowing_the_example_of_an_issue_passes_no_hidden_test(instance: Instance) -> None:
+    tree = special_cased(instance)
+    assert tree is None or not solves(instance, tree)
+
+
+def test_issues_are_not_all_in_the_same_words() -> None:
+    titles = Counter(re.sub(r"`[^`]*`", "", instance.prompt.split("\n")[0]) for instance in INSTANCES)
+    assert len(titles) > 20
+    assert titles.most_common(1)[0][1] <= len(INSTANCES) // 8
+
+
+def test_the_builder_makes_the_tasks_that_are_stored() -> None:
+    options = BuildOptions(count=1, seed=0, combined_share=0.3)
+    made = build(REPOSITORIES / "spanset", SubprocessRunner(), options).instances[0]
+    stored = next(instance for instance in INSTANCES if instance.repo == "spanset")
+    assert made == replace(stored, archive=made.archive)
 
 
 def test_no_function_has_bugs_in_two_splits() -> None:

@@ -40,7 +40,8 @@ SolutionStyle = Literal["full", "short"]
 class SWEEnv(Env):
     """Fix a repository.
 
-    Task: a repository with a bug and a description of it; hidden tests that the agent never sees.
+    Task: a repository with a bug and an issue about it, with code that shows the bug; hidden tests that the agent never
+        sees, with other inputs.
     Tools: `list_files`, `search`, `view`, `edit`, `insert`, `create`, `apply_patch`, `run`, `run_tests`, `submit`.
     Observation: terse text; program output is shown without durations and addresses.
     Reward: `outcome` 1 if the submitted change passes every hidden test, graded in fresh sandboxes. Smaller parts for
@@ -73,8 +74,9 @@ class SWEEnv(Env):
     files = FILES
     scheme = g_ra()
     system_prompt = (
-        "Fix the described problem in the repository. Look at the code, change it, run the tests, then "
-        "submit. Hidden tests decide; changes to tests and test settings do not count."
+        "You work on a software repository. Do what the first message asks by changing the repository's code, and keep "
+        "everything else working. When you are done, call submit: that ends the episode, and hidden tests decide "
+        "whether the task is solved. Changes to tests and test settings are discarded."
     )
     max_turns = 30
 

@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"(?<= at 0x)[0-9a-f]{6,}")
 _TEMPORARY = re.compile(r"/pytest-of-[^/\s]+/pytest-\d+")
 _LIMITS = {
     Ended.TIMEOUT: "It took too long and was stopped.",
-    Ended.CPU: "It used too much processor time and was stopped.",
+    Ended.CPU: "It used too much CPU time and was stopped.",
     Ended.MEMORY: "It used too much memory and was stopped.",
     Ended.PROCESSES: "It started too many processes and was stopped.",
     Ended.OUTPUT: "It printed too much and was stopped.",
@@ -85,4 +85,8 @@ def _ending(result: Result) -> str:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}… ({len(line) - MAX_LINE_CHARS} more)"
+    return (
+        line
+        if len(line) <= MAX_LINE_CHARS
+        else f"{line[:MAX_LINE_CHARS]}… ({len(line) - MAX_LINE_CHARS} more characters)"
+    )

@@ -191,6 +191,7 @@ class _Maker:
             candidate,
             validation,
             self._baseline,
+            self._run_tests,
             alone=[validation.fail_to_pass] if single else [self.valid[item] for item in candidate.located],
             hide_tests=self._options.hide_tests,
             archive=self._archive,

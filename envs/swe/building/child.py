@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MAX_TEXT = 600
+MAX_TEXT = 2000
 _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _CHANGES = ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink")
 _TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +55,14 @@ def build_bundled(
     *,
     per_repository: int = 10,
     seed: int = 0,
+    workers: int = 1,
     out: Path = BUNDLED,
     on_progress: Callable[[str], None] = lambda line: None,
 ) -> list[PackageReport]:
     """Rebuild the bundled tasks and write them with a report."""
-    options = BuildOptions(count=per_repository, seed=seed, combined_share=0.3, on_progress=on_progress)
+    options = BuildOptions(
+        count=per_repository, seed=seed, workers=workers, combined_share=0.3, on_progress=on_progress
+    )
     reports = [build(REPOSITORIES / name, SubprocessRunner(), options) for name in repository_names()]
     out.parent.mkdir(parents=True, exist_ok=True)
     write_bundled(out, tuple(instance for report in reports for instance in report.instances))
@@ -77,4 +81,4 @@ def _runner(trusted: bool) -> TestRunner:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    build_bundled(on_progress=logging.info)
+    build_bundled(workers=os.cpu_count() or 1, on_progress=logging.info)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import random
 from collections.abc import Collection, Mapping, Sequence
 
 from agentgym.envs.swe.building.draw import Candidate, split_for
-from agentgym.envs.swe.building.issue_example import find_test
-from agentgym.envs.swe.building.issue_text import Secrets, Symptom, Vagueness, issue_text
-from agentgym.envs.swe.building.runner import Failure
+from agentgym.envs.swe.building.issue import Bug, Secrets, write_issue
+from agentgym.envs.swe.building.reading_tests import find_test
+from agentgym.envs.swe.building.runner import Failure, TestRunner
 from agentgym.envs.swe.building.validation import Baseline, Validation
 from agentgym.syntax import parse
 from agentgym.tasks.swe.instance import TEST_COMMAND, TEST_TARGETS, Instance, file_of
@@ -26,6 +25,7 @@ def make_instance(
     candidate: Candidate,
     validation: Validation,
     baseline: Baseline,
+    run_tests: TestRunner,
     *,
     alone: Sequence[Collection[str]],
     hide_tests: bool,
@@ -39,26 +39,30 @@ def make_instance(
         candidate: Its bugs.
         validation: The verdict on its bugs.
         baseline: The baseline of the original package.
+        run_tests: Runs the code that the issue shows, as it runs the package's tests.
         alone: For each bug, the tests that it breaks alone.
         hide_tests: Remove the failing tests from the tree that the policy sees.
         archive: Path of the archive of the original package, relative to the file of instances.
-        seed: Decides the wording of the issue.
+        seed: Decides the example and the wording of the issue.
     """
     broken = candidate.tree(package)
     visible = without_tests(broken, validation.fail_to_pass) if hide_tests else broken
     gold = diff_trees(_only(broken, candidate.paths), _only(package.files, candidate.paths))
     failures = validation.outcome.failures if validation.outcome else {}
-    shown = [set(tests) & set(validation.fail_to_pass) for tests in alone]
-    rng = random.Random(f"{seed}:{candidate.digest}")
-    prompt, vagueness = _issue(
-        package, candidate, gold, [_symptom(package, tests, failures, rng) for tests in shown], rng
-    )
+    failing = [set(tests) & set(validation.fail_to_pass) for tests in alone]
+    bugs = [
+        Bug(path, Candidate(((path, mutation),)).tree(package), sorted(tests), failures)
+        for (path, mutation), tests in zip(candidate.located, failing, strict=True)
+    ]
+    functions = [mutation.function for mutation in candidate.mutations]
+    secrets = Secrets(gold_lines=changed_lines(gold), functions=functions, paths=candidate.paths)
+    issue = write_issue(package, broken, bugs, secrets, run_tests, f"{seed}:{candidate.digest}")
     return Instance(
         id=f"{package.name}-{package.version}__{candidate.digest}",
         source=SOURCE,
         repo=package.name,
         base_ref=package.version,
-        prompt=prompt,
+        prompt=issue.text,
         gold_patch=gold,
         fail_to_pass=validation.fail_to_pass,
         pass_to_pass=validation.pass_to_pass,
@@ -66,26 +70,17 @@ def make_instance(
         test_command=TEST_COMMAND,
         archive=archive,
         python_path=package.python_path,
-        difficulty=_difficulty(package, candidate, validation, failures, vagueness),
+        difficulty=_difficulty(package, candidate, validation, failures),
         tags=("mutation", "several bugs" if len(candidate.located) > 1 else "one bug"),
         meta={
             "bug_patch": diff_trees(_changed(package.files, visible), _changed(visible, package.files)),
             TEST_TARGETS: list(baseline.files),
             "split": split_for(package, next(iter(candidate.located))),
-            "vagueness": int(vagueness),
+            "reproducible": issue.reproducible,
             "tests_hidden": hide_tests,
             **_about(candidate),
         },
     )
-
-
-def _issue(
-    package: Package, candidate: Candidate, gold: str, symptoms: Sequence[Symptom], rng: random.Random
-) -> tuple[str, Vagueness]:
-    functions = [mutation.function for mutation in candidate.mutations]
-    secrets = Secrets(gold_lines=changed_lines(gold), functions=functions, paths=candidate.paths)
-    wanted = rng.choice((Vagueness.EXAMPLE, Vagueness.EXAMPLE, Vagueness.SENTENCE, Vagueness.HUNCH))
-    return issue_text(package.name, symptoms, secrets, wanted, rng)
 
 
 def _about(candidate: Candidate) -> dict[str, list[str]]:
@@ -140,22 +135,12 @@ def _test_files(package: Package, tests: Collection[str]) -> dict[str, str]:
     return {path: package.source(path) for path in sorted({file_of(test) for test in tests})}
 
 
-def _symptom(package: Package, tests: Collection[str], failures: Mapping[str, Failure], rng: random.Random) -> Symptom:
-    """Choose the test that exposes one bug, preferably one with a known failure and without fixtures."""
-    ordered = sorted(tests, key=lambda test: (test not in failures, len(test), test))
-    test = rng.choice(ordered[: max(1, min(3, len(ordered)))])
-    return Symptom(test, package.source(file_of(test)), failures.get(test))
-
-
-def _difficulty(
-    package: Package, candidate: Candidate, validation: Validation, failures: Mapping[str, Failure], vague: Vagueness
-) -> int:
+def _difficulty(package: Package, candidate: Candidate, validation: Validation, failures: Mapping[str, Failure]) -> int:
     """From 1 to 5: kind of bug, number of bugs and files, how few tests fail, and how far from the bug they fail."""
     score = max(operator_named(mutation.operator).weight for mutation in candidate.mutations)
     score += 0.75 * (len(candidate.located) - 1) + 0.5 * (len(candidate.paths) - 1)
     count = len(validation.fail_to_pass)
     score += 0.5 if count <= 1 else 0.0 if count <= 5 else -0.5
-    score += 0.25 * (vague - 2)
     score += max(_distance(place, package, validation.fail_to_pass, failures) for place in candidate.places)
     return min(HARDEST, max(1, round(score)))
 

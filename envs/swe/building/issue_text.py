@@ -1,180 +1,308 @@
-"""Issue texts made from failing tests, as a user who met the bug but has not read the code would write them.
-
-Three levels of vagueness. A text never holds a line of the fix, the bug's file, the kind of bug, or the name of the
-function that has it unless the failing test itself calls it.
-"""
+"""Words of issues: a title, code to run, what was expected and what came, as different people would write them."""
 
 from __future__ import annotations
 
+import ast
 import random
-import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Callable, Sequence
 
-from agentgym.envs.swe.building.issue_example import MAX_LINES, Example, example_of
+from agentgym.envs.swe.building.issue_code import PRINT, error_of, fenced, script, session, traceback_of
+from agentgym.envs.swe.building.issue_title import Fault, fault_of, literal, subject_of, title_of
+from agentgym.envs.swe.building.probe import Shown
 from agentgym.envs.swe.building.runner import Failure
+from agentgym.envs.swe.building.symptoms import Symptom
 
-MIN_TELLING = 8
-"""Shorter lines of a fix (`else:`, `break`) reveal nothing and may appear by chance."""
-
-
-class Vagueness(IntEnum):
-    """How much an issue reveals."""
-
-    EXAMPLE = 1
-    """Code to run, its expected and its actual result."""
-    SENTENCE = 2
-    """One call and its result, in a sentence."""
-    HUNCH = 3
-    """Which part of the library misbehaves, and roughly how."""
+_INLINE = 90
+_LINE = 85
 
 
-@dataclass(frozen=True)
-class Symptom:
-    """A failing test that exposes one bug."""
-
-    test: str
-    source: str
-    """Full text of the test's file."""
-    failure: Failure | None
-
-
-@dataclass(frozen=True)
-class Secrets:
-    """What a text must not reveal."""
-
-    gold_lines: Collection[str]
-    """Lines that the fix adds or removes."""
-    functions: Collection[str]
-    """Names of the functions that have the bugs."""
-    paths: Collection[str]
-    """Their files."""
-
-
-_OPENINGS = (
-    "I ran into this while using `{package}`.",
-    "Since a recent change, something is off in `{package}`.",
-    "I believe this is a bug in `{package}`.",
-    "This used to work in `{package}`.",
-    "We noticed a regression in `{package}`.",
-    "Reporting a problem with `{package}` that our own checks caught.",
+_LEADS = (
+    "With {name} {version}:",
+    "Steps to reproduce ({name} {version}):",
+    "This is the smallest example that I could come up with, on {name} {version}:",
+    "I noticed this after updating {name} to {version}.",
+    "I'm on {name} {version}. Reduced to a few lines:",
+    "Run this with {name} {version}:",
+    "I came across this in {name} {version} while chasing a bug in our own code:",
+    "Here is what I ran (version {version}):",
 )
 _CLOSINGS = (
-    "Please fix the library so that it behaves as described; other behaviour should stay as it is.",
-    "The rest of the library works, as far as I can tell, and should go on working.",
-    "Could this be fixed in the library itself? Working around it in every caller is not an option for us.",
-    "A fix should not change anything else that the library does.",
+    "",
+    "",
+    "",
+    "",
+    "I have not looked into the cause.",
+    "Thanks!",
+    "Happens every time for me.",
+    "I don't see what I could be doing wrong here.",
+    "Let me know if you need anything else.",
 )
-_HUNCHES_WRONG = (
-    "The results of {names} are wrong in some cases.",
-    "Something is wrong with {names}: it does not do what its documentation says for some inputs.",
-    "In certain situations {names} gives an answer that cannot be right.",
+_SEVERAL = (
+    "Several things broke in {name} {version}",
+    "A few problems with {name} {version}",
+    "{name} {version}: {number} bugs that we ran into",
+    "Regressions in {name} {version}",
 )
-_HUNCHES_RAISES = (
-    "Calling {names} fails with `{kind}` on input that should be fine.",
-    "An unexpected `{kind}` comes out of {names} for perfectly ordinary use.",
-)
-_HUNCHES_SILENT = (
-    "It seems that {names} accepts things that it should refuse.",
-    "Wrong use of {names} is no longer reported as an error.",
-)
+_NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}
 
 
 def issue_text(
-    package: str, symptoms: Sequence[Symptom], secrets: Secrets, level: Vagueness, rng: random.Random
-) -> tuple[str, Vagueness]:
-    """Return an issue about the symptoms, and how vague it came out: vaguer if the text would reveal a secret.
+    package: str, version: str, symptoms: Sequence[Symptom], failures: Sequence[Failure], rng: random.Random
+) -> str:
+    """Return an issue about one or several bugs.
 
     Args:
         package: Name of the package.
-        symptoms: At least one for each bug, in the order of the text.
-        secrets: What the text must not reveal.
-        level: The requested vagueness.
-        rng: Chooses between templates.
+        version: Its version.
+        symptoms: The bugs that code shows.
+        failures: Why a test of each of the others fails.
+        rng: Chooses the form and the words.
     """
-    opening, closing = rng.choice(_OPENINGS).format(package=package), rng.choice(_CLOSINGS)
-    choice = rng.randrange(12)
-    reached = level
-    parts: list[str] = []
-    for symptom in symptoms:
-        example = example_of(symptom.test, symptom.source, symptom.failure)
-        for tried in Vagueness:
-            text = _describe(example, symptom, tried, choice) if tried >= level else ""
-            if text and not tells_secret(text, secrets, example.code if example else ""):
-                parts.append(text)
-                reached = max(reached, tried)
-                break
-    if not parts:
-        parts, reached = (
-            ["Some of what it computes is wrong, although nothing about how we use it has changed."],
-            Vagueness.HUNCH,
+    form, style = rng.choice(_FORMS), str(rng.random())
+    lead = rng.choice(_LEADS).format(name=package, version=version)
+    closing = rng.choice(_CLOSINGS)
+    titles = _apart([title_of(symptom, package, rng) for symptom in symptoms], symptoms)
+    told = [_told(failure, package, version) for failure in failures]
+    if not symptoms:
+        return _joined(f"{package} {version} does not work as it did before", *told, closing)
+    if len(symptoms) == 1:
+        return _joined(titles[0], form(symptoms[0], lead, random.Random(style)), *told, closing)
+    words = {"name": package, "version": version, "number": _NUMBERS.get(len(symptoms), str(len(symptoms)))}
+    sections = [
+        f"{number}. {title}\n\n{form(symptom, '', random.Random(style))}"
+        for number, (title, symptom) in enumerate(zip(titles, symptoms, strict=True), start=1)
+    ]
+    return _joined(rng.choice(_SEVERAL).format(**words), _about(words, rng), *sections, *told, closing)
+
+
+def _apart(titles: Sequence[str], symptoms: Sequence[Symptom]) -> list[str]:
+    """Return the titles, with another one for what looks the same as something before."""
+    keys = [(subject_of(symptom), fault_of(symptom.expected, symptom.got), symptom.got.raised) for symptom in symptoms]
+    return [
+        title if key not in keys[:place] else "The same in another case"
+        for place, (title, key) in enumerate(zip(titles, keys, strict=True))
+    ]
+
+
+def _told(failure: Failure, package: str, version: str) -> str:
+    """Return what is known of a bug that no code shows."""
+    if failure.exception not in ("", "AssertionError", "Failed"):
+        lines = traceback_of(Shown(raised=failure.exception, message=failure.message.split("\n")[0][:_INLINE]))
+        return f"Since {version}, one of our test suites that uses {package} ends with\n\n{fenced(lines)}"
+    if failure.compared and failure.compared[1] == "==":
+        came, wanted = (text if len(text) <= _INLINE else f"{text[:_INLINE]}..." for text in failure.compared[::2])
+        return f"Since {version}, one of our checks of {package} fails: it gives {_shown(came)}, not {_shown(wanted)}."
+    if failure.exception == "Failed":
+        return f"Since {version}, {package} accepts something that it refused before."
+    return f"Since {version}, one of our checks of {package} fails."
+
+
+def _about(words: dict[str, str], rng: random.Random) -> str:
+    return rng.choice(
+        (
+            "I am putting these into one issue because they all appeared with {version}.",
+            "Found {number} problems with {name} {version}; each example runs on its own.",
+            "After the update to {version} we see {number} failures. They may or may not be related.",
         )
-    joint = "\n\nThere is more:\n\n" if reached is not Vagueness.HUNCH else "\n\nAlso: "
-    return f"{opening}\n\n{joint.join(dict.fromkeys(parts))}\n\n{closing}\n", reached
+    ).format(**words)
 
 
-def tells_secret(text: str, secrets: Secrets, allowed: str = "") -> bool:
-    """Whether a text reveals a secret.
-
-    Args:
-        text: The text.
-        secrets: What it must not reveal.
-        allowed: Code of a failing test; function names in it may be used.
-    """
-    lines = {line.strip() for line in secrets.gold_lines}
-    if any(len(line) >= MIN_TELLING and line in text for line in lines):
-        return True
-    known = set(re.findall(r"\w+", allowed))
-    names = {function.rpartition(".")[2] for function in secrets.functions} - known
-    if any(name and re.search(rf"\b{re.escape(name)}\b", text) for name in names):
-        return True
-    files = {path.rpartition("/")[2] for path in secrets.paths} - {"__init__.py"}
-    return any(file in text for file in files)
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _describe(example: Example | None, symptom: Symptom, level: Vagueness, choice: int) -> str:
-    if level is Vagueness.HUNCH:
-        return _hunch(example, choice)
-    if example is None or not _result(example):
-        return ""
-    given = ", ".join(f"`{name} = {value}`" for name, value in example.given if len(value) < 200)
-    if level is Vagueness.SENTENCE:
-        if example.needs_code or len(example.call) > 160 or "`" in example.call:
-            return ""
-        return f"`{example.call}`{f' with {given}' if given else ''} {_result(example)}."
-    if example.code.count("\n") >= MAX_LINES or "```" in example.code:
-        return ""
-    with_ = f"With {given}:\n\n" if given else ""
-    return f"{with_}```python\n{example.code}\n```\n\nThe last line {_result(example)}."
+def _plain(symptom: Symptom, lead: str, rng: random.Random) -> str:
+    """A script, then what happens, in sentences."""
+    printing, expected, got = _printed(symptom)
+    return _joined(lead, script(symptom.snippet, printing=printing), _sentences(symptom, expected, got, rng)).rstrip()
 
 
-def _result(example: Example) -> str:
-    """What happens, as the end of a sentence; empty if that is not known."""
-    if example.should_raise and example.raises:
-        return f"should raise `{example.should_raise}`, but raises `{example.raises}`"
-    if example.should_raise:
-        return f"should raise `{example.should_raise}`, but nothing is raised"
-    if example.raises:
-        wanted = f" instead of giving {_quoted(example.expected)}" if example.expected else ""
-        return f"raises `{example.raises}`{wanted}"
-    if example.expected and example.got and example.got != example.expected:
-        return f"should give {_quoted(example.expected)}, but gives `{example.got}`"
-    if example.expected:
-        return f"should give {_quoted(example.expected)}, but does not"
-    return ""
+def _headed(symptom: Symptom, lead: str, rng: random.Random) -> str:
+    """The form that many projects ask for."""
+    printing, expected, got = _printed(symptom)
+    head = rng.choice(("### {}", "**{}**", "**{}:**") if lead else ("**{}**", "**{}:**"))
+    wanted = f"`{error_of(symptom.expected)}`" if symptom.expected.raised else _shown(expected)
+    came = fenced(traceback_of(symptom.got)) if symptom.got.raised else _shown(got)
+    if symptom.expected.raised and not symptom.got.raised:
+        wanted = f"`{error_of(symptom.expected)}` is raised."
+        came = "No error" + (f", it prints {_shown(got)}." if got.strip() and "\n" not in _shown(got) else ".")
+    elif symptom.got.raised and symptom.expected.quiet:
+        wanted = "No error."
+    return _joined(
+        head.format(rng.choice(("Steps to reproduce", "To reproduce", "Example"))), lead,
+        script(symptom.snippet, printing=printing), head.format(rng.choice(("Expected", "Expected result"))), wanted,
+        head.format(rng.choice(("Actual", "Actual result", "What happens instead"))), came,
+    ).rstrip()  # fmt: skip
 
 
-def _quoted(text: str) -> str:
-    return text if text in ("a true value", "a false value") else f"`{' '.join(text.split())}`"
+def _commented(symptom: Symptom, lead: str, rng: random.Random) -> str:
+    """A script that says in a comment what happens; for what is short and on one line."""
+    printing, expected, got = _printed(symptom)
+    wanted, came = (error_of(symptom.expected) if symptom.expected.raised else expected), got
+    if symptom.got.raised:
+        came = error_of(symptom.got)
+    if len(f"{wanted}{came}") > 60 or "\n" in f"{wanted}{came}" or not wanted.strip() or not came.strip():
+        return _plain(symptom, lead, rng)
+    if wanted != wanted.strip() or came != came.strip() or (symptom.got.raised and symptom.expected.quiet):
+        return _plain(symptom, lead, rng)
+    if symptom.got.raised:
+        comment = f"{came}, should {'be' if symptom.expected.raised else 'print'} {wanted}"
+    elif symptom.expected.raised:
+        comment = f"should raise {wanted}" + (
+            f", but prints {came}" if symptom.got.type != "NoneType" else ", but doesn't"
+        )
+    else:
+        comment = rng.choice(
+            ("prints {came}, should be {wanted}", "{came}, but {wanted} is right", "expected {wanted}, got {came}")
+        )
+        comment = comment.format(came=came, wanted=wanted)
+    if len(symptom.snippet.end) + len(comment) > _LINE:
+        return _plain(symptom, lead, rng)
+    return _joined(lead, script(symptom.snippet, printing=printing, comment=comment)).rstrip()
 
 
-def _hunch(example: Example | None, choice: int) -> str:
-    names = example.names[:2] if example else ()
-    shown = " with ".join(f"`{name}`" for name in names) or "the library"
-    if example and example.raises:
-        kind = example.raises.partition(":")[0]
-        return _HUNCHES_RAISES[choice % len(_HUNCHES_RAISES)].format(names=shown, kind=kind)
-    if example and example.should_raise:
-        return _HUNCHES_SILENT[choice % len(_HUNCHES_SILENT)].format(names=shown)
-    return _HUNCHES_WRONG[choice % len(_HUNCHES_WRONG)].format(names=shown)
+def _typed(symptom: Symptom, lead: str, rng: random.Random) -> str:
+    """A session of the interpreter."""
+    expected, got = symptom.expected, symptom.got
+    answers = any(isinstance(node, ast.Expr) for item in symptom.snippet.setup for node in ast.walk(item))
+    if answers or (expected.quiet and expected.type != "NoneType"):  # it would print what is not shown
+        return _plain(symptom, lead, rng)
+    lines = got.printed.rstrip("\n").split("\n") if got.printed else []
+    if got.raised:
+        lines += traceback_of(got).split("\n")
+    elif got.type != "NoneType":
+        lines.append(got.repr)
+    if expected.raised and got.raised:
+        after = f"That should be {_an(expected)} `{error_of(expected)}`."
+    elif expected.raised:
+        after = f"I expected {_an(expected)} `{error_of(expected)}` here."
+    elif expected.quiet and got.raised:
+        after = rng.choice(("There should be no error.", "This should just work."))
+    else:
+        wanted = expected.printed + ("" if expected.type == "NoneType" else expected.repr)
+        after = rng.choice(("Expected: {}", "The last line should be {}.", "I would expect {}.", "It should be {}."))
+        after = f"Expected:\n\n{_shown(wanted)}" if "\n" in _shown(wanted) else after.format(_shown(wanted))
+        after = f"There is no output at all. {after}" if got.type == "NoneType" and not got.printed else after
+    return _joined(lead, session(symptom.snippet, lines), after).rstrip()
+
+
+def _asserted(symptom: Symptom, lead: str, rng: random.Random) -> str:
+    """An assertion that fails; for results that can be written down."""
+    expected, got = symptom.expected, symptom.got
+    if expected.raised or expected.quiet or expected.printed or got.printed or not _is_literal(expected.repr):
+        return _plain(symptom, lead, rng)
+    if len(symptom.snippet.end) + len(expected.repr) > _LINE:
+        return _plain(symptom, lead, rng)
+    value = expected.repr
+    printing = f"assert {{}} {'is' if value in ('None', 'True', 'False') else '=='} {value}"
+    if value in ("True", "False") and isinstance(symptom.snippet.last, ast.Compare | ast.BoolOp):
+        printing = "assert {}" if value == "True" else "assert not ({})"
+    if got.raised:
+        after = rng.choice(("This should pass, but ends with", "Instead of passing, this gives", "I get this instead:"))
+        after = f"{after.rstrip(':')}:\n\n{fenced(traceback_of(got))}"
+    elif "{} " in printing and got.type != "bool":
+        after = rng.choice(
+            ("The assertion fails: it is {}", "This fails; the left side is {}", "Fails for me, I get {}")
+        )
+        after = after.format(_shown(got.repr)) + ("" if "\n" in _shown(got.repr) else ".")
+    else:
+        after = rng.choice(
+            ("The assertion fails.", "This assertion should hold, but fails.", "This fails with an `AssertionError`.")
+        )
+    return _joined(lead, script(symptom.snippet, printing=printing), after).rstrip()
+
+
+Form = Callable[[Symptom, str, random.Random], str]
+_FORMS: tuple[Form, ...] = (_plain, _plain, _headed, _commented, _typed, _typed, _asserted)
+
+
+def _printed(symptom: Symptom) -> tuple[str, str, str]:
+    """Return how a script shows the last expression, and what it prints as it should be and as it is."""
+    expected, got = symptom.expected, symptom.got
+    if {expected.type, got.type} <= {"NoneType", ""} or (got.raised and expected.quiet):  # nothing to print
+        return "{}", expected.printed, got.printed
+    if expected.raised and got.raised:
+        return "{}", "", ""
+    as_repr = expected.str == got.str or any(_needs_repr(shown) for shown in (expected, got))
+    printing = "print(repr({}))" if as_repr else PRINT
+    wanted, came = ((shown.repr if as_repr else shown.str) for shown in (expected, got))
+    return printing, f"{expected.printed}{wanted}", f"{got.printed}{came}"
+
+
+def _needs_repr(shown: Shown) -> bool:
+    """Whether a text would not be seen as it is."""
+    lines = shown.str.split("\n")
+    return shown.type == "str" and (not shown.str.strip() or any(line != line.strip() for line in lines))
+
+
+def _sentences(symptom: Symptom, expected: str, got: str, rng: random.Random) -> str:
+    fault = fault_of(symptom.expected, symptom.got)
+    raised, wanted = error_of(symptom.got), error_of(symptom.expected)
+    if fault is Fault.MESSAGE:
+        return f"The error says\n\n{fenced(raised)}\n\nwhere it should say\n\n{fenced(wanted)}"
+    if fault is Fault.OTHER_ERROR:
+        return rng.choice(
+            ("This raises `{got}`, but it should be `{expected}`.", "I expected `{expected}`, but I get `{got}`.",
+             "`{expected}` would be right here. What I get is `{got}`.")
+        ).format(got=raised, expected=wanted)  # fmt: skip
+    if fault is Fault.SILENT:
+        text = rng.choice(
+            ("I expected `{expected}`, but no error is raised", "This should raise `{expected}`. It does not",
+             "There should be an error (`{expected}`), but there is none")
+        ).format(expected=wanted)  # fmt: skip
+        return (
+            f"{text}; it prints {_shown(got)}."
+            if symptom.got.type != "NoneType" and "\n" not in _shown(got)
+            else f"{text}."
+        )
+    if fault is Fault.CRASH:
+        return _crash(symptom, expected, rng)
+    if "\n" in f"{_shown(expected)}{_shown(got)}" or len(f"{expected}{got}") > _INLINE:
+        return rng.choice(
+            ("Expected:\n\n{expected}\n\nActual:\n\n{got}", "It prints\n\n{got}\n\nbut should print\n\n{expected}",
+             "What I get:\n\n{got}\n\nWhat I expect:\n\n{expected}")
+        ).format(expected=fenced(expected), got=fenced(got))  # fmt: skip
+    return rng.choice(
+        ("This prints {got}. It should print {expected}.", "I get {got}, but expected {expected}.",
+         "Expected {expected}, got {got}.", "The output is {got}; {expected} would be right.")
+    ).format(expected=_shown(expected), got=_shown(got))  # fmt: skip
+
+
+def _crash(symptom: Symptom, expected: str, rng: random.Random) -> str:
+    trace = fenced(traceback_of(symptom.got))
+    if symptom.expected.quiet and not expected:
+        return rng.choice(("This should work, but ends with", "No error expected here. I get")) + f"\n\n{trace}"
+    if rng.random() < 0.4 and "\n" not in _shown(expected) and "`" not in error_of(symptom.got):
+        return rng.choice(
+            ("This fails with `{error}`. It should print {expected}.", "I get `{error}` instead of {expected}.")
+        ).format(error=error_of(symptom.got), expected=_shown(expected))
+    if "\n" in _shown(expected):
+        return rng.choice(
+            (
+                "Expected output:\n\n{expected}\n\nInstead it fails:\n\n{trace}",
+                "This ends with\n\n{trace}\n\nIt should print\n\n{expected}",
+            )
+        ).format(expected=_shown(expected), trace=trace)
+    return rng.choice(
+        ("It should print {expected}, but I get\n\n{trace}", "This ends with\n\n{trace}\n\nI expected {expected}.",
+         "Expected {expected}. Instead:\n\n{trace}")
+    ).format(expected=_shown(expected), trace=trace)  # fmt: skip
+
+
+def _shown(text: str) -> str:
+    """Return a text within a sentence, or as a block where it would not fit."""
+    if "\n" in text or len(text) > _INLINE or "`" in text or not text.strip():
+        return f"\n\n{fenced(text)}\n\n".strip("\n") if text.strip() else "nothing"
+    return f"`{text}`"
+
+
+def _an(shown: Shown) -> str:
+    sounds = shown.raised[:1] in "AEIO" or (shown.raised.startswith("Un") and not shown.raised.startswith("Uni"))
+    return "an" if sounds else "a"
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        return repr(literal(text)) == text
+    except (ValueError, SyntaxError):
+        return False

@@ -1,0 +1,140 @@
+"""A test module that runs snippets on several trees and fails with what each one showed: needs nothing but pytest.
+
+`probe` writes it, together with `probe.json`, into the root of a tree whose folders are the trees to compare. Each tree
+gets a process that imports its package once, each snippet a fork of that process: no snippet sees what another did.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+REQUEST: dict[str, Any] = json.loads((HERE / "probe.json").read_text(encoding="utf-8"))
+LONGEST: int = REQUEST["longest"]
+PATIENCE = 3
+"""Snippets of a tree that may use all their time; those after them have a twentieth of it."""
+NAME = "<snippet>"
+SLOW_S = 0.4
+
+
+class Shown(Exception):
+    """Carries what a snippet showed to the reporter, which keeps the messages of failures."""
+
+
+class Calls:
+    """Notes which functions of the tree the snippet itself calls."""
+
+    def __init__(self, root: str):
+        self._root, self.names = root, list[str]()
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> None:
+        """Note a call; a profile function."""
+        if event != "call" or not frame.f_code.co_filename.startswith(self._root):
+            return
+        above = frame.f_back
+        if above is None or above.f_code.co_filename != NAME:
+            return
+        name = frame.f_code.co_qualname
+        first = frame.f_code.co_varnames[:1]
+        if "." in name and first in (("self",), ("cls",)):
+            value = frame.f_locals.get(first[0])
+            owner = value if isinstance(value, type) else type(value)
+            name = f"{owner.__name__}.{frame.f_code.co_name}"
+        self.names.append(name)
+
+
+def shown(value: Any, write: Callable[[Any], str]) -> str:
+    """Return a value as text; empty if it has none or a long one."""
+    try:
+        text = write(value)
+    except Exception:  # a bug of the package
+        return ""
+    return text if len(text) <= LONGEST else ""
+
+
+def run(setup: str, last: str, root: str) -> dict[str, Any]:
+    """Run a snippet in this process and describe what it shows."""
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    printed, calls, found = io.StringIO(), Calls(root), dict[str, Any]()
+    started = time.process_time()
+    with contextlib.redirect_stdout(printed):
+        where = "setup"
+        try:
+            exec(compile(setup, NAME, "exec", dont_inherit=True), scope)
+            where = "last"
+            sys.setprofile(calls)
+            try:
+                value = eval(compile(last, NAME, "eval", dont_inherit=True), scope)
+            finally:
+                sys.setprofile(None)
+            found = {"repr": shown(value, repr), "str": shown(value, str), "type": type(value).__name__}
+        except Exception as error:
+            found = {"raised": type(error).__name__, "message": shown(error, str), "where": where}
+    text, slow = printed.getvalue(), time.process_time() - started > SLOW_S
+    return {**found, "slow": slow, "printed": text if len(text) <= LONGEST else "", "calls": calls.names[-6:]}
+
+
+def forked(work: Callable[[], Any], seconds: float) -> Any:
+    """Return what `work` returns, as JSON data, from a fork of this process; `None` if it does not end in time."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read_end)
+        for number, timer, limit in (
+            (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, seconds),
+            (signal.SIGALRM, signal.ITIMER_REAL, 3 * seconds),
+        ):
+            signal.signal(number, signal.SIG_DFL)
+            signal.setitimer(timer, limit)
+        with contextlib.suppress(BaseException), os.fdopen(write_end, "w", encoding="utf-8") as pipe:
+            json.dump(work(), pipe)
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end, encoding="utf-8", errors="replace") as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def side(folder: str) -> list[Any]:
+    """Return what the snippets show with the package of one tree."""
+    root = HERE / folder
+    os.chdir(root)
+    sys.path[:0] = [str(root / entry) for entry in REQUEST["python_path"]]
+    own = {path.stem for entry in REQUEST["python_path"] for path in (root / entry).glob("*")}
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    for name in REQUEST["imports"]:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    results: list[Any] = []
+    for setup, last in REQUEST["snippets"]:
+        seconds = REQUEST["seconds"] * (1.0 if results.count(None) < PATIENCE else 0.05)
+        results.append(forked(lambda setup=setup, last=last: run(setup, last, f"{root}/"), seconds))
+    return results
+
+
+SIDES: list[list[Any]] = [forked(lambda folder=folder: side(folder), 100.0) or [] for folder in REQUEST["sides"]]
+RESULTS = [found for each in SIDES for found in each]
+
+
+@pytest.mark.parametrize("number", range(len(RESULTS)))
+def test_probe(number: int) -> None:
+    """Fail with what one snippet showed."""
+    raise Shown(json.dumps(RESULTS[number]))

@@ -1,0 +1,256 @@
+"""Finds what a user sees of a bug: a short snippet that shows one thing with the bug and another without it.
+
+Snippets come from the failing tests, get other values, and are run on the faulty and on the right tree. What the right
+tree shows is expected. The best that differs is made as short as possible and run again with other hashes.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agentgym.envs.swe.building.probe import QUICK_S, Probe, Shown
+from agentgym.envs.swe.building.reading_tests import snippets_of
+from agentgym.envs.swe.building.runner import Conditions, TestRunner
+from agentgym.envs.swe.building.secrets import Secrets, tells_secret
+from agentgym.envs.swe.building.shrink import shorter
+from agentgym.envs.swe.building.snippet import Snippet
+from agentgym.envs.swe.building.vary import literals_of, variants
+from agentgym.syntax import parse
+from agentgym.tasks.swe.instance import file_of
+from agentgym.tasks.swe.package import Package
+
+RIGHT, FAULTY = "right", "faulty"
+_MAX_TESTS = 8
+_MAX_SNIPPETS = 120
+_MAX_BASES = 5
+_VARIANTS = 20
+_SLOW_VARIANTS = 2
+_SLOW_BASES = 2
+_ROUNDS = 8
+_LONG_CODE = 700
+_OTHER_HASHES = (Conditions(hash_seed=11), Conditions(hash_seed=12))
+
+
+_NOTHING = (Shown(), Shown())
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """What a user sees of a bug."""
+
+    snippet: Snippet
+    expected: Shown
+    """What it shows without the bug."""
+    got: Shown
+    """What it shows with it."""
+    masked: bool = False
+    """Whether another bug of the task changes what it shows."""
+    fresh: bool = False
+    """Whether a test that fails looks at something else, so that the expected result alone passes none."""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The trees of one package that a symptom tells apart."""
+
+    package: Package
+    faulty: Mapping[str, bytes]
+    """With all bugs of the task."""
+    alone: Mapping[str, bytes]
+    """With the one bug that the symptom is of."""
+
+    def probe(self, run_tests: TestRunner, imports: Sequence[str]) -> Probe:
+        """Return what runs snippets on them."""
+        trees = {RIGHT: self.package.files, FAULTY: self.faulty}
+        if self.alone != self.faulty:
+            trees["alone"] = self.alone
+        own = {side: {path: data for path, data in files.items() if path not in self.package.test_files}
+               for side, files in trees.items()}  # fmt: skip
+        return Probe(run_tests, own, self.package.python_path, imports)
+
+
+def find_symptom(
+    trees: Trees, path: str, tests: Collection[str], run_tests: TestRunner, secrets: Secrets, rng: random.Random
+) -> Symptom | None:
+    """Return a symptom of a bug, or `None` if no snippet shows one.
+
+    Args:
+        trees: The trees to tell apart.
+        path: The file of the bug.
+        tests: The tests that fail because of it.
+        run_tests: Runs the snippets, confined as the package's tests are.
+        secrets: What must not be shown.
+        rng: Chooses values and snippets.
+    """
+    package = trees.package
+    name = package.import_name(path).partition(".")[0]
+    probe = trees.probe(run_tests, [name])
+    tried = [Symptom(item, *_NOTHING) for item in _read(package, name, tests)]
+    telling = [item for item in _first_telling(probe, tried) if _may_be_shown(item, secrets)]
+    bases = sorted(telling, key=_rank)[:_MAX_BASES]
+    if bases and bases[0].got.slow:
+        bases = bases[:_SLOW_BASES]
+    else:
+        probe = replace(probe, seconds=QUICK_S)
+    known = {item.expected.looks for item in telling}
+    texts = [text for test in tests for text in literals_of(package.source(file_of(test)))]
+    drawn = [pair for base in bases for pair in _drawn(base, list(dict.fromkeys(texts)), rng)]
+    found = [item for item in _like(probe, drawn, known) if _may_be_shown(item, secrets)]
+    for item in [*sorted(found, key=_rank)[:4], *bases[:3]]:
+        short = _shortened(probe, item, known)
+        if short.snippet.is_public and all(_same(probe, short, conditions) for conditions in _OTHER_HASHES):
+            return short
+    return None
+
+
+def _drawn(base: Symptom, texts: Sequence[str], rng: random.Random) -> list[tuple[Symptom, Symptom]]:
+    """Return a symptom with each of its variants, which were not run yet."""
+    count = _SLOW_VARIANTS if base.got.slow else _VARIANTS
+    return [(base, Symptom(item, *_NOTHING)) for item in variants(base.snippet, texts, count, rng)]
+
+
+def _may_be_shown(item: Symptom, secrets: Secrets) -> bool:
+    shown = [text for each in (item.expected, item.got) for text in (each.repr, each.str, each.printed)]
+    return not tells_secret("\n".join([item.snippet.code, *shown]), secrets, item.snippet.code)
+
+
+def exports(package: Package, name: str) -> tuple[str, ...]:
+    """Return the names that a package's `__init__` imports."""
+    paths = [path for path in package.files if path.endswith(f"{name}/__init__.py")]
+    try:
+        items = [item for path in paths for item in parse(package.source(path)).body]
+    except (SyntaxError, UnicodeDecodeError):
+        return ()
+    return tuple(
+        alias.asname or alias.name for item in items if isinstance(item, ast.ImportFrom) for alias in item.names
+    )
+
+
+def _read(package: Package, name: str, tests: Collection[str]) -> list[Snippet]:
+    """Return the snippets of tests, each once."""
+    functions = sorted({test.partition("[")[0] for test in tests}, key=lambda test: (len(test), test))[:_MAX_TESTS]
+    public = exports(package, name)
+    found = [item for test in functions for item in snippets_of(test, package.source(file_of(test)), public, name)]
+    return list({item.code: item for item in found if len(item.code) <= _LONG_CODE}.values())[:_MAX_SNIPPETS]
+
+
+def _first_telling(probe: Probe, tried: Sequence[Symptom]) -> list[Symptom]:
+    """Return the snippets that tell the trees apart; shorter ones, if another bug stops all of them."""
+    for _ in range(_ROUNDS):
+        telling = list(_probed(probe, tried))
+        if telling or len(probe.trees) == 2:
+            return telling
+        others = [each for item in tried for each in (_bare(item.snippet), *shorter(item.snippet))]
+        found = {each.code: Symptom(each, *_NOTHING) for each in others}
+        tried = sorted(found.values(), key=lambda item: len(item.snippet.code))[:_MAX_SNIPPETS]
+    return []
+
+
+def _probed(probe: Probe, tried: Sequence[Symptom]) -> Iterator[Symptom]:
+    """Yield those that tell the trees apart, with what they show."""
+    shown = probe([(item.snippet.before, item.snippet.end) for item in tried])
+    for item, sides in zip(tried, shown, strict=True):
+        right, faulty = _quieted(sides[RIGHT], sides[FAULTY]), sides[FAULTY]
+        others = [shown_by for side, shown_by in sides.items() if side != RIGHT]
+        if right and faulty and all(other is not None and _tells(right, other) for other in others):
+            masked = any(other is not None and other.looks != faulty.looks for other in others)
+            yield replace(item, expected=right, got=faulty, masked=masked)
+
+
+def _bare(snippet: Snippet) -> Snippet:
+    """Return a snippet without the statements that only have effects."""
+    return snippet.but(item for item in snippet.setup if not isinstance(item, ast.Expr))
+
+
+def _quieted(right: Shown | None, faulty: Shown | None) -> Shown | None:
+    """Return a result without its value where that cannot be shown, but an error in its place can."""
+    if right is None or faulty is None or right.raised or not faulty.raised or (right.steady and right.repr):
+        return right
+    return replace(right, repr="", str="", printed="")
+
+
+def _tells(right: Shown, faulty: Shown) -> bool:
+    """Whether a user sees a difference, and neither only a mistake of the snippet nor something accidental."""
+    if not (right.steady or right.quiet) or not faulty.steady or right.looks == faulty.looks:
+        return False
+    if "setup" in (right.where, faulty.where):  # another snippet ends there
+        return False
+    if not faulty.raised and not all(shown.raised or shown.repr for shown in (right, faulty)):
+        return False
+    return right.raised not in ("NameError", "ImportError", "ModuleNotFoundError", "SyntaxError", "UnboundLocalError")
+
+
+def _like(
+    probe: Probe, drawn: Sequence[tuple[Symptom, Symptom]], known: Collection[tuple[str, ...]]
+) -> Iterator[Symptom]:
+    """Yield variants that show the same kind of difference as what they were made of."""
+    bases = {item.snippet.code: base for base, item in drawn}
+    for item in _probed(probe, [item for _, item in drawn]):
+        base = bases[item.snippet.code]
+        if _kind(item.expected) == _kind(base.expected) and _kind(item.got) == _kind(base.got):
+            yield replace(item, fresh=item.expected.looks not in known)
+
+
+def _kind(shown: Shown) -> tuple[object, ...]:
+    """Return what stays the same if only values change: an error with its wording, or the kind of a value."""
+    if shown.raised:
+        return shown.raised, shown.where, re.sub(r"'[^']*'|\"[^\"]*\"|\d+|\b\w\b", "", shown.message)
+    return shown.type, shown.repr in ("None", "[]", "()", "{}", "''", "set()", "0", "True", "False") and shown.repr
+
+
+def _rank(item: Symptom) -> tuple[object, ...]:
+    """Return a key that sorts the symptoms that make the best issues first."""
+    code = item.snippet.code
+    size = len(code) + len("".join(item.expected.looks)) + len("".join(item.got.looks))
+    unseen = not item.expected.raised and not item.expected.repr and not item.expected.printed
+    return (
+        isinstance(item.snippet.last, ast.Compare) and item.expected.type == "bool",
+        item.masked,
+        item.got.slow,
+        not item.snippet.is_public,
+        _from_submodule(item.snippet), not item.fresh, unseen,
+        "def " in code or "class " in code, size, code,
+    )  # fmt: skip
+
+
+def _from_submodule(snippet: Snippet) -> bool:
+    return bool(re.search(r"^from \w+\.\w+", snippet.header, re.MULTILINE))
+
+
+def _shortened(probe: Probe, item: Symptom, known: Collection[tuple[str, ...]]) -> Symptom:
+    """Return a symptom with everything left out that it does not need."""
+    for _ in range(0 if item.got.slow else _ROUNDS):
+        tried = [replace(item, snippet=shorter_one) for shorter_one in shorter(item.snippet)]
+        found = [other for other in _probed(probe, tried) if _stays(item, other, known)]
+        if not found:
+            break
+        item = min(found, key=lambda other: len(other.snippet.code))
+    return item
+
+
+def _stays(item: Symptom, other: Symptom, known: Collection[tuple[str, ...]]) -> bool:
+    kinds = (_kind(item.expected), _kind(item.got), item.masked)
+    if kinds != (_kind(other.expected), _kind(other.got), other.masked):
+        return False
+    if item.expected.raised and item.expected.message != other.expected.message:
+        return False
+    if _keywords(item.snippet) != _keywords(other.snippet) and item.expected.looks != other.expected.looks:
+        return False  # without an option, it would be about something else
+    return not item.fresh or other.expected.looks not in known
+
+
+def _keywords(snippet: Snippet) -> int:
+    return sum(isinstance(node, ast.keyword) for node in snippet.walk())
+
+
+def _same(probe: Probe, item: Symptom, conditions: Conditions) -> bool:
+    """Whether a symptom shows the same under other conditions."""
+    sides = probe([(item.snippet.before, item.snippet.end)], conditions)[0]
+    right, faulty = _quieted(sides[RIGHT], sides[FAULTY]), sides[FAULTY]
+    if right is None or faulty is None:
+        return False
+    return (right.looks, faulty.looks) == (item.expected.looks, item.got.looks)
