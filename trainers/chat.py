@@ -57,6 +57,10 @@ class ChatCodec:
         glue = self._encode(followed[len(closing) :])
         return glue if last_id == self.end_id else [self.end_id, *glue]
 
+    def say(self, text: str) -> list[int]:
+        """Return the ids of a model turn, with the token that ends it: the inverse of `decode`."""
+        return [*self._encode(text), self.end_id]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of sampled ids without the token that ends a turn."""
         said = ids[:-1] if ids and ids[-1] == self.end_id else ids

@@ -16,6 +16,7 @@ from accelerate.utils import gather_object
 from agentgym.errors import UsageError
 from agentgym.trainers.batches import Batch, Row
 from agentgym.trainers.credit import Credit, group_numbers
+from agentgym.trainers.lm_head import score_labels_only, without_labels
 from agentgym.trajectory import Trajectory
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -58,6 +59,7 @@ class AgentGRPOTrainer(GRPOTrainer):
     ):
         refuse(kwargs["args"], kwargs)
         self._rollouts, self._credit, self._on_batch = rollouts, credit, on_batch
+        score_labels_only()
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -68,8 +70,13 @@ class AgentGRPOTrainer(GRPOTrainer):
             )
         trajectories: list[Trajectory] = [row["trajectory"] for row in inputs]
         output["advantages"] = self._token_advantages(trajectories, output["completion_ids"])
+        _clear_unsampled(output)
         check_batch(trajectories, output)
         return output
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        with without_labels(model, inputs["completion_mask"] * inputs["tool_mask"]):
+            return super()._compute_loss(model, inputs)
 
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:
         """Return advantages, `(rows, completion tokens)`: each turn's on its sampled tokens, 0 elsewhere."""
@@ -120,6 +127,14 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
     for name in ("tools", "environment_factory", "rollout_func", "reward_funcs"):
         if kwargs.get(name):
             raise UsageError(f"this trainer does not accept {name}=: TRL would run its own tool loop on top of ours")
+
+
+def _clear_unsampled(batch: dict[str, Any]) -> None:
+    """Set log-probabilities of tokens that were not sampled to 0, which is what the loss will find for them."""
+    mask = batch["completion_mask"] * batch["tool_mask"]
+    for name in ("old_per_token_logps", "ref_per_token_logps"):
+        if name in batch:
+            batch[name] = batch[name] * mask
 
 
 def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> None:
