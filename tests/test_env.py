@@ -331,6 +331,38 @@ def test_the_opening_is_the_instructions_and_the_prompt():
     assert [entry["function"]["name"] for entry in info["tools"]] == ["add", "done"]
 
 
+class Telling(Counter):
+    states_turns = True
+    example_call = ToolCall("add", {"number": 2})
+    system_prompt = "Count."
+
+
+@pytest.mark.parametrize(("turns", "said"), [(None, "You have 8 turns;"), (3, "You have 3 turns;"), (1, "1 turn;")])
+def test_the_turns_that_are_stated_are_those_there_are(turns: int | None, said: str):
+    env = Telling(max_turns=turns)
+    assert said in text_of(env.reset(seed=0)[0][0])
+    result, count = env.step(call("add", number=0)), 1
+    while not result.truncated:
+        result, count = env.step(call("add", number=0)), count + 1
+    assert count == env.max_turns
+    assert "You have" not in text_of(Counter().reset(seed=0)[0][0])
+
+
+@pytest.mark.parametrize("dialect", ["hermes", "tags", "fenced", "compact"])
+def test_the_example_call_is_written_in_the_dialect_and_can_be_read_back(dialect: str):
+    env = Telling(dialect=dialect)
+    prompt = text_of(env.reset(seed=0)[0][0])
+    written = prompt.partition("\n\nFor example:\n")[2]
+    assert env.dialect.parse(written, env.tools).calls == (Telling.example_call,)
+
+
+def test_no_example_is_shown_of_a_tool_that_is_not_offered_or_where_calls_are_native():
+    env = Telling()
+    env.tools = env.tools.only("done")
+    assert "For example" not in text_of(env.reset(seed=0)[0][0])
+    assert text_of(Telling(dialect="native").reset(seed=0)[0][0]).startswith("Count. You have 8 turns;")
+
+
 def test_an_environment_without_tools_answers_text():
     env = Parrot()
     env.reset(seed=1)

@@ -150,7 +150,7 @@ def test_a_folder_is_played_in_duckdb(tmp_path: Path):
     for task in tasks:
         assert task.data["dialect"] == "duckdb"
         opening, _ = env.reset(options={"task": task})
-        assert "SQL dialect: DuckDB" in str(opening[-1].get("content"))
+        assert "The database runs on DuckDB." in str(opening[-1].get("content"))
         call = next(env.solution(task))
         assert not isinstance(call, str)
         assert env.step({"role": "assistant", "tool_calls": [call.to_dict()]}).info["is_success"], task.id

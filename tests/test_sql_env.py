@@ -196,7 +196,7 @@ def test_the_schema_may_stand_in_the_prompt():
     env = SQLEnv(tasks=TaskList([TASK]), show_schema="prompt")
     observation, _ = env.reset(seed=0)
     opening = text_of(observation[-1])
-    assert opening.startswith("How many customers are there?\nSQL dialect: SQLite\n")
+    assert opening.startswith("How many customers are there?\n\nThe database runs on SQLite. Its tables are:\n")
     assert "customers(customer_id INTEGER key, name TEXT" in opening
     assert "order_id INTEGER -> orders.order_id" in opening
     env.close()

@@ -45,6 +45,21 @@ def needs_browser(env_id: str) -> bool:
     return env_id.startswith(("agentgym/web", "agentgym/miniwob"))
 
 
+in_every_environment = pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        pytest.param(
+            *case,
+            id=case[0],
+            marks=[pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
+            if needs_browser(case[0])
+            else [],
+        )
+        for case in CASES
+    ],
+)
+
+
 def workers_alive() -> list[psutil.Process]:
     """The worker processes that this process has started."""
     found = []
@@ -80,19 +95,7 @@ def test_every_class_of_environment_is_among_the_cases():
 
 
 @pytest.mark.usefixtures("children")
-@pytest.mark.parametrize(
-    ("env_id", "kwargs"),
-    [
-        pytest.param(
-            *case,
-            id=case[0],
-            marks=[pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
-            if needs_browser(case[0])
-            else [],
-        )
-        for case in CASES
-    ],
-)
+@in_every_environment
 def test_the_same_seeds_give_the_same_trajectories_wherever_the_environments_run(env_id: str, kwargs: dict[str, Any]):
     env = make(env_id, **kwargs)
     work = [Group(task, seed) for seed, task in enumerate(iterate(env.tasks, "train", 2))]

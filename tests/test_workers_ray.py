@@ -27,9 +27,8 @@ from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.ray_actors import RayWorkers
 from agentgym.task import iterate
 from agentgym.toolset import tool
-from tests.browsers import why_no_browser
 from tests.counter_env import Counter
-from tests.test_workers import CASES, counted, needs_browser, played
+from tests.test_workers import counted, in_every_environment, played
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -128,19 +127,7 @@ def test_a_cluster_that_is_not_there_is_refused_in_one_line(address: str, messag
         RayWorkers(EnvFactory("agentgym/guess-v0", {}), 1, address=address)
 
 
-@pytest.mark.parametrize(
-    ("env_id", "kwargs"),
-    [
-        pytest.param(
-            *case,
-            id=case[0],
-            marks=[pytest.mark.web, pytest.mark.skipif(bool(why_no_browser()), reason=why_no_browser())]
-            if needs_browser(case[0])
-            else [],
-        )
-        for case in CASES
-    ],
-)
+@in_every_environment
 def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_id: str, kwargs: dict[str, Any]):
     env = make(env_id, **kwargs)
     work = [Group(task, seed) for seed, task in enumerate(iterate(env.tasks, "train", 2))]

@@ -50,7 +50,7 @@ _SECONDS = 3.0
 
 _FEWEST = 2
 
-_ALONE_SECONDS = 12.0
+_ALONE_SECONDS = 6.0
 """Seconds after which no further episode is played as the first of a process, once `_FEWEST` were."""
 
 _MORE_EPISODES, _MORE_SECONDS = 400, 0.7
@@ -150,7 +150,9 @@ class _Inquiry:
 
     def _in_turn(self) -> list[list[str]]:
         """Return the first tasks, and the traces of the episodes played one after another."""
-        return [self._tasks(), *map(self._trace, self._episodes)]
+        tasks = self._tasks()
+        with self._subject.env() as env:  # one for all: some take long to be made
+            return [tasks, *(_trace(env, episode) for episode in self._episodes)]
 
     def _tasks(self) -> list[str]:
         """Return the first tasks of every split, or the error that they raised."""
@@ -161,12 +163,8 @@ class _Inquiry:
             return [describe(error.__cause__ or error)]
 
     def _trace(self, episode: Episode) -> list[str]:
-        """Replay an episode and return its trace, with the error at the end if it fails."""
         with self._subject.env() as env:
-            try:
-                return replayed(env, episode).trace()
-            except Broken as broken:
-                return [*broken.episode.trace(), canonical(str(broken))]
+            return _trace(env, episode)
 
     def _clues(self) -> dict[str, Any]:
         return asdict(clues_while(self._in_turn))
@@ -249,6 +247,14 @@ class _Inquiry:
                 size = env.tasks.size(split)
                 if size is None or index < size:
                     yield env.tasks.get(split, index)
+
+
+def _trace(env: Env, episode: Episode) -> list[str]:
+    """Replay an episode and return its trace, with the error at the end if it fails."""
+    try:
+        return replayed(env, episode).trace()
+    except Broken as broken:
+        return [*broken.episode.trace(), canonical(str(broken))]
 
 
 def _first_tasks(env: Env) -> Iterator[Task]:

@@ -38,6 +38,11 @@ def opening_messages(opening: Any) -> list[Message]:
     return [*opening]
 
 
+def turns_stated(turns: int) -> str:
+    """Return the sentence of a system message that says how many turns an episode has."""
+    return f"You have {turns} turn{'' if turns == 1 else 's'}; each message that you send is one."
+
+
 def without_pictures(result: Any) -> tuple[Any, tuple[bytes, ...]]:
     """Split a tool's result into the result itself and its pictures."""
     return (result.text, result.pictures) if isinstance(result, Pictured) else (result, ())

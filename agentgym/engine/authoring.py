@@ -22,7 +22,7 @@ from agentgym.engine.answers import finite
 from agentgym.engine.spaces import Action, ActionSpace, MessagesSpace
 from agentgym.engine.steps import Solution
 from agentgym.errors import ToolError, UsageError
-from agentgym.messages import Message
+from agentgym.messages import Message, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme, check_scheme
 from agentgym.task import TRAIN, Task, TaskSource, check_split, default_split
 from agentgym.task_files.declaring import TaskFiles
@@ -62,6 +62,10 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     default without its gates: direct accumulation, the control of arXiv 2508.10548) always exist."""
     system_prompt: str = ""
     """Text of the system message before the tool instructions. If set in `start`, it applies to that episode only."""
+    states_turns: bool = False
+    """Whether the system message says, after `system_prompt`, how many turns an episode has. Instances may set it."""
+    example_call: ToolCall | None = None
+    """A call to show after the tool instructions, as the dialect writes it. Instances may set it."""
     max_turns: int = 10
     max_calls_per_turn: ClassVar[int] = 1
     """Tool calls allowed in one action; if there are more, none of them runs. Calls run in order, and none runs after
@@ -145,7 +149,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         self._seed: int | None = None
         self._training_step: int | None = None
         self._generator: np.random.Generator | None = None
-        self._instructed: tuple[Dialect, str, Toolset, str] | None = None
+        self._instructed: tuple[Dialect, str, Toolset, int, str] | None = None
 
     # Hooks that authors override.
 

@@ -16,7 +16,7 @@ from gymnasium.utils import seeding
 from agentgym.batches import batches, together
 from agentgym.endings import AnyReason, Ending, Reason
 from agentgym.engine.actions import is_text, refusals, text_in, with_ids
-from agentgym.engine.answers import as_text, finite, message_of, opening_messages, without_pictures
+from agentgym.engine.answers import as_text, finite, message_of, opening_messages, turns_stated, without_pictures
 from agentgym.engine.authoring import Authoring
 from agentgym.engine.drive import run_now, run_on_loop
 from agentgym.engine.spaces import Action, ActionSpace
@@ -136,11 +136,22 @@ class Engine(Authoring):
     def _instructions(self) -> str:
         """Return the system message: the environment's prompt and the tool instructions. Cached."""
         known, words = self._instructed, self.system_prompt
-        if known is None or known[0] is not self.dialect or known[1] is not words or known[2] is not self.tools:
-            of_tools = self.dialect.instructions(self.tools, self.max_calls_per_turn) if len(self.tools) else ""
-            text = "\n\n".join(part for part in (words, of_tools) if part)
-            known = self._instructed = (self.dialect, words, self.tools, text)
-        return known[3]
+        now = (self.dialect, words, self.tools, self.max_turns)
+        if known is None or any(old is not new for old, new in zip(known, now, strict=False)):
+            stated = turns_stated(self.max_turns) if self.states_turns else ""
+            opening = " ".join(part for part in (words, stated) if part)
+            text = "\n\n".join(part for part in (opening, self._tool_instructions()) if part)
+            known = self._instructed = (*now, text)
+        return known[4]
+
+    def _tool_instructions(self) -> str:
+        """Return the dialect's instructions, with the example call if the episode's tools include it."""
+        if not len(self.tools):
+            return ""
+        text, example = self.dialect.instructions(self.tools, self.max_calls_per_turn), self.example_call
+        if not text or example is None or example.name not in self.tools:
+            return text
+        return f"{text}\n\nFor example:\n{self.dialect.render('', [example], self.tools)}"
 
     def _choose(self, seed: int | None, options: Mapping[str, Any] | None) -> Task:
         """Return the task that the options name, or one chosen by the seed or this instance's generator."""

@@ -36,7 +36,7 @@ ask about). It returns a draft: any object with `words`, which fill in the phras
 """
 
 from agentgym.procedural.families import Families, by_level, choose_families
-from agentgym.procedural.family import Draft, Family
+from agentgym.procedural.family import Draft, Family, Wording
 from agentgym.procedural.scene import NoFit, Scene
 from agentgym.procedural.source import ProceduralTasks
 from agentgym.procedural.splits import SEED_DIGITS, divide, must_belong
@@ -49,6 +49,7 @@ __all__ = [
     "NoFit",
     "ProceduralTasks",
     "Scene",
+    "Wording",
     "by_level",
     "choose_families",
     "divide",

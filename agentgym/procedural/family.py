@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from agentgym.errors import UsageError
 from agentgym.task import Task
+
+Wording = Literal["natural", "plain"]
+"""How prompts are worded: as people ask, or in the few words that a very small model can learn."""
 
 
 class Draft(Protocol):
@@ -36,6 +39,8 @@ class Family(Generic[SceneT, DraftT]):
     """Prompts with `{fields}` for the words of a draft; each task uses one of them."""
     draw: Callable[[SceneT], DraftT]
     """Draws a problem from a scene. It may raise `NoFit`."""
+    plain: tuple[str, ...] = field(default=(), kw_only=True)
+    """Prompts in few and common words, for models too small for the others; `phrasings` if there are none."""
     held_out: bool = field(default=False, kw_only=True)
     """Whether only the split `test_unseen` has tasks of this family."""
 
@@ -48,9 +53,13 @@ class Family(Generic[SceneT, DraftT]):
         """Tags of all tasks of this family."""
         return (self.name, f"L{self.level}")
 
-    def word(self, draft: DraftT, rng: Random) -> str:
-        """Return the draft's text in a random phrasing."""
-        return rng.choice(self.phrasings).format_map(draft.words)
+    def word(self, draft: DraftT, rng: Random, wording: Wording = "natural") -> str:
+        """Return the draft's text in a random phrasing. Draw it last: then the wording does not change the problem."""
+        return rng.choice(self.worded(wording)).format_map(draft.words)
+
+    def worded(self, wording: Wording) -> tuple[str, ...]:
+        """Return the phrasings of a wording."""
+        return self.plain if wording == "plain" and self.plain else self.phrasings
 
     def task(
         self,

@@ -23,6 +23,7 @@ from agentgym.envs.sql.show import show_schema, show_table
 from agentgym.envs.sql.ties import match_up_to_ties
 from agentgym.errors import BrokenTask, ToolError, UsageError
 from agentgym.messages import ToolCall
+from agentgym.procedural import Wording
 from agentgym.rewards import OUTCOME, Channel, Gate, Scheme
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.sql import ENGINE_KEY, SQLTasks, database_for
@@ -43,6 +44,12 @@ _SCHEMAS: dict[Hashable, tuple[str, Schema]] = {}
 
 _QUERY = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|from)\b", re.IGNORECASE | re.DOTALL)
 _NAMES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
+_PLAIN_PROMPT = "Answer the question about the database. Look at its tables, query it (read-only), then submit."
+_OPENINGS: Mapping[Wording, tuple[str, str]] = {
+    "natural": ("{question}\n\nThe database runs on {engine}.", " Its tables are:\n"),
+    "plain": ("{question}\nSQL dialect: {engine}", "\n"),
+}
+"""The opening message of each wording, and what leads from there to the schema."""
 
 
 class SQLEnv(Env):
@@ -77,6 +84,7 @@ class SQLEnv(Env):
         limits: Bounds on a query (`QueryLimits`, or its fields by name).
         solution_style: What `solution` does: `"full"` inspects tables first, `"short"` queries and submits,
             `"direct"` submits at once.
+        wording: `"natural"`, or `"plain"`: the few words that very small models can learn, in prompts and questions.
         tasks: A custom task source, instead of the choices above.
         kwargs: Arguments of `agentgym.Env`.
     """
@@ -100,7 +108,13 @@ class SQLEnv(Env):
         ),
         averaged=frozenset({"format", "executed"}),
     )
-    system_prompt = "Answer the question about the database. Look at its tables, query it (read-only), then submit."
+    system_prompt = (
+        "Answer the user's question about a database: look at the tables, try queries, then submit the query whose "
+        "result is the answer. It must return the columns that the question asks for and no others; the order of the "
+        "rows counts only if the question asks for one. The first answer that runs is final."
+    )
+    states_turns = True
+    example_call = ToolCall("query", {"sql": "SELECT COUNT(*) FROM orders"})
     max_turns = 8
 
     harmless_arguments = Env.harmless_arguments | {
@@ -118,6 +132,7 @@ class SQLEnv(Env):
         "preview_rows",
         "sample_rows",
         "solution_style",
+        "wording",
     }
 
     def __init__(
@@ -128,11 +143,15 @@ class SQLEnv(Env):
         sample_rows: int = 3,
         limits: QueryLimits | Mapping[str, Any] | None = None,
         solution_style: SolutionStyle = "full",
+        wording: Wording = "natural",
         tasks: TaskSource | None = None,
         **kwargs: Unpack[SQLArguments],
     ):
         choices, others = FILES.divide(kwargs)
-        super().__init__(tasks=task_source(tasks, choices), **others)
+        self.wording: Wording = one_of("wording", wording, get_args(Wording))
+        super().__init__(tasks=task_source(tasks, choices, self.wording), **others)
+        if self.wording == "plain":
+            self.system_prompt, self.states_turns, self.example_call = _PLAIN_PROMPT, False, None
         self.show_schema: ShowSchema = one_of("show_schema", show_schema, get_args(ShowSchema))
         self.solution_style: SolutionStyle = one_of("solution_style", solution_style, get_args(SolutionStyle))
         self._preview_rows = at_least("preview_rows", preview_rows, 1)
@@ -150,14 +169,15 @@ class SQLEnv(Env):
         return SQLTasks()
 
     def start(self, task: Task) -> str:
-        """Return the question, the SQL dialect and, if `show_schema` asks for it, the schema."""
+        """Return the question, the database engine and, if `show_schema` asks for it, the schema."""
         self._last_query = self._why_wrong = ""
-        opening = f"{task.prompt}\nSQL dialect: {_NAMES[task.data[ENGINE_KEY]]}"
-        return f"{opening}\n{self._schema()[0]}" if self.show_schema == "prompt" else opening
+        form, schema_form = _OPENINGS[self.wording]
+        opening = form.format(question=task.prompt, engine=_NAMES[task.data[ENGINE_KEY]])
+        return opening + (schema_form + self._schema()[0] if self.show_schema == "prompt" else "")
 
     @tool
     def list_tables(self) -> str:
-        """List the tables of the database."""
+        """List the names of the tables."""
         names = ", ".join(self.database.tables())
         self.reward("executed", 1.0)
         return names
@@ -187,10 +207,10 @@ class SQLEnv(Env):
 
     @tool
     def submit(self, answer: str) -> str:
-        """Submit the final answer: a SQL query whose result answers the question, or the value itself.
+        """Give the final answer.
 
         Args:
-            answer: A query, or a value (in quotes if it begins like a query).
+            answer: A query, or the value itself (in quotes if it begins like a query).
         """
         if not answer.strip():
             raise ToolError("The answer is empty. Submit a query or a value.")

@@ -9,6 +9,7 @@ from typing import Any
 from agentgym.choices import limits_from
 from agentgym.engine.authoring import EnvArguments
 from agentgym.errors import UsageError
+from agentgym.procedural import Wording
 from agentgym.task import TaskSource
 from agentgym.task_files.declaring import Layout, TaskFiles
 from agentgym.tasks.sql import SQLTasks
@@ -51,11 +52,11 @@ class SQLArguments(EnvArguments, total=False):
     strict: bool
 
 
-def task_source(tasks: TaskSource | None, choices: Mapping[str, Any]) -> TaskSource:
-    """Return `tasks`, the questions of the folder that `choices` name, or generated ones."""
+def task_source(tasks: TaskSource | None, choices: Mapping[str, Any], wording: Wording) -> TaskSource:
+    """Return `tasks`, the questions of the folder that `choices` name, or generated ones in this wording."""
     if (source := FILES.source(tasks, choices)) is not None:
         return source
-    return SQLTasks(**FILES.generator_choices(choices, task_seed="seed"))
+    return SQLTasks(**FILES.generator_choices(choices, task_seed="seed"), wording=wording)
 
 
 def query_limits(limits: QueryLimits | Mapping[str, Any] | None) -> QueryLimits:

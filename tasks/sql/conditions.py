@@ -11,12 +11,17 @@ from agentgym.tasks.sql.domains import ColumnDecl
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter on one column, in SQL and in words ("whose city is Oslo"). It formats as its words."""
+    """A filter on one column, in SQL and in words ("whose city is Oslo"). It formats as its words after a plural."""
 
     column: ColumnDecl
     test: str
     """The part of the SQL that follows the column."""
     words: str
+    """A clause that follows a plural noun: "whose age is above 30", "who are remote"."""
+    singular: str = ""
+    """The clause after a singular noun, where it differs."""
+    phrase: str = ""
+    """A shorter form that no "and" may follow: "with an age above 30"."""
     negated: bool = False
     """Whether the SQL is `NOT column`, for flags."""
 
@@ -28,7 +33,17 @@ class Condition:
     @property
     def one(self) -> str:
         """The words as they follow a singular noun."""
-        return self.words.replace("that are ", "that is ").replace("that have ", "that has ")
+        return self.singular or self.words
+
+    @property
+    def brief(self) -> str:
+        """The short form, after a plural noun."""
+        return self.phrase or self.words
+
+    @property
+    def brief_one(self) -> str:
+        """The short form, after a singular noun."""
+        return self.phrase or self.one
 
     def __str__(self) -> str:
         return self.words

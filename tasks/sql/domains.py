@@ -82,8 +82,8 @@ class ColumnDecl:
 
     @cached_property
     def a(self) -> str:
-        """The label with its indefinite article."""
-        return with_article(self.label)
+        """The label with its indefinite article, if it takes one."""
+        return self.label if self.spec.get("mass") else with_article(self.label)
 
     def __str__(self) -> str:
         return self.name
@@ -98,6 +98,8 @@ class TableDecl:
     many: str
     rows: tuple[int, int]
     columns: tuple[ColumnDecl, ...]
+    people: bool = False
+    """Whether its rows are people, which decides the pronouns."""
 
     def __str__(self) -> str:
         return self.name
@@ -106,6 +108,21 @@ class TableDecl:
     def a(self) -> str:
         """The noun with its indefinite article."""
         return with_article(self.one)
+
+    @property
+    def who(self) -> str:
+        """The relative pronoun for its rows."""
+        return "who" if self.people else "that"
+
+    @property
+    def its(self) -> str:
+        """The possessive pronoun for one row."""
+        return "their" if self.people else "its"
+
+    @property
+    def it(self) -> str:
+        """The pronoun for one row, as an object."""
+        return "them" if self.people else "it"
 
     @cached_property
     def identity(self) -> ColumnDecl:
@@ -139,6 +156,11 @@ class Link:
     def a(self) -> str:
         """The label with its indefinite article."""
         return with_article(self.label)
+
+    @property
+    def via(self) -> str:
+        """The preposition that leads from the child to the parent: "towns in a nation"."""
+        return self.column.spec.get("via", "with")
 
     @property
     def join(self) -> str:
@@ -197,7 +219,7 @@ def _table(name: str, spec: Mapping[str, Any]) -> TableDecl:
     words = name.replace("_", " ")
     columns = tuple(_column(name, column, values) for column, values in spec["columns"].items())
     low, high = spec.get("rows", (20, 60))
-    return TableDecl(name, spec["one"], spec.get("many", words), (low, high), columns)
+    return TableDecl(name, spec["one"], spec.get("many", words), (low, high), columns, spec.get("people", False))
 
 
 def _column(table: str, name: str, spec: Mapping[str, Any]) -> ColumnDecl:

@@ -103,9 +103,11 @@ FAMILIES: Families[Family] = Families(Family)
 """Every family by name, easier ones first."""
 
 
-def family(level: int, *phrasings: str) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
+def family(
+    level: int, *phrasings: str, plain: tuple[str, ...] = ()
+) -> Callable[[Callable[[Scene], Draft]], Callable[[Scene], Draft]]:
     """Return a decorator that registers a function that draws questions, under the function's name."""
-    return FAMILIES.register(level, *phrasings)
+    return FAMILIES.register(level, *phrasings, plain=plain)
 
 
 def to_sqlite(sql: str) -> str:

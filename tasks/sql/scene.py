@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -27,6 +27,10 @@ COMPARISONS = {
     "<=": ("at most",),
 }
 """Comparison operators and their wordings in questions."""
+_OF = ("more than", "less than", "at least", "at most")
+"""Wordings that take "of" after a noun: "an age of more than 30"."""
+_YEARS = {">": "after {}", "<": "before {}", ">=": "{} or later", "<=": "{} or earlier"}
+"""Comparisons of years, in words."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,12 @@ class Extreme:
     other: str
     order: str
     function: str
+
+    def of(self, column: ColumnDecl) -> Extreme:
+        """Return this end in the words that suit a column: the longest delay, not the highest."""
+        words = column.spec.get("ends", ("highest", "lowest"))
+        word, other = words if self.function == "MAX" else reversed(words)
+        return replace(self, word=word, other=other)
 
     def __str__(self) -> str:
         return self.word
@@ -139,10 +149,16 @@ class Scene(procedural.Scene):
             case Role.DATE:
                 return self.dated(column)
             case Role.FLAG:
-                said = self.rng.random() < 0.5
-                return Condition(column, "", column.spec["said" if said else "denied"], negated=not said)
+                return self.flagged(column, table.who, self.rng.random() < 0.5)
             case _:
                 return self.compared(column)
+
+    def flagged(self, column: ColumnDecl, who: str, said: bool) -> Condition:
+        """Return the condition that a flag is set (`said`) or not."""
+        clause = column.spec["said" if said else "denied"].removeprefix("that ")
+        one = column.spec.get("said_one" if said else "denied_one", "").removeprefix("that ")
+        one = one or clause.replace("are ", "is ", 1).replace("have ", "has ", 1)
+        return Condition(column, "", f"{who} {clause}", f"{who} {one}", negated=not said)
 
     def two_conditions(self, table: TableDecl, besides: Collection[object] = ()) -> list[Condition]:
         """Pick filters on two columns of `table`, in the order of the columns, so that every pair has one form."""
@@ -153,19 +169,25 @@ class Scene(procedural.Scene):
     def equals(self, column: ColumnDecl) -> Condition:
         """Pick a value that `column` must equal."""
         value = self.value(column)
-        return Condition(column, f" = {literal(value)}", f"whose {column.label} is {value}")
+        phrase = f'with the {column.label} "{value}"'
+        return Condition(column, f" = {literal(value)}", f"whose {column.label} is {value}", phrase=phrase)
 
     def compared(self, column: ColumnDecl) -> Condition:
         """Pick a number to compare `column` with."""
         operator, said = self.comparison()
         value = self.threshold(column)
-        return Condition(column, f" {operator} {value}", f"whose {column.label} is {said} {value}")
+        if column.role is Role.YEAR:
+            said = _YEARS[operator].format(value)
+            return Condition(column, f" {operator} {value}", f"whose {column.label} is {said}")
+        phrase = f"with {column.a} {'of ' if said in _OF else ''}{said} {value}"
+        return Condition(column, f" {operator} {value}", f"whose {column.label} is {said} {value}", phrase=phrase)
 
     def dated(self, column: ColumnDecl) -> Condition:
         """Pick a day that `column` must lie before or after."""
         operator, said = self.choice(((">", "after"), ("<", "before"), (">=", "on or after"), ("<=", "on or before")))
         day = self.day(column)
-        return Condition(column, f" {operator} {literal(day)}", f"whose {column.label} is {said} {day}")
+        phrase = f"with {column.a} {said} {day}"
+        return Condition(column, f" {operator} {literal(day)}", f"whose {column.label} is {said} {day}", phrase=phrase)
 
 
 def short_number(value: int | float, whole: bool = False) -> int | float:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from agentgym.choices import one_of, some_of
 from agentgym.errors import UsageError
-from agentgym.procedural import Families, ProceduralTasks, divide, must_belong
+from agentgym.procedural import Families, ProceduralTasks, Wording, divide, must_belong
 from agentgym.task import Task
 from agentgym.tasks.sql.database import ENGINE_KEY, database_for
 from agentgym.tasks.sql.domains import HELD_OUT, domain_names
@@ -41,6 +41,7 @@ class SQLTasks(ProceduralTasks[Family]):
         engine: The database engine, `duckdb` or `sqlite`; `mixed` chooses one at random for each task.
         databases_per_domain: How many databases each domain has, 1 to 1000.
         seed: Other seeds ask other questions about other databases; splits stay disjoint across seeds.
+        wording: `"natural"`, as people ask, or `"plain"`, in the few words that a very small model can learn.
     """
 
     prefix = "sql"
@@ -55,7 +56,9 @@ class SQLTasks(ProceduralTasks[Family]):
         engine: str = "duckdb",
         databases_per_domain: int = 4,
         seed: int = 0,
+        wording: Wording = "natural",
     ):
+        self._wording: Wording = one_of("wording", wording, get_args(Wording))
         one_of("engine", engine, (*ENGINES, "mixed"))
         if not 1 <= databases_per_domain <= 1000:
             raise UsageError(f"databases_per_domain must be 1 to 1000, not {databases_per_domain!r}")
@@ -89,7 +92,7 @@ class SQLTasks(ProceduralTasks[Family]):
         return family.task(
             self.id_of(split, index),
             split,
-            family.word(draft, rng),
+            family.word(draft, rng, self._wording),
             data={"domain": domain, "database_seed": database_seed, ENGINE_KEY: engine},
             gold=_gold(draft, run_steps(draft, world), engine),
         )

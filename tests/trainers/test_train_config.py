@@ -12,6 +12,8 @@ import yaml
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.errors import UsageError
+from agentgym.messages import text_of
+from agentgym.registry import make
 from agentgym.trainers.command import parse
 from agentgym.trainers.config import (
     FIELDS,
@@ -70,6 +72,14 @@ def test_every_bundled_recipe_is_valid_and_its_environment_can_be_made(name: str
     config = load_config(name)
     source, _ = probe(env_factory(config))
     assert (config.eval_split, eval_split_of(config, source)) == (None, "test")
+
+
+def test_tiny_models_are_given_plain_prompts():
+    config = load_config("sql")
+    env = make(config.env, **config.env_kwargs, dialect="compact")
+    for seed in range(50):
+        assert sum(len(text_of(message)) for message in env.reset(seed=seed)[0]) < 290
+    env.close()
 
 
 @pytest.mark.parametrize("devices", [1, 8])

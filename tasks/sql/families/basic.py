@@ -5,14 +5,20 @@ from __future__ import annotations
 from agentgym.tasks.sql.conditions import literal
 from agentgym.tasks.sql.domains import ADDITIVE, NUMBERS, Role
 from agentgym.tasks.sql.questions import Draft, Shape, family
-from agentgym.tasks.sql.scene import Scene
+from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 
 @family(
     1,
     "How many {t.many} are there?",
-    "Count all {t.many}.",
-    "What is the number of {t.many}?",
+    "How many {t.many} are in the database?",
+    "I need a count of all {t.many}.",
+    "What's the total number of {t.many}?",
+    plain=(
+        "How many {t.many} are there?",
+        "Count all {t.many}.",
+        "What is the number of {t.many}?",
+    ),
 )
 def count_all(s: Scene) -> Draft:
     """Count the rows of a table."""
@@ -22,9 +28,10 @@ def count_all(s: Scene) -> Draft:
 
 @family(
     1,
-    "How many {t.many} have {c.label} {v}?",
-    "Count the {t.many} whose {c.label} is {v}.",
-    "What is the number of {t.many} with {c.label} {v}?",
+    "How many {t.many} are there whose {c.label} is {v}?",
+    'How many of the {t.many} have "{v}" as their {c.label}?',
+    'Count the {t.many} with the {c.label} "{v}".',
+    "What's the number of {t.many} whose {c.label} is {v}?",
 )
 def count_equal(s: Scene) -> Draft:
     """Count the rows with a given value of a category."""
@@ -38,7 +45,7 @@ def count_equal(s: Scene) -> Draft:
     1,
     "How many {t.many} have {c.a} above {v}?",
     "Count the {t.many} whose {c.label} is greater than {v}.",
-    "What is the number of {t.many} with {c.label} above {v}?",
+    "How many of the {t.many} have {c.a} of more than {v}?",
 )
 def count_above(s: Scene) -> Draft:
     """Count the rows above a number."""
@@ -52,7 +59,7 @@ def count_above(s: Scene) -> Draft:
     1,
     "How many {t.many} have {c.a} below {v}?",
     "Count the {t.many} whose {c.label} is less than {v}.",
-    "What is the number of {t.many} with {c.label} below {v}?",
+    "How many of the {t.many} have {c.a} of less than {v}?",
 )
 def count_below(s: Scene) -> Draft:
     """Count the rows below a number."""
@@ -64,22 +71,30 @@ def count_below(s: Scene) -> Draft:
 
 @family(
     1,
-    "How many {t.many} are there {f}?",
-    "Count the {t.many} {f}.",
-    "What is the number of {t.many} {f}?",
+    "How many {t.many} are there {g}?",
+    "Count the {t.many} {g}.",
+    "What's the number of {t.many} {g}?",
+    "I need to know how many {t.many} we have {g}.",
+    plain=(
+        "How many {t.many} are there {f}?",
+        "Count the {t.many} {f}.",
+        "What is the number of {t.many} {f}?",
+    ),
 )
 def count_flag(s: Scene) -> Draft:
     """Count the rows for which a flag is set."""
     t = s.table(Role.FLAG)
     c = s.column(t, Role.FLAG)
-    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c}", {"t": t, "c": c, "f": c.spec["said"]})
+    words = {"t": t, "c": c, "f": c.spec["said"], "g": s.flagged(c, t.who, said=True)}
+    return Draft(f"SELECT COUNT(*) FROM {t} WHERE {c}", words)
 
 
 @family(
     1,
     "List the {n.plural} of the {t.many} whose {c.label} is {v}.",
-    "Which {t.many} have {c.label} {v}? Give the {n.label}.",
-    "Show the {n.label} of every {t.one} with {c.label} {v}.",
+    'Which {t.many} have "{v}" as their {c.label}? Return the {n.label}.',
+    'Give me the {n.label} of every {t.one} with the {c.label} "{v}".',
+    "I'm looking for all {t.many} whose {c.label} is {v}. What are their {n.plural}?",
 )
 def list_equal(s: Scene) -> Draft:
     """List the rows with a given value of a category."""
@@ -92,8 +107,8 @@ def list_equal(s: Scene) -> Draft:
 @family(
     1,
     "List the {n.plural} of the {t.many} whose {c.label} is above {v}.",
-    "Which {t.many} have {c.a} greater than {v}? Give the {n.label}.",
-    "Show the {n.label} of every {t.one} with {c.label} above {v}.",
+    "Which {t.many} have {c.a} greater than {v}? Return the {n.label}.",
+    "Give me the {n.label} of every {t.one} with {c.a} of more than {v}.",
 )
 def list_above(s: Scene) -> Draft:
     """List the rows above a number."""
@@ -106,8 +121,14 @@ def list_above(s: Scene) -> Draft:
 @family(
     1,
     "List the {n.plural} of all {t.many}.",
-    "Show the {n.label} of every {t.one}.",
     "What are the {n.plural} of the {t.many}?",
+    "Give me the {n.label} of every {t.one}.",
+    "I need a list of all {t.many}; just the {n.plural}, please.",
+    plain=(
+        "List the {n.plural} of all {t.many}.",
+        "Show the {n.label} of every {t.one}.",
+        "What are the {n.plural} of the {t.many}?",
+    ),
 )
 def list_all(s: Scene) -> Draft:
     """List the names of all rows of a table."""
@@ -117,9 +138,14 @@ def list_all(s: Scene) -> Draft:
 
 @family(
     1,
-    "List the different {c.plural} of the {t.many}.",
     "Which different {c.plural} do the {t.many} have?",
-    "Show every {c.label} of the {t.many} once.",
+    "List the {c.plural} that occur among the {t.many}, each one once.",
+    "What are the distinct {c.plural} of the {t.many}?",
+    plain=(
+        "List the different {c.plural} of the {t.many}.",
+        "Which different {c.plural} do the {t.many} have?",
+        "Show every {c.label} of the {t.many} once.",
+    ),
 )
 def distinct_values(s: Scene) -> Draft:
     """List the distinct values of a category."""
@@ -131,8 +157,13 @@ def distinct_values(s: Scene) -> Draft:
 @family(
     1,
     "How many different {c.plural} do the {t.many} have?",
-    "Count the different {c.plural} of the {t.many}.",
-    "What is the number of different {c.plural} among the {t.many}?",
+    "How many distinct {c.plural} are there among the {t.many}?",
+    "Count the different {c.plural} that occur among the {t.many}.",
+    plain=(
+        "How many different {c.plural} do the {t.many} have?",
+        "Count the different {c.plural} of the {t.many}.",
+        "What is the number of different {c.plural} among the {t.many}?",
+    ),
 )
 def count_distinct(s: Scene) -> Draft:
     """Count the distinct values of a category."""
@@ -143,35 +174,50 @@ def count_distinct(s: Scene) -> Draft:
 
 @family(
     1,
-    "What is the highest {c.label} of all {t.many}?",
-    "Give the maximum {c.label} of the {t.many}.",
-    "What is the largest {c.label} among the {t.many}?",
+    "What is the {high} {c.label} of all {t.many}?",
+    "What's the maximum {c.label} among the {t.many}?",
+    "Find the {high} {c.label} that any {t.one} has.",
+    plain=(
+        "What is the highest {c.label} of all {t.many}?",
+        "Give the maximum {c.label} of the {t.many}.",
+        "What is the largest {c.label} among the {t.many}?",
+    ),
 )
 def maximum(s: Scene) -> Draft:
     """Find the highest value of a number."""
     t = s.table(NUMBERS)
     c = s.number(t)
-    return Draft(f"SELECT MAX({c}) FROM {t}", {"t": t, "c": c})
+    return Draft(f"SELECT MAX({c}) FROM {t}", {"t": t, "c": c, "high": HIGH_LOW[0].of(c)})
 
 
 @family(
     1,
-    "What is the lowest {c.label} of all {t.many}?",
-    "Give the minimum {c.label} of the {t.many}.",
-    "What is the smallest {c.label} among the {t.many}?",
+    "What is the {low} {c.label} of all {t.many}?",
+    "What's the minimum {c.label} among the {t.many}?",
+    "Find the {low} {c.label} that any {t.one} has.",
+    plain=(
+        "What is the lowest {c.label} of all {t.many}?",
+        "Give the minimum {c.label} of the {t.many}.",
+        "What is the smallest {c.label} among the {t.many}?",
+    ),
 )
 def minimum(s: Scene) -> Draft:
     """Find the lowest value of a number."""
     t = s.table(NUMBERS)
     c = s.number(t)
-    return Draft(f"SELECT MIN({c}) FROM {t}", {"t": t, "c": c})
+    return Draft(f"SELECT MIN({c}) FROM {t}", {"t": t, "c": c, "low": HIGH_LOW[1].of(c)})
 
 
 @family(
     1,
     "What is the average {c.label} of all {t.many}?",
-    "Give the average {c.label} of the {t.many}.",
-    "What is the mean {c.label} of the {t.many}?",
+    "What's the mean {c.label} of the {t.many}?",
+    "I'd like to know the average {c.label} across all {t.many}.",
+    plain=(
+        "What is the average {c.label} of all {t.many}?",
+        "Give the average {c.label} of the {t.many}.",
+        "What is the mean {c.label} of the {t.many}?",
+    ),
 )
 def average(s: Scene) -> Draft:
     """Average a number."""
@@ -183,8 +229,13 @@ def average(s: Scene) -> Draft:
 @family(
     1,
     "What is the total {c.label} of all {t.many}?",
-    "Give the total {c.label} of the {t.many}.",
-    "What is the sum of the {c.plural} of all {t.many}?",
+    "What do the {c.plural} of all {t.many} add up to?",
+    "Add up the {c.plural} of all {t.many}. What is the total?",
+    plain=(
+        "What is the total {c.label} of all {t.many}?",
+        "Give the total {c.label} of the {t.many}.",
+        "What is the sum of the {c.plural} of all {t.many}?",
+    ),
 )
 def total(s: Scene) -> Draft:
     """Sum a number."""
@@ -196,8 +247,8 @@ def total(s: Scene) -> Draft:
 @family(
     1,
     "What is the {c.label} of the {t.one} {v}?",
-    "Give the {c.label} of the {t.one} {v}.",
-    "Which {c.label} does the {t.one} {v} have?",
+    "Look up the {c.label} of the {t.one} {v}.",
+    "Can you tell me the {c.label} of the {t.one} whose {n.label} is {v}?",
 )
 def lookup(s: Scene) -> Draft:
     """Look up one value of a named row."""

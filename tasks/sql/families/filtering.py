@@ -12,8 +12,9 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 @family(
     2,
     "List the {n.plural} of the {t.many} {f} and {g}.",
-    "Show the {n.label} of every {t.one} {f.one} and {g.one}.",
-    "Find the {t.many} {f} and {g}. Give the {n.label}.",
+    "I'm looking for the {t.many} {f} and {g}. What are their {n.plural}?",
+    "Find every {t.one} {f.one} and {g.one}, and return the {n.label}.",
+    "Give me the {n.plural} of all {t.many} {f} and {g}.",
 )
 def list_both(s: Scene) -> Draft:
     """List the rows that meet two conditions."""
@@ -25,9 +26,9 @@ def list_both(s: Scene) -> Draft:
 
 @family(
     2,
-    "Count the {t.many} {f} and {g}.",
     "How many {t.many} are there {f} and {g}?",
-    "What is the number of {t.many} {f} and {g}?",
+    "Count the {t.many} {f} and {g}.",
+    "What's the number of {t.many} {f} and {g}?",
 )
 def count_both(s: Scene) -> Draft:
     """Count the rows that meet two conditions."""
@@ -38,9 +39,9 @@ def count_both(s: Scene) -> Draft:
 
 @family(
     2,
-    "How many {t.many} have {c.label} {v} or {w}?",
+    'How many {t.many} have either "{v}" or "{w}" as their {c.label}?',
     "Count the {t.many} whose {c.label} is {v} or {w}.",
-    "What is the number of {t.many} with {c.label} {v} or {w}?",
+    "How many {t.many} are there whose {c.label} is one of {v} and {w}?",
 )
 def count_either_value(s: Scene) -> Draft:
     """Count the rows with one of two values of a category."""
@@ -54,8 +55,8 @@ def count_either_value(s: Scene) -> Draft:
 @family(
     2,
     "List the {n.plural} of the {t.many} {f} or {g} (or both).",
-    "Show the {n.label} of every {t.one} {f.one} or {g.one} (or both).",
-    "Find the {t.many} {f} or {g} (or both). Give the {n.label}.",
+    "I need the {n.plural} of all {t.many} {f} or {g}, including those for which both hold.",
+    "Find every {t.one} {f.one} or {g.one}; one of the two is enough. Return the {n.label}.",
 )
 def list_either(s: Scene) -> Draft:
     """List the rows that meet at least one of two conditions."""
@@ -67,9 +68,9 @@ def list_either(s: Scene) -> Draft:
 
 @family(
     2,
-    "How many {t.many} have {c.a} between {v} and {w} (inclusive)?",
-    "Count the {t.many} whose {c.label} is from {v} to {w} (inclusive).",
-    "What is the number of {t.many} with {c.label} between {v} and {w} (inclusive)?",
+    "How many {t.many} have {c.a} between {v} and {w}, both included?",
+    "Count the {t.many} whose {c.label} is between {v} and {w} (inclusive).",
+    "How many of the {t.many} have {c.a} of at least {v} and at most {w}?",
 )
 def count_between(s: Scene) -> Draft:
     """Count the rows within a range of numbers."""
@@ -84,8 +85,9 @@ def count_between(s: Scene) -> Draft:
 @family(
     2,
     "What is the average {c.label} of the {t.many} {f}?",
-    "Give the average {c.label} of all {t.many} {f}.",
-    "What is the mean {c.label} of the {t.many} {f}?",
+    "What's the mean {c.label} of {t.many} {f.brief}?",
+    "Looking only at the {t.many} {f}, what is their average {c.label}?",
+    "I'd like to know the average {c.label} across all {t.many} {f}.",
 )
 def average_where(s: Scene) -> Draft:
     """Average a number over some rows."""
@@ -98,8 +100,8 @@ def average_where(s: Scene) -> Draft:
 @family(
     2,
     "What is the total {c.label} of the {t.many} {f}?",
-    "Give the total {c.label} of all {t.many} {f}.",
-    "What is the sum of the {c.plural} of the {t.many} {f}?",
+    "What do the {c.plural} of all {t.many} {f.brief} add up to?",
+    "Looking only at the {t.many} {f}, what is their total {c.label}?",
 )
 def total_where(s: Scene) -> Draft:
     """Sum a number over some rows."""
@@ -112,8 +114,8 @@ def total_where(s: Scene) -> Draft:
 @family(
     2,
     "What is the {high} {c.label} of the {t.many} {f}?",
-    "Give the {high} {c.label} of all {t.many} {f}.",
     "Among the {t.many} {f}, what is the {high} {c.label}?",
+    "Find the {high} {c.label} of any {t.one} {f.brief_one}.",
 )
 def extreme_where(s: Scene) -> Draft:
     """Find the highest or lowest value over some rows."""
@@ -121,14 +123,14 @@ def extreme_where(s: Scene) -> Draft:
     c = s.number(t)
     f = s.condition(t, besides=(c,))
     high = s.choice(HIGH_LOW)
-    return Draft(f"SELECT {high.function}({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f, "high": high})
+    return Draft(f"SELECT {high.function}({c}) FROM {t} WHERE {f.sql()}", {"t": t, "c": c, "f": f, "high": high.of(c)})
 
 
 @family(
     2,
-    "List the {n.plural} of the {t.many} {f}, ordered by {c.label} from {high} to {high.other}.",
-    "Show the {n.label} of every {t.one} {f.one}, ordered from {high} to {high.other} {c.label}.",
-    "Which {t.many} are there {f}? Give the {n.label}, ordered by {c.label}, {high} first.",
+    "List the {n.plural} of the {t.many} {f}, {high} {c.label} first.",
+    "Find all {t.many} {f} and return the {n.label}, sorted from {high} to {high.other} {c.label}.",
+    "Give me the {n.label} of every {t.one} {f.one}, sorted by {c.label} with the {high} at the top.",
 )
 def list_sorted(s: Scene) -> Draft:
     """List some rows, sorted by a number."""
@@ -138,7 +140,7 @@ def list_sorted(s: Scene) -> Draft:
     high = s.choice(HIGH_LOW)
     return Draft(
         f"SELECT {n} FROM {t} WHERE {f.sql()} ORDER BY {c} {high.order}",
-        {"t": t, "n": n, "c": c, "f": f, "high": high},
+        {"t": t, "n": n, "c": c, "f": f, "high": high.of(c)},
         Shape.ROWS,
         ordered=True,
         distinct=f"SELECT {c} FROM {t} WHERE {f.sql()}",
@@ -147,9 +149,9 @@ def list_sorted(s: Scene) -> Draft:
 
 @family(
     2,
-    "Which {t.one} has the {high} {c.label}? Give the {n.label}.",
+    "Which {t.one} has the {high} {c.label}? Return the {n.label}.",
     "What is the {n.label} of the {t.one} with the {high} {c.label}?",
-    "Find the {t.one} with the {high} {c.label} and give the {n.label}.",
+    "I'm looking for the {t.one} with the {high} {c.label}. What is {t.its} {n.label}?",
 )
 def top_one(s: Scene) -> Draft:
     """Find the row with the highest or lowest number."""
@@ -157,16 +159,16 @@ def top_one(s: Scene) -> Draft:
     c, n, high = s.number(t, full=True), t.identity, s.choice(HIGH_LOW)
     return Draft(
         f"SELECT {n} FROM {t} ORDER BY {c} {high.order} LIMIT 1",
-        {"t": t, "n": n, "c": c, "high": high},
+        {"t": t, "n": n, "c": c, "high": high.of(c)},
         distinct=f"SELECT {c} FROM {t} ORDER BY {c} {high.order} LIMIT 2",
     )
 
 
 @family(
     2,
-    "How many {t.many} have no {c.label} recorded?",
-    "Count the {t.many} whose {c.label} is missing.",
-    "For how many {t.many} is the {c.label} unknown?",
+    "How many {t.many} have no {c.label} on record?",
+    "For how many {t.many} is the {c.label} missing?",
+    "Count the {t.many} for which no {c.label} is recorded.",
 )
 def count_missing(s: Scene) -> Draft:
     """Count the rows that lack a value."""
@@ -177,9 +179,9 @@ def count_missing(s: Scene) -> Draft:
 
 @family(
     2,
-    "List the {n.plural} of the {t.many} {f} and that have no {c.label} recorded.",
-    "Show the {n.label} of every {t.one} {f.one} and whose {c.label} is missing.",
-    "Which {t.many} {f} have no known {c.label}? Give the {n.label}.",
+    "Which {t.many} {f} have no {c.label} on record? Return the {n.label}.",
+    "List the {n.plural} of the {t.many} {f} and {t.who} have no {c.label} on file.",
+    "Among the {t.many} {f}, for which ones is the {c.label} missing? I need their {n.plural}.",
 )
 def list_missing(s: Scene) -> Draft:
     """List some rows that lack a value."""
@@ -194,7 +196,7 @@ def list_missing(s: Scene) -> Draft:
     2,
     "How many {t.many} have {c.a} other than {v}?",
     "Count the {t.many} whose {c.label} is not {v}.",
-    "What is the number of {t.many} whose {c.label} differs from {v}?",
+    "How many {t.many} are there whose {c.label} is anything but {v}?",
 )
 def count_unequal(s: Scene) -> Draft:
     """Count the rows without one value of a category."""
@@ -206,9 +208,9 @@ def count_unequal(s: Scene) -> Draft:
 
 @family(
     2,
-    "Count the {t.many} {f}.",
     "How many {t.many} are there {f}?",
-    "What is the number of {t.many} {f}?",
+    "Count the {t.many} {f}.",
+    "How many {t.many} do we have {f.brief}?",
 )
 def count_dated(s: Scene) -> Draft:
     """Count the rows before or after a day."""
@@ -220,8 +222,8 @@ def count_dated(s: Scene) -> Draft:
 @family(
     2,
     "How many {t.many} have {c.a} in {v}?",
-    "Count the {t.many} whose {c.label} is in {v}.",
-    "What is the number of {t.many} with {c.a} in the year {v}?",
+    "Count the {t.many} whose {c.label} falls in {v}.",
+    "For how many {t.many} is the {c.label} in the year {v}?",
 )
 def count_in_year(s: Scene) -> Draft:
     """Count the rows of a calendar year."""
@@ -233,9 +235,9 @@ def count_in_year(s: Scene) -> Draft:
 
 @family(
     2,
-    "List the {n.plural} of the {t.many} whose {c.label} is in {v}.",
-    "Show the {n.label} of every {t.one} with {c.a} in {v}.",
-    "Which {t.many} have {c.a} in the year {v}? Give the {n.label}.",
+    "List the {n.plural} of the {t.many} whose {c.label} falls in {v}.",
+    "Which {t.many} have {c.a} in {v}? Return the {n.label}.",
+    "I need the {n.label} of every {t.one} whose {c.label} is in the year {v}.",
 )
 def list_in_year(s: Scene) -> Draft:
     """List the rows of a calendar year."""
@@ -248,8 +250,8 @@ def list_in_year(s: Scene) -> Draft:
 @family(
     2,
     "What is the {late} {c.label} of the {t.many} {f}?",
-    "Give the {late} {c.label} of all {t.many} {f}.",
-    "Among the {t.many} {f}, what is the {late} {c.label}?",
+    "Looking only at the {t.many} {f}, what is their {late} {c.label}?",
+    "Find the {late} {c.label} of any {t.one} {f.brief_one}.",
 )
 def extreme_date(s: Scene) -> Draft:
     """Find the first or last day over some rows."""
@@ -262,9 +264,9 @@ def extreme_date(s: Scene) -> Draft:
 
 @family(
     2,
-    'List the {n.plural} of the {t.many} whose {n.label} starts with "{v}".',
-    'Which {t.many} have {n.a} that starts with "{v}"? Give the {n.label}.',
-    'Show every {t.one} {n.label} that begins with "{v}".',
+    'Which {t.many} have {n.a} that starts with "{v}"? Return the {n.label}.',
+    'List every {t.one} {n.label} that begins with "{v}".',
+    'Find all {t.many} whose {n.label} starts with the letter "{v}" and return their {n.plural}.',
 )
 def starts_with(s: Scene) -> Draft:
     """List the names that start with a given letter."""
@@ -279,9 +281,9 @@ def starts_with(s: Scene) -> Draft:
 
 @family(
     2,
-    "Show the {n.label} and the {c.label} of every {t.one} {f.one}.",
-    "List the {t.many} {f} with two columns: {n.label} and {c.label}.",
-    "For each {t.one} {f.one}, give the {n.label} and the {c.label}.",
+    "List the {n.label} and the {c.label} of every {t.one} {f.one}.",
+    "For each {t.one} {f.one}, return the {n.label} and the {c.label}.",
+    "I need two columns for the {t.many} {f}: {n.label} and {c.label}.",
 )
 def list_two_columns(s: Scene) -> Draft:
     """List two columns of some rows."""

@@ -11,9 +11,9 @@ from agentgym.tasks.sql.scene import HIGH_LOW, MONTHS, Scene
 
 @family(
     3,
-    "For each {c.label}, count the {t.many}. Show the {c.label} and the count.",
-    "How many {t.many} are there per {c.label}? Give the {c.label} and the number.",
-    "Show every {c.label} of the {t.many} together with its number of {t.many}.",
+    "How many {t.many} are there for each {c.label}? Return the {c.label} and the count.",
+    "Break the {t.many} down by {c.label}: list each {c.label} with its number of {t.many}.",
+    "Count the {t.many} by {c.label}. I need the {c.label} and the count.",
 )
 def count_per_category(s: Scene) -> Draft:
     """Count the rows of each category."""
@@ -24,9 +24,9 @@ def count_per_category(s: Scene) -> Draft:
 
 @family(
     3,
-    "For each {c.label} of the {t.many}, show the {c.label} and the average {v.label}.",
-    "What is the average {v.label} of the {t.many} per {c.label}? Give the {c.label} and the average.",
-    "Show every {c.label} of the {t.many} together with their average {v.label}.",
+    "What is the average {v.label} of the {t.many} for each {c.label}? Return the {c.label} and the average.",
+    "Group the {t.many} by {c.label} and list each {c.label} with its average {v.label}.",
+    "For each {c.label}, give me the {c.label} and the mean {v.label} of the {t.many}.",
 )
 def average_per_category(s: Scene) -> Draft:
     """Average a number in each category."""
@@ -37,9 +37,9 @@ def average_per_category(s: Scene) -> Draft:
 
 @family(
     3,
-    "For each {c.label} of the {t.many}, show the {c.label} and the total {v.label}.",
-    "What is the total {v.label} of the {t.many} per {c.label}? Give the {c.label} and the total.",
-    "Show every {c.label} of the {t.many} together with the sum of their {v.plural}.",
+    "What is the total {v.label} of the {t.many} for each {c.label}? Return the {c.label} and the total.",
+    "Group the {t.many} by {c.label} and list each {c.label} with its total {v.label}.",
+    "Add up the {v.plural} of the {t.many} by {c.label}. I need the {c.label} and the sum.",
 )
 def total_per_category(s: Scene) -> Draft:
     """Sum a number in each category."""
@@ -50,23 +50,24 @@ def total_per_category(s: Scene) -> Draft:
 
 @family(
     3,
-    "For each {c.label} of the {t.many}, show the {c.label} and the {high} {v.label}.",
-    "What is the {high} {v.label} of the {t.many} per {c.label}? Give the {c.label} and the {high} {v.label}.",
-    "Show every {c.label} of the {t.many} together with the {high} {v.label} found there.",
+    "What is the {high} {v.label} of the {t.many} for each {c.label}? Return the {c.label} and that {v.label}.",
+    "Group the {t.many} by {c.label} and list each {c.label} with its {high} {v.label}.",
+    "For each {c.label}, give me the {c.label} and the {high} {v.label} of the {t.many}.",
 )
 def extreme_per_category(s: Scene) -> Draft:
     """Find the highest or lowest number in each category."""
     t = s.table(Role.CATEGORY, NUMBERS)
     c, v, high = s.category(t, full=True), s.number(t, full=True), s.choice(HIGH_LOW)
     sql = f"SELECT {c}, {high.function}({v}) FROM {t} GROUP BY {c}"
-    return Draft(sql, {"t": t, "c": c, "v": v, "high": high}, Shape.ROWS)
+    return Draft(sql, {"t": t, "c": c, "v": v, "high": high.of(v)}, Shape.ROWS)
 
 
 @family(
     3,
-    "For each {c.label}, count the {t.many} {f}. Leave out {c.plural} without any. Show the {c.label} and the count.",
-    "How many {t.many} {f} are there per {c.label}? Give the {c.label} and the number, without zeros.",
-    "Show every {c.label} of {t.many} {f} together with the number of such {t.many}.",
+    "For each {c.label}, how many {t.many} are there {f}? Return the {c.label} and the count, leaving out zeros.",
+    "Take only the {t.many} {f} and count them by {c.label}. List each {c.label} that occurs, with its count.",
+    "How many {t.many} {f} are there per {c.label}? I need the {c.label} and the number, without the "
+    "{c.plural} that have none.",
 )
 def count_per_category_where(s: Scene) -> Draft:
     """Count some rows of each category."""
@@ -79,9 +80,9 @@ def count_per_category_where(s: Scene) -> Draft:
 
 @family(
     3,
-    "Which {c.label} has the most {t.many}?",
-    "What is the most frequent {c.label} of the {t.many}?",
-    "Give the {c.label} that the largest number of {t.many} share.",
+    "Which {c.label} is the most common among the {t.many}?",
+    "Which {c.label} do more {t.many} have than any other?",
+    "Which {c.label} occurs most often among the {t.many}?",
 )
 def top_category(s: Scene) -> Draft:
     """Find the category with the most rows."""
@@ -96,9 +97,9 @@ def top_category(s: Scene) -> Draft:
 
 @family(
     3,
-    "Which {c.label} has the highest total {v.label} of its {t.many}?",
-    "For which {c.label} is the total {v.label} of the {t.many} the highest? Give the {c.label}.",
-    "Give the {c.label} whose {t.many} have the highest total {v.label}.",
+    "Which {c.label} has the highest total {v.label} across its {t.many}?",
+    "Add up the {v.plural} of the {t.many} by {c.label}. Which {c.label} comes out highest? Return just the {c.label}.",
+    "For which {c.label} do the {t.many} have the highest total {v.label}?",
 )
 def top_category_total(s: Scene) -> Draft:
     """Find the category with the highest sum."""
@@ -113,9 +114,11 @@ def top_category_total(s: Scene) -> Draft:
 
 @family(
     3,
-    "List the {n.plural} of the {k} {t.many} with the {high} {c.label}, ordered from {high} to {high.other}.",
-    "Which {k} {t.many} have the {high} {c.plural}? Give the {n.label}, ordered by {c.label}, {high} first.",
-    "Show the {n.label} of the {k} {t.many} that have the {high} {c.plural}, ordered with the {high} first.",
+    "List the {n.plural} of the {k} {t.many} with the {high} {c.plural}, {high} first.",
+    "Which {k} {t.many} have the {high} {c.plural}? Return the {n.label}, sorted from {high} to "
+    "{high.other} {c.label}.",
+    "Give me the {k} {t.many} with the {high} {c.plural}: only their {n.plural}, sorted with the {high} "
+    "{c.label} at the top.",
 )
 def top_k(s: Scene) -> Draft:
     """List the k rows with the highest or lowest numbers."""
@@ -123,7 +126,7 @@ def top_k(s: Scene) -> Draft:
     c, n, k, high = s.number(t, full=True), t.identity, s.rng.randint(2, 6), s.choice(HIGH_LOW)
     return Draft(
         f"SELECT {n} FROM {t} ORDER BY {c} {high.order} LIMIT {k}",
-        {"t": t, "n": n, "c": c, "k": k, "high": high},
+        {"t": t, "n": n, "c": c, "k": k, "high": high.of(c)},
         Shape.ROWS,
         ordered=True,
         distinct=f"SELECT {c} FROM {t} ORDER BY {c} {high.order} LIMIT {k + 1}",
@@ -132,11 +135,11 @@ def top_k(s: Scene) -> Draft:
 
 @family(
     3,
-    "Among the {t.many} {f}, list the {n.plural} of the {k} with the {high} {c.label}, "
-    "ordered from {high} to {high.other}.",
-    "Of the {t.many} {f}, which {k} have the {high} {c.plural}? Give the {n.label}, ordered with the {high} first.",
-    "Show the {n.label} of the {k} {t.many} with the {high} {c.label}, counting only {t.many} {f}, "
-    "ordered with the {high} first.",
+    "Of the {t.many} {f}, which {k} have the {high} {c.plural}? Return the {n.label}, {high} {c.label} first.",
+    "Looking only at the {t.many} {f}, list the {n.plural} of the {k} with the {high} {c.plural}, sorted "
+    "from {high} to {high.other}.",
+    "Give me the {n.plural} of the {k} {t.many} with the {high} {c.plural}, counting only {t.many} {f}. "
+    "Sort them by {c.label}, {high} first.",
 )
 def top_k_where(s: Scene) -> Draft:
     """List the top k of some rows."""
@@ -146,7 +149,7 @@ def top_k_where(s: Scene) -> Draft:
     rest = f"FROM {t} WHERE {f.sql()} ORDER BY {c} {high.order} LIMIT"
     return Draft(
         f"SELECT {n} {rest} {k}",
-        {"t": t, "n": n, "c": c, "f": f, "k": k, "high": high},
+        {"t": t, "n": n, "c": c, "f": f, "k": k, "high": high.of(c)},
         Shape.ROWS,
         ordered=True,
         distinct=f"SELECT {c} {rest} {k + 1}",
@@ -155,9 +158,9 @@ def top_k_where(s: Scene) -> Draft:
 
 @family(
     3,
-    "Which {c.plural} have at least {k} {t.many}?",
-    "List the {c.plural} that at least {k} {t.many} share.",
-    "Show every {c.label} that occurs for {k} or more {t.many}.",
+    "Which {c.plural} do at least {k} {t.many} have?",
+    "List every {c.label} that {k} or more {t.many} share.",
+    "Which {c.plural} occur at least {k} times among the {t.many}?",
 )
 def having_count(s: Scene) -> Draft:
     """List the categories that have enough rows."""
@@ -168,9 +171,9 @@ def having_count(s: Scene) -> Draft:
 
 @family(
     3,
-    "List the different {c.plural} of the {t.many} {f}.",
-    "Which different {c.plural} occur among the {t.many} {f}?",
-    "Show every {c.label} of the {t.many} {f} once.",
+    "Which {c.plural} occur among the {t.many} {f}? List each one once.",
+    "What are the distinct {c.plural} of the {t.many} {f}?",
+    "Looking only at the {t.many} {f}, which different {c.plural} are there?",
 )
 def distinct_where(s: Scene) -> Draft:
     """List the distinct categories of some rows."""
@@ -182,9 +185,9 @@ def distinct_where(s: Scene) -> Draft:
 
 @family(
     3,
-    "For each year, count the {t.many} by their {c.label}. Show the year and the count.",
-    "How many {t.many} are there per calendar year of the {c.label}? Give the year and the number.",
-    "Show every year in which some {t.one} has its {c.label}, together with the number of such {t.many}.",
+    "How many {t.many} are there for each year of their {c.label}? Return the year and the count.",
+    "Group the {t.many} by the year of their {c.label} and list each year with its number of {t.many}.",
+    "Count the {t.many} by the calendar year of the {c.label}. I need the year and the count.",
 )
 def count_per_year(s: Scene) -> Draft:
     """Count the rows of each calendar year."""
@@ -195,9 +198,9 @@ def count_per_year(s: Scene) -> Draft:
 
 @family(
     3,
-    "How many {t.many} have {c.a} in {m} (of any year)?",
-    "Count the {t.many} whose {c.label} is in {m}, whatever the year.",
-    "What is the number of {t.many} with {c.a} in the month of {m}, in any year?",
+    "How many {t.many} have {c.a} in {m}, whatever the year?",
+    "Count the {t.many} whose {c.label} falls in {m} of any year.",
+    "Across all years, how many {t.many} have {c.a} in {m}?",
 )
 def count_in_month(s: Scene) -> Draft:
     """Count the rows of one month, over all years."""
@@ -210,9 +213,9 @@ def count_in_month(s: Scene) -> Draft:
 
 @family(
     3,
-    "List the {n.plural} of the {t.many} whose {c.label} is from {v} to {w} (both days included).",
-    "Which {t.many} have {c.a} between {v} and {w} (inclusive)? Give the {n.label}.",
-    "Show the {n.label} of every {t.one} with {c.a} no earlier than {v} and no later than {w}.",
+    "Which {t.many} have {c.a} between {v} and {w}, both days included? Return the {n.label}.",
+    "List the {n.plural} of the {t.many} whose {c.label} is no earlier than {v} and no later than {w}.",
+    "I need the {n.label} of every {t.one} with {c.a} from {v} to {w} (inclusive).",
 )
 def list_between_days(s: Scene) -> Draft:
     """List the rows between two days."""
@@ -227,9 +230,9 @@ def list_between_days(s: Scene) -> Draft:
 
 @family(
     3,
-    "How many days lie between the earliest and the latest {c.label} of the {t.many} {f}?",
-    "Among the {t.many} {f}, how many days after the earliest {c.label} is the latest one?",
-    "Give the number of days from the first to the last {c.label} of the {t.many} {f}.",
+    "Among the {t.many} {f}, how many days lie between the earliest and the latest {c.label}?",
+    "How many days is it from the first to the last {c.label} of the {t.many} {f}?",
+    "Looking only at the {t.many} {f}, how many days after the earliest {c.label} is the latest one?",
 )
 def days_spanned(s: Scene) -> Draft:
     """Count the days from the first to the last date."""

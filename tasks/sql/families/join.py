@@ -10,9 +10,9 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 @family(
     3,
-    "List the {n.plural} of the {t.many} whose {l.label} is {v}.",
-    "Which {t.many} have {v} as {l.label}? Give the {n.label}.",
-    "Show the {n.label} of every {t.one} with the {l.label} {v}.",
+    "Which {t.many} have {v} as their {l.label}? Return the {n.label}.",
+    "List the {n.plural} of all {t.many} whose {l.label} is {v}.",
+    "I'm looking for the {t.many} whose {l.label} is {v}. What are their {n.plural}?",
 )
 def list_of_parent(s: Scene) -> Draft:
     """List the rows that refer to one named row."""
@@ -25,9 +25,9 @@ def list_of_parent(s: Scene) -> Draft:
 
 @family(
     3,
-    "How many {t.many} have {l.a} {f.one}?",
-    "Count the {t.many} with {l.a} {f.one}.",
-    "What is the number of {t.many} that have {l.a} {f.one}?",
+    "How many {t.many} are there {l.via} {l.a} {f.one}?",
+    "Count the {t.many} {l.via} {l.a} {f.one}.",
+    "How many {t.many} do we have {l.via} {l.a} {f.brief_one}?",
 )
 def count_by_parent(s: Scene) -> Draft:
     """Count the rows whose parent meets a condition."""
@@ -39,9 +39,9 @@ def count_by_parent(s: Scene) -> Draft:
 
 @family(
     3,
-    "List the {n.plural} of the {t.many} {g} and that have {l.a} {f.one}.",
-    "Which {t.many} {g} have {l.a} {f.one}? Give the {n.label}.",
-    "Show the {n.label} of every {t.one} {g.one} and that has {l.a} {f.one}.",
+    "Find the {t.many} {l.via} {l.a} {f.one}. Which of them are {t.many} {g}? Return the {n.label}.",
+    "Among the {t.many} {l.via} {l.a} {f.one}, list the {n.plural} of those {g}.",
+    "Take the {t.many} {g} and keep only those {l.via} {l.a} {f.one}. I need their {n.plural}.",
 )
 def list_by_parent(s: Scene) -> Draft:
     """List the rows that meet a condition and whose parent meets another one."""
@@ -54,9 +54,9 @@ def list_by_parent(s: Scene) -> Draft:
 
 @family(
     3,
-    "For every {t.one} {f.one}, show the {n.label} of the {t.one} and the {p.label} of the {l.label}.",
-    "List the {t.many} {f} with two columns: the {t.one}'s {n.label} and the {l.label}'s {p.label}.",
-    "Show the {n.label} of each {t.one} {f.one} next to the {p.label} of the {l.label}.",
+    "For each {t.one} {f.one}, return {t.its} {n.label} and the {p.label} of {t.its} {l.label}.",
+    "List the {t.many} {f} with their {l.label}: one column for the {n.label}, one for the {p.label} of the {l.label}.",
+    "I need the {n.label} of every {t.one} {f.one}, together with the {p.label} of {t.its} {l.label}.",
 )
 def list_with_parent(s: Scene) -> Draft:
     """List some rows next to the names of their parents."""
@@ -69,9 +69,9 @@ def list_with_parent(s: Scene) -> Draft:
 
 @family(
     3,
-    "What is the average {c.label} of the {t.many} that have {l.a} {f.one}?",
-    "Give the average {c.label} of all {t.many} with {l.a} {f.one}.",
-    "Among the {t.many} with {l.a} {f.one}, what is the mean {c.label}?",
+    "What is the average {c.label} of the {t.many} {l.via} {l.a} {f.one}?",
+    "Looking only at {t.many} {l.via} {l.a} {f.one}, what is their mean {c.label}?",
+    "I'd like to know the average {c.label} of all {t.many} {l.via} {l.a} {f.brief_one}.",
 )
 def average_by_parent(s: Scene) -> Draft:
     """Average a number over the rows whose parent meets a condition."""
@@ -85,8 +85,8 @@ def average_by_parent(s: Scene) -> Draft:
 @family(
     3,
     "What is the total {c.label} of the {t.many} whose {l.label} is {v}?",
-    "Give the total {c.label} of all {t.many} with the {l.label} {v}.",
-    "Among the {t.many} with the {l.label} {v}, what is the sum of the {c.plural}?",
+    "What do the {c.plural} of all {t.many} {l.via} the {l.label} {v} add up to?",
+    "Looking only at the {t.many} whose {l.label} is {v}, what is the total {c.label}?",
 )
 def total_of_parent(s: Scene) -> Draft:
     """Sum a number over the rows of one parent."""
@@ -100,8 +100,8 @@ def total_of_parent(s: Scene) -> Draft:
 @family(
     3,
     "What is the {c.label} of the {l.label} of the {t.one} {v}?",
-    "Give the {c.label} of the {l.label} that the {t.one} {v} has.",
-    "Which {c.label} does the {l.label} of the {t.one} {v} have?",
+    "Look up the {l.label} of the {t.one} {v}. What is {l.parent.its} {c.label}?",
+    "For the {t.one} {v}, can you tell me the {c.label} of {t.its} {l.label}?",
 )
 def lookup_parent(s: Scene) -> Draft:
     """Look up a value of the parent of one row."""
@@ -116,10 +116,12 @@ def lookup_parent(s: Scene) -> Draft:
 
 @family(
     3,
-    "For each {c.label} of the {p.many}, count the {t.many} of those {p.many}. Leave out {c.plural} without any. "
-    "Show the {c.label} and the count.",
-    "How many {t.many} are there per {c.label} of their {l.label}? Give the {c.label} and the number, without zeros.",
-    "Count the {t.many} by the {c.label} of the {l.label}, leaving out zeros. Show the {c.label} and the count.",
+    "How many {t.many} are there for each {c.label} of their {l.label}? Return the {c.label} and the "
+    "count, leaving out zeros.",
+    "Group the {t.many} by the {c.label} of their {l.label} and list each {c.label} that occurs with its "
+    "number of {t.many}.",
+    "For each {c.label} of the {p.many}, how many {t.many} do those {p.many} have? I need the {c.label} "
+    "and the count, without the {c.plural} that have none.",
 )
 def count_per_parent_category(s: Scene) -> Draft:
     """Count the rows for each category of their parents."""
@@ -131,9 +133,9 @@ def count_per_parent_category(s: Scene) -> Draft:
 
 @family(
     3,
-    "Which {t.one} with {l.a} {f.one} has the {high} {c.label}? Give the {n.label}.",
-    "Among the {t.many} with {l.a} {f.one}, which one has the {high} {c.label}? Give the {n.label}.",
-    "What is the {n.label} of the {t.one} with the {high} {c.label}, among those that have {l.a} {f.one}?",
+    "Among the {t.many} {l.via} {l.a} {f.one}, which one has the {high} {c.label}? Return the {n.label}.",
+    "Which {t.one} has the {high} {c.label}, counting only {t.many} {l.via} {l.a} {f.one}? Return the {n.label}.",
+    "Look at the {t.many} {l.via} {l.a} {f.brief_one}. What is the {n.label} of the one with the {high} {c.label}?",
 )
 def top_by_parent(s: Scene) -> Draft:
     """Find the best row among those whose parent meets a condition."""
@@ -143,6 +145,6 @@ def top_by_parent(s: Scene) -> Draft:
     rest = f"FROM {link.join} WHERE {f.sql(link.parent.name)} ORDER BY {t}.{c} {high.order} LIMIT"
     return Draft(
         f"SELECT {t}.{n} {rest} 1",
-        {"t": t, "n": n, "c": c, "l": link, "f": f, "high": high},
+        {"t": t, "n": n, "c": c, "l": link, "f": f, "high": high.of(c)},
         distinct=f"SELECT {t}.{c} {rest} 2",
     )

@@ -11,9 +11,9 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 @family(
     4,
-    "List the {n.plural} of the {t.many} whose {c.label} is {above} the average {c.label} of all {t.many}.",
-    "Which {t.many} have {c.a} {above} the overall average? Give the {n.label}.",
-    "Show the {n.label} of every {t.one} with a {c.label} {above} the mean {c.label} of all {t.many}.",
+    "Which {t.many} have {c.a} {above} the average of all {t.many}? Return the {n.label}.",
+    "List the {n.plural} of the {t.many} whose {c.label} is {above} average.",
+    "I need the {n.label} of every {t.one} whose {c.label} is {above} the mean {c.label} of all {t.many}.",
 )
 def beyond_average(s: Scene) -> Draft:
     """List the rows above or below the average."""
@@ -26,9 +26,9 @@ def beyond_average(s: Scene) -> Draft:
 
 @family(
     4,
-    "How many {t.many} have {c.a} {above} the average {c.label} of the {t.many} {f}?",
-    "Count the {t.many} whose {c.label} is {above} the average {c.label} of those {t.many} {f}.",
-    "Compare all {t.many} with the average {c.label} of the {t.many} {f}: how many have {c.a} {above} it?",
+    "How many of all {t.many} have {c.a} {above} the average {c.label} of the {t.many} {f}?",
+    "Take the average {c.label} of the {t.many} {f}. How many {t.many} in total have {c.a} {above} that?",
+    "Compare every {t.one} with the average {c.label} of the {t.many} {f}: how many have {c.a} {above} it?",
 )
 def count_beyond_average_of(s: Scene) -> Draft:
     """Count the rows above or below the average of some rows."""
@@ -44,7 +44,7 @@ def count_beyond_average_of(s: Scene) -> Draft:
     4,
     "How many {t.many} have {c.a} {above} that of the {t.one} {v}?",
     "Count the {t.many} whose {c.label} is {above} the {c.label} of the {t.one} {v}.",
-    "What is the number of {t.many} with {c.a} {above} the one of the {t.one} {v}?",
+    "Look up the {c.label} of the {t.one} {v}. How many {t.many} have {c.a} {above} it?",
 )
 def count_beyond_row(s: Scene) -> Draft:
     """Count the rows above or below a named row."""
@@ -58,9 +58,10 @@ def count_beyond_row(s: Scene) -> Draft:
 
 @family(
     4,
-    "Which {c.plural} have both a {t.one} {f.one} and a {t.one} {g.one}? List every such {c.label} once.",
-    "List the different {c.plural} that occur both among the {t.many} {f} and among the {t.many} {g}.",
-    "Show, once each, the {c.plural} found for some {t.one} {f.one} as well as for some {t.one} {g.one}.",
+    "Which {c.plural} occur both among the {t.many} {f} and among the {t.many} {g}? List each one once.",
+    "List every {c.label} that has at least one {t.one} {f.one} and at least one {t.one} {g.one}, each {c.label} once.",
+    "Compare the {c.plural} of the {t.many} {f} with those of the {t.many} {g}. Which ones do the two "
+    "groups have in common? List each one once.",
 )
 def intersect(s: Scene) -> Draft:
     """List the categories that two sets of rows share."""
@@ -73,9 +74,9 @@ def intersect(s: Scene) -> Draft:
 
 @family(
     4,
-    "Which {c.plural} occur among the {t.many} {f} but not among the {t.many} {g}? List every such {c.label} once.",
-    "List the different {c.plural} of the {t.many} {f}, without those {c.plural} that any {t.one} {g.one} has.",
-    "Show, once each, the {c.plural} found for some {t.one} {f.one} but for no {t.one} {g.one}.",
+    "Which {c.plural} occur among the {t.many} {f} but not among the {t.many} {g}? List each one once.",
+    "List the distinct {c.plural} of the {t.many} {f}, except those that any {t.one} {g.one} has.",
+    "I need every {c.label} that has at least one {t.one} {f.one} but no {t.one} {g.one}, each {c.label} once.",
 )
 def set_difference(s: Scene) -> Draft:
     """List the categories of some rows that other rows do not have."""
@@ -89,9 +90,9 @@ def set_difference(s: Scene) -> Draft:
 
 @family(
     4,
-    "List every {c.label} that occurs among the {t.many} {f} or among the {u.many} {g}, each once.",
-    "Which different {c.plural} do the {t.many} {f} and the {u.many} {g} have, taken together?",
-    "Put the {c.plural} of the {t.many} {f} and of the {u.many} {g} into one list without repetitions.",
+    "Which {c.plural} do the {t.many} {f} and the {u.many} {g} have between them? List each one once.",
+    "List every {c.label} that occurs among the {t.many} {f}, among the {u.many} {g}, or both, each one once.",
+    "Combine the {c.plural} of the {t.many} {f} with those of the {u.many} {g} into one list without duplicates.",
 )
 def union_of_tables(s: Scene) -> Draft:
     """List the distinct categories of the rows of two tables."""
@@ -107,9 +108,9 @@ def union_of_tables(s: Scene) -> Draft:
 
 @family(
     4,
-    "What percentage of all {t.many} are {t.many} {f}? Give a number from 0 to 100.",
-    "Of all {t.many}, which percentage (0 to 100) are {t.many} {f}?",
-    "Give the share of {t.many} {f} among all {t.many}, in percent (0 to 100).",
+    "What percentage (0 to 100) of all {t.many} are {t.many} {f}?",
+    "Out of all {t.many}, what percentage are {t.many} {f}? Give a number from 0 to 100.",
+    "I need the share of {t.many} {f.brief} among all {t.many}, as a percentage from 0 to 100.",
 )
 def share_of_rows(s: Scene) -> Draft:
     """Find the percentage of rows that meet a condition."""
@@ -120,9 +121,9 @@ def share_of_rows(s: Scene) -> Draft:
 
 @family(
     4,
-    "What percentage of the total {c.label} of all {t.many} comes from {t.many} {f}? Give a number from 0 to 100.",
-    "Of the total {c.label} of all {t.many}, which percentage (0 to 100) belongs to {t.many} {f}?",
-    "Give the share of the {t.many} {f} in the total {c.label} of all {t.many}, in percent (0 to 100).",
+    "What percentage (0 to 100) of the total {c.label} of all {t.many} comes from the {t.many} {f}?",
+    "Take the total {c.label} of all {t.many}. What percentage of it (0 to 100) comes from the {t.many} {f}?",
+    "I need the share of {t.many} {f.brief} in the total {c.label} of all {t.many}, as a percentage from 0 to 100.",
 )
 def share_of_total(s: Scene) -> Draft:
     """Find the percentage of a sum that some rows make up."""
@@ -135,9 +136,9 @@ def share_of_total(s: Scene) -> Draft:
 
 @family(
     4,
-    "Which {t.one} has the {rank} {high} {c.label}? Give the {n.label}.",
+    "Which {t.one} has the {rank} {high} {c.label}? Return the {n.label}.",
     "What is the {n.label} of the {t.one} with the {rank} {high} {c.label}?",
-    "Find the {t.one} with the {rank} {high} {c.label} and give the {n.label}.",
+    "Rank the {t.many} by {c.label}, {high} first. What is the {n.label} of the {rank} one?",
 )
 def nth_best(s: Scene) -> Draft:
     """Find the row in second or third place."""
@@ -146,16 +147,16 @@ def nth_best(s: Scene) -> Draft:
     place, rank = s.choice(((2, "second"), (3, "third"), (4, "fourth")))
     return Draft(
         f"SELECT {n} FROM {t} ORDER BY {c} {high.order} LIMIT 1 OFFSET {place - 1}",
-        {"t": t, "n": n, "c": c, "high": high, "rank": rank},
+        {"t": t, "n": n, "c": c, "high": high.of(c), "rank": rank},
         distinct=f"SELECT {c} FROM {t} ORDER BY {c} {high.order} LIMIT {place + 1}",
     )
 
 
 @family(
     4,
-    "Which {c.plural} have {t.many} with an average {v.label} above {k}?",
-    "List every {c.label} for which the average {v.label} of its {t.many} is above {k}.",
-    "Show the {c.plural} of the {t.many} where the mean {v.label} is greater than {k}.",
+    "For which {c.plural} is the average {v.label} of the {t.many} above {k}?",
+    "List every {c.label} whose {t.many} have an average {v.label} above {k}.",
+    "Group the {t.many} by {c.label}. Which {c.plural} have a mean {v.label} greater than {k}?",
 )
 def having_average(s: Scene) -> Draft:
     """List the categories with a high average."""
@@ -172,9 +173,10 @@ def having_average(s: Scene) -> Draft:
 
 @family(
     4,
-    "For each {c.label}, which {t.one} has the {high} {v.label}? Show the {c.label} and the {n.label}.",
-    "Show every {c.label} of the {t.many} with the {n.label} of its {t.one} that has the {high} {v.label}.",
-    "Per {c.label}, find the {t.one} with the {high} {v.label}. Give the {c.label} and the {n.label}.",
+    "For each {c.label}, which {t.one} has the {high} {v.label}? Return the {c.label} and the {n.label}.",
+    "Group the {t.many} by {c.label} and find the one with the {high} {v.label} in each group. I need "
+    "the {c.label} and the {n.label}.",
+    "For every {c.label}, list the {c.label} and the {n.label} of the {t.one} with the {high} {v.label}.",
 )
 def best_in_each(s: Scene) -> Draft:
     """Find the best row of each category."""
@@ -183,7 +185,7 @@ def best_in_each(s: Scene) -> Draft:
     best = f"SELECT {high.function}(o.{v}) FROM {t} AS o WHERE o.{c} = {t}.{c}"
     return Draft(
         f"SELECT {c}, {n} FROM {t} WHERE {v} = ({best})",
-        {"t": t, "c": c, "v": v, "n": n, "high": high},
+        {"t": t, "c": c, "v": v, "n": n, "high": high.of(v)},
         Shape.ROWS,
         distinct=f"SELECT {c} FROM {t} WHERE {v} = ({best})",
     )
@@ -191,9 +193,9 @@ def best_in_each(s: Scene) -> Draft:
 
 @family(
     4,
-    "What is the average number of days from {c.label} to {d.label} of the {t.many} {f}?",
-    "For the {t.many} {f}, how many days after the {c.label} is the {d.label} on average?",
-    "Give the average time from {c.label} to {d.label} in days, for the {t.many} {f} that have both dates.",
+    "For the {t.many} {f}, how many days pass on average from {c.label} to {d.label}?",
+    "What is the average number of days between {c.label} and {d.label} of the {t.many} {f}?",
+    "On average, how many days after the {c.label} is the {d.label}, looking only at the {t.many} {f}?",
 )
 def average_days(s: Scene) -> Draft:
     """Average the days between two dates of a row."""
@@ -207,11 +209,12 @@ def average_days(s: Scene) -> Draft:
 
 @family(
     4,
-    "In which calendar month (1 to 12, all years together) is the total {v.label} of the {t.many} the highest, "
-    "by {c.label}?",
-    "By {c.label}, which month number (1 to 12, over all years) has the highest total {v.label} of the {t.many}?",
-    "Add up the {v.label} of the {t.many} per calendar month of the {c.label}, over all years. "
-    "Which month number (1 to 12) is highest?",
+    "Going by {c.label}, which calendar month has the highest total {v.label} of the {t.many}, all years "
+    "taken together? Return the month as a number from 1 to 12.",
+    "Add up the {v.plural} of the {t.many} by the month of their {c.label}, whatever the year. Which "
+    "month (1 to 12) comes out highest?",
+    "In which month of the year (1 to 12, over all years) is the total {v.label} of the {t.many} "
+    "highest? Use the {c.label}.",
 )
 def top_month(s: Scene) -> Draft:
     """Find the month with the highest sum."""
@@ -227,11 +230,11 @@ def top_month(s: Scene) -> Draft:
 
 @family(
     4,
-    "By how much does the average {c.label} of the {t.many} with {g.label} {v} exceed that of the {t.many} with "
-    "{g.label} {w}? (A negative number if it is lower.)",
-    "What is the average {c.label} of the {t.many} whose {g.label} is {v} minus that of the {t.many} whose "
-    "{g.label} is {w}?",
-    "Subtract the average {c.label} of the {t.many} with {g.label} {w} from that of the {t.many} with {g.label} {v}.",
+    "By how much does the average {c.label} of the {t.many} whose {g.label} is {v} exceed that of the "
+    "{t.many} whose {g.label} is {w}? If it is lower, give a negative number.",
+    "What is the average {c.label} of the {t.many} whose {g.label} is {v} minus the average {c.label} of "
+    "those whose {g.label} is {w}?",
+    "Compare the {t.many} by {g.label}: take the average {c.label} for {v} and subtract the average {c.label} for {w}.",
 )
 def difference_of_averages(s: Scene) -> Draft:
     """Subtract one category's average from another's."""

@@ -17,9 +17,9 @@ def _grouped(link: Link) -> str:
 
 @family(
     4,
-    "Which {p.many} have no {t.many}? Give the {n.label}.",
-    "List the {n.plural} of the {p.many} without any {t.many}.",
-    "Show the {n.label} of every {p.one} that has no {t.one}.",
+    "Which {p.many} have no {t.many}? Return the {n.label}.",
+    "List the {n.plural} of the {p.many} without a single {t.one}.",
+    "I need the {n.label} of every {p.one} {p.who} has no {t.many} at all.",
 )
 def without_children(s: Scene) -> Draft:
     """List the rows that nothing refers to."""
@@ -32,8 +32,8 @@ def without_children(s: Scene) -> Draft:
 @family(
     4,
     "How many {p.many} have at least one {t.one}?",
-    "Count the {p.many} that have any {t.many}.",
-    "What is the number of {p.many} with one or more {t.many}?",
+    "Count the {p.many} with one or more {t.many}.",
+    "How many of the {p.many} have any {t.many} at all?",
 )
 def count_with_children(s: Scene) -> Draft:
     """Count the rows that something refers to."""
@@ -45,9 +45,9 @@ def count_with_children(s: Scene) -> Draft:
 
 @family(
     4,
-    "Which {p.many} have at least one {t.one} {f.one}? Give every {n.label} once.",
-    "List the {n.plural} of the {p.many} that have some {t.one} {f.one}, each once.",
-    "Show, once each, the {n.plural} of the {p.many} with one or more {t.many} {f}.",
+    "Which {p.many} have at least one {t.one} {f.one}? List each {n.label} once.",
+    "List the {n.plural} of the {p.many} with one or more {t.many} {f}, each one once.",
+    "I need the {n.label} of every {p.one} {p.who} has at least one {t.one} {f.one}, without duplicates.",
 )
 def with_child_where(s: Scene) -> Draft:
     """List the rows that some row of a kind refers to."""
@@ -59,9 +59,10 @@ def with_child_where(s: Scene) -> Draft:
 
 @family(
     4,
-    "For every {p.one}, show the {n.label} and the number of its {t.many}, zero included.",
-    "How many {t.many} does each {p.one} have? Give the {n.label} and the count, also where it is 0.",
-    "List all {p.many} with two columns: the {n.label} and how many {t.many} it has (0 if none).",
+    "How many {t.many} does each {p.one} have? Return the {n.label} and the count, including those with 0.",
+    "List all {p.many} with two columns: their {n.label} and their number of {t.many} (0 if none).",
+    "For every {p.one}, I need the {n.label} and how many {t.many} belong to {p.it}. Include {p.many} "
+    "that have none, with a 0.",
 )
 def count_children(s: Scene) -> Draft:
     """Count the rows that refer to each row, zeros included."""
@@ -73,9 +74,9 @@ def count_children(s: Scene) -> Draft:
 
 @family(
     4,
-    "Which {p.one} has the most {t.many}? Give the {n.label}.",
+    "Which {p.one} has the most {t.many}? Return the {n.label}.",
     "What is the {n.label} of the {p.one} with the largest number of {t.many}?",
-    "Find the {p.one} that has more {t.many} than any other and give the {n.label}.",
+    "Find the {p.one} {p.who} has more {t.many} than any other, and return {p.its} {n.label}.",
 )
 def top_parent(s: Scene) -> Draft:
     """Find the row that the most others refer to."""
@@ -88,9 +89,9 @@ def top_parent(s: Scene) -> Draft:
 
 @family(
     4,
-    "Which {p.one} has the highest total {c.label} of its {t.many}? Give the {n.label}.",
+    "Which {p.one} has the highest total {c.label} across {p.its} {t.many}? Return the {n.label}.",
+    "Add up the {c.plural} of the {t.many} of each {p.one}. What is the {n.label} of the {p.one} with the highest sum?",
     "What is the {n.label} of the {p.one} whose {t.many} have the highest total {c.label}?",
-    "Add up the {c.label} of the {t.many} of each {p.one}. Which {p.one} comes first? Give the {n.label}.",
 )
 def top_parent_total(s: Scene) -> Draft:
     """Find the row with the highest sum over the rows that refer to it."""
@@ -104,9 +105,9 @@ def top_parent_total(s: Scene) -> Draft:
 
 @family(
     4,
-    "Which {p.many} have at least {k} {t.many}? Give the {n.label}.",
+    "Which {p.many} have at least {k} {t.many}? Return the {n.label}.",
     "List the {n.plural} of the {p.many} with {k} or more {t.many}.",
-    "Show the {n.label} of every {p.one} that has at least {k} {t.many}.",
+    "I need the {n.label} of every {p.one} {p.who} has {k} {t.many} or more.",
 )
 def with_many_children(s: Scene) -> Draft:
     """List the rows that enough others refer to."""
@@ -118,9 +119,9 @@ def with_many_children(s: Scene) -> Draft:
 
 @family(
     4,
-    "How many {t.many} have {l.a} whose {m.label} is {v}?",
-    "Count the {t.many} with {l.a} whose {m.label} is {v}.",
-    "What is the number of {t.many} that have {l.a} with the {m.label} {v}?",
+    "How many {t.many} are there {l.via} {l.a} whose {m.label} is {v}?",
+    "Count the {t.many} {l.via} {l.a} whose {m.label} is {v}.",
+    "How many {t.many} do we have {l.via} {l.a} {m.via} the {m.label} {v}?",
 )
 def count_of_grandparent(s: Scene) -> Draft:
     """Count the rows that lead, over two foreign keys, to one named row."""
@@ -133,9 +134,9 @@ def count_of_grandparent(s: Scene) -> Draft:
 
 @family(
     4,
-    "What is the total {c.label} of the {t.many} that have {l.a} with {m.a} {f.one}?",
-    "Give the total {c.label} of all {t.many} with {l.a} that has {m.a} {f.one}.",
-    "Add up the {c.label} of the {t.many} that have {l.a} with {m.a} {f.one}.",
+    "What is the total {c.label} of the {t.many} {l.via} {l.a} {m.via} {m.a} {f.one}?",
+    "Take all {t.many} {l.via} {l.a} {m.via} {m.a} {f.one}. What do their {c.plural} add up to?",
+    "Add up the {c.plural} of the {t.many} {l.via} {l.a} {m.via} {m.a} {f.brief_one}.",
 )
 def total_by_grandparent(s: Scene) -> Draft:
     """Sum a number over the rows that lead, over two foreign keys, to rows of a kind."""

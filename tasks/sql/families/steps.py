@@ -10,9 +10,9 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 @family(
     5,
-    "Find the {c.label} with the most {t.many}. List the {n.plural} of the {t.many} with that {c.label}.",
-    "List the {n.plural} of all {t.many} that have the most frequent {c.label} of the {t.many}.",
-    "Which {t.many} have the {c.label} that most {t.many} share? Give the {n.label}.",
+    "Find the most common {c.label} of the {t.many}, then list the {n.plural} of the {t.many} that have it.",
+    "Which {t.many} have the {c.label} that is most common among the {t.many}? Return the {n.label}.",
+    "I need the {n.plural} of all {t.many} whose {c.label} is the one that occurs most often.",
 )
 def list_of_top_category(s: Scene) -> Draft:
     """List the rows of the largest category."""
@@ -30,9 +30,9 @@ def list_of_top_category(s: Scene) -> Draft:
 
 @family(
     5,
-    "Find the {c.label} with the most {t.many}. What is the average {v.label} of the {t.many} with that {c.label}?",
-    "What is the average {v.label} of the {t.many} that have the most frequent {c.label} of the {t.many}?",
-    "Among the {t.many} with the {c.label} that most {t.many} share, what is the mean {v.label}?",
+    "What is the average {v.label} of the {t.many} with the most common {c.label}?",
+    "Find the {c.label} that most {t.many} have. What is the mean {v.label} of those {t.many}?",
+    "Looking only at the {t.many} whose {c.label} is the one that occurs most often, what is their average {v.label}?",
 )
 def average_of_top_category(s: Scene) -> Draft:
     """Average a number over the largest category."""
@@ -49,9 +49,10 @@ def average_of_top_category(s: Scene) -> Draft:
 
 @family(
     5,
-    "Find the {c.label} with the highest average {v.label} of its {t.many}. How many {t.many} have that {c.label}?",
-    "How many {t.many} have the {c.label} whose {t.many} have the highest average {v.label}?",
-    "Count the {t.many} with the {c.label} for which the average {v.label} of the {t.many} is highest.",
+    "Find the {c.label} whose {t.many} have the highest average {v.label}. How many {t.many} have that {c.label}?",
+    "How many {t.many} belong to the {c.label} with the highest average {v.label}?",
+    "Group the {t.many} by {c.label} and find the group with the highest average {v.label}. How many "
+    "{t.many} are in it?",
 )
 def count_of_best_category(s: Scene) -> Draft:
     """Count the rows of the category with the highest average."""
@@ -68,9 +69,10 @@ def count_of_best_category(s: Scene) -> Draft:
 
 @family(
     5,
-    "Find the {p.one} with the {high} {c.label}. List the {n.plural} of the {t.many} whose {l.label} it is.",
-    "Which {t.many} have the {p.one} with the {high} {c.label} as their {l.label}? Give the {n.label}.",
-    "List the {n.plural} of the {t.many} whose {l.label} is the {p.one} with the {high} {c.label}.",
+    "Find the {p.one} with the {high} {c.label}, then list the {n.plural} of all {t.many} {t.who} have "
+    "{p.it} as their {l.label}.",
+    "Which {t.many} have the {p.one} with the {high} {c.label} as their {l.label}? Return the {n.label}.",
+    "I need the {n.plural} of the {t.many} {l.via} the {l.label} with the {high} {c.label} of all {p.many}.",
 )
 def children_of_best_parent(s: Scene) -> Draft:
     """List the rows that refer to the best row."""
@@ -80,7 +82,7 @@ def children_of_best_parent(s: Scene) -> Draft:
     first = f"SELECT {p.key} FROM {p} ORDER BY {c} {high.order} LIMIT 1"
     return Draft(
         f"SELECT {n} FROM {t} WHERE {link.column} = ({first})",
-        {"t": t, "p": p, "l": link, "n": n, "c": c, "high": high},
+        {"t": t, "p": p, "l": link, "n": n, "c": c, "high": high.of(c)},
         Shape.PART,
         distinct=f"SELECT {c} FROM {p} ORDER BY {c} {high.order} LIMIT 2",
         steps=(first, f"SELECT {n} FROM {t} WHERE {link.column} = {{answer}}"),
@@ -89,9 +91,9 @@ def children_of_best_parent(s: Scene) -> Draft:
 
 @family(
     5,
-    "Find the {p.one} with the most {t.many}. List the {n.plural} of those {t.many}.",
-    "List the {n.plural} of the {t.many} that belong to the {p.one} with the most {t.many}.",
-    "Which {t.many} have the {l.label} that more {t.many} have than any other? Give the {n.label}.",
+    "Find the {p.one} with the most {t.many}, then list the {n.plural} of {p.its} {t.many}.",
+    "Which {t.many} belong to the {p.one} with the most {t.many}? Return the {n.label}.",
+    "I need the {n.plural} of all {t.many} of the {p.one} {p.who} has more of them than any other.",
 )
 def children_of_top_parent(s: Scene) -> Draft:
     """List the rows that refer to the row with the most references."""
@@ -109,9 +111,9 @@ def children_of_top_parent(s: Scene) -> Draft:
 
 @family(
     5,
-    "List the {n.plural} of the other {t.many} that have the same {c.label} as the {t.one} {v}.",
-    "Which {t.many} share their {c.label} with the {t.one} {v}? Give the {n.label}, without {v}.",
-    "Find the {c.label} of the {t.one} {v} and list the {n.plural} of all other {t.many} with that {c.label}.",
+    "Which other {t.many} have the same {c.label} as the {t.one} {v}? Return the {n.label}.",
+    "List the {n.plural} of all {t.many} that share their {c.label} with the {t.one} {v}, not counting {v}.",
+    "Look up the {c.label} of the {t.one} {v}. Which other {t.many} have it too? I need their {n.plural}.",
 )
 def same_category(s: Scene) -> Draft:
     """List the other rows in the category of a named row."""
@@ -130,9 +132,9 @@ def same_category(s: Scene) -> Draft:
 
 @family(
     5,
+    "Find the {t.one} with the {high} {c.label}. What is the {d.label} of {t.its} {l.label}?",
     "What is the {d.label} of the {l.label} of the {t.one} with the {high} {c.label}?",
-    "Find the {t.one} with the {high} {c.label}. What is the {d.label} of its {l.label}?",
-    "Which {d.label} does the {l.label} of the {t.one} with the {high} {c.label} have?",
+    "Which {t.one} has the {high} {c.label}? I need the {d.label} of {t.its} {l.label}, nothing else.",
 )
 def parent_of_best_child(s: Scene) -> Draft:
     """Look up a value of the parent of the best row."""
@@ -143,7 +145,7 @@ def parent_of_best_child(s: Scene) -> Draft:
     rest = f"FROM {t} ORDER BY {c} {high.order} LIMIT"
     return Draft(
         f"SELECT {d} FROM {p} WHERE {p.key} = (SELECT {k} {rest} 1)",
-        {"t": t, "p": p, "l": link, "c": c, "d": d, "high": high},
+        {"t": t, "p": p, "l": link, "c": c, "d": d, "high": high.of(c)},
         distinct=f"SELECT {c} {rest} 2",
         steps=(f"SELECT {k} {rest} 1", f"SELECT {d} FROM {p} WHERE {p.key} = {{answer}}"),
     )
@@ -151,10 +153,12 @@ def parent_of_best_child(s: Scene) -> Draft:
 
 @family(
     5,
-    "Find the calendar year in which the most {t.many} have their {c.label}. "
-    "What is the total {v.label} of the {t.many} of that year?",
-    "What is the total {v.label} of the {t.many} whose {c.label} is in the year with the most {t.many} by {c.label}?",
-    "By {c.label}, which calendar year has the most {t.many}? Give the total {v.label} of the {t.many} of that year.",
+    "Going by {c.label}, find the calendar year with the most {t.many}. What is the total {v.label} of "
+    "the {t.many} of that year?",
+    "Group the {t.many} by the year of their {c.label} and take the year with the most of them. What do "
+    "the {v.plural} of that year add up to?",
+    "What is the total {v.label} of the {t.many} whose {c.label} falls in the busiest year, that is, the "
+    "year with the most {t.many} by {c.label}?",
 )
 def total_of_top_year(s: Scene) -> Draft:
     """Sum a number over the year with the most rows."""
@@ -172,12 +176,12 @@ def total_of_top_year(s: Scene) -> Draft:
 
 @family(
     5,
-    "Among the {p.many} with at least {k} {t.many}, which one has the highest average {c.label} of its {t.many}? "
-    "Give the {n.label}.",
-    "Leave out {p.many} with fewer than {k} {t.many}. Which {p.one} has the highest average {c.label} of its {t.many}? "
-    "Give the {n.label}.",
-    "What is the {n.label} of the {p.one} whose {t.many} have the highest average {c.label}, "
-    "counting only {p.many} with {k} or more {t.many}?",
+    "Among the {p.many} with at least {k} {t.many}, which one has the highest average {c.label} across "
+    "{p.its} {t.many}? Return the {n.label}.",
+    "Leave out the {p.many} with fewer than {k} {t.many}. Of the rest, whose {t.many} have the highest "
+    "average {c.label}? Return the {n.label} of the {p.one}.",
+    "What is the {n.label} of the {p.one} whose {t.many} have the highest average {c.label}, counting "
+    "only {p.many} with {k} or more {t.many}?",
 )
 def best_parent_of_many(s: Scene) -> Draft:
     """Find the parent with the highest average, among those with enough children."""

@@ -9,9 +9,10 @@ from agentgym.tasks.sql.scene import HIGH_LOW, Scene
 
 @family(
     5,
-    "List the {n.plural} of the {t.many} whose {v.label} is {above} the average {v.label} of their own {c.label}.",
-    "Which {t.many} have {v.a} {above} the average of all {t.many} with the same {c.label}? Give the {n.label}.",
-    "Show the {n.label} of every {t.one} whose {v.label} is {above} the mean {v.label} of its {c.label}.",
+    "Which {t.many} have {v.a} {above} the average of all {t.many} with the same {c.label}? Return the {n.label}.",
+    "List the {n.plural} of the {t.many} whose {v.label} is {above} the average for their own {c.label}.",
+    "Compare the {v.label} of each {t.one} with the mean {v.label} for {t.its} {c.label}. I need the "
+    "{n.plural} of those that are {above} the mean.",
 )
 def beyond_own_average(s: Scene) -> Draft:
     """List the rows above or below the average of their category."""
@@ -25,12 +26,12 @@ def beyond_own_average(s: Scene) -> Draft:
 
 @family(
     5,
-    "For each {c.label}, find the {k} {t.many} with the {high} {v.label} (all of them where there are fewer). "
-    "Show the {c.label} and the {n.label}.",
-    "Per {c.label}, list the {k} {t.many} with the {high} {v.label}, or all if there are fewer. "
-    "Give the {c.label} and the {n.label}.",
-    "Show {c.label} and {n.label} of those {t.many} that are among the {k} with the {high} {v.label} "
-    "of their {c.label}.",
+    "For each {c.label}, which {k} {t.many} have the {high} {v.label}? Return the {c.label} and the "
+    "{n.label}; where there are fewer than {k}, list them all.",
+    "Group the {t.many} by {c.label} and take the {k} with the {high} {v.label} from each group, or the "
+    "whole group if it is smaller. I need the {c.label} and the {n.label}.",
+    "List the {c.label} and the {n.label} of every {t.one} that is among the {k} with the {high} "
+    "{v.label} for {t.its} {c.label}.",
 )
 def top_k_in_each(s: Scene) -> Draft:
     """List the k best rows of each category."""
@@ -41,7 +42,7 @@ def top_k_in_each(s: Scene) -> Draft:
     ranks = f"SELECT {c}, {n}, RANK() OVER (PARTITION BY {c} ORDER BY {v} {high.order}) AS place FROM {t}"
     return Draft(
         f"SELECT {c}, {n} FROM (SELECT {c}, {n}, {window} FROM {t}) AS ranked WHERE place <= {k}",
-        {"t": t, "c": c, "v": v, "n": n, "k": k, "high": high},
+        {"t": t, "c": c, "v": v, "n": n, "k": k, "high": high.of(v)},
         Shape.PART,
         distinct=f"SELECT {c} || '/' || place FROM ({ranks}) AS ranked WHERE place <= {k + 1}",
     )
@@ -49,10 +50,10 @@ def top_k_in_each(s: Scene) -> Draft:
 
 @family(
     5,
-    "For the {t.many} {f}, show the {n.label} and the rank by {v.label} (1 is the {high}).",
-    "Rank the {t.many} {f} by {v.label}, the {high} being 1. Give the {n.label} and the rank.",
-    "Among the {t.many} {f}, which place does each take by {v.label}, with 1 for the {high}? "
-    "Give the {n.label} and the place.",
+    "Rank the {t.many} {f} by {v.label}, with 1 for the {high}. Return the {n.label} and the rank.",
+    "For the {t.many} {f}, list the {n.label} and the rank by {v.label} among them, where 1 is the {high}.",
+    "Looking only at the {t.many} {f}, what rank does each of them have by {v.label} (1 is the {high})? "
+    "I need the {n.label} and the rank.",
 )
 def rank_where(s: Scene) -> Draft:
     """Rank some rows by a number."""
@@ -61,7 +62,7 @@ def rank_where(s: Scene) -> Draft:
     f = s.condition(t, besides=(v,))
     return Draft(
         f"SELECT {n}, RANK() OVER (ORDER BY {v} {high.order}) FROM {t} WHERE {f.sql()}",
-        {"t": t, "n": n, "v": v, "f": f, "high": high},
+        {"t": t, "n": n, "v": v, "f": f, "high": high.of(v)},
         Shape.ROWS,
         distinct=f"SELECT {v} FROM {t} WHERE {f.sql()}",
     )
@@ -69,11 +70,12 @@ def rank_where(s: Scene) -> Draft:
 
 @family(
     5,
-    "For the {t.many} {f}, show the {d.label} and the running total of the {v.label} up to and including it, "
-    "ordered by {d.label}.",
-    "Go through the {t.many} {f}, ordered by {d.label}, earliest first. "
-    "Give the {d.label} and the cumulative {v.label} so far.",
-    "Show {d.label} and cumulative sum of the {v.label} for the {t.many} {f}, ordered from the earliest {d.label} on.",
+    "For the {t.many} {f}, list each {d.label} with the running total of the {v.label} up to and "
+    "including it, earliest first.",
+    "Go through the {t.many} {f} by {d.label}, earliest first. Return the {d.label} and the cumulative "
+    "{v.label} so far, in that order.",
+    "I need a running total of the {v.plural} of the {t.many} {f}: the {d.label} and the sum up to that "
+    "point, sorted by {d.label}.",
 )
 def running_total(s: Scene) -> Draft:
     """Compute a running sum of a number over the dates of some rows."""
@@ -91,12 +93,12 @@ def running_total(s: Scene) -> Draft:
 
 @family(
     5,
-    "Take the {t.many} {f} in the order of their {d.label}. For each but the first, show the {d.label} and by how much "
-    "the {v.label} changed from the one before, ordered by {d.label}.",
-    "For the {t.many} {f}, show the {d.label} and the {v.label} minus that of the previous one by {d.label}, "
-    "leaving out the first, ordered by {d.label}.",
-    "Ordered by {d.label}, how does the {v.label} of the {t.many} {f} change from one to the next? "
-    "Give the {d.label} of the later one and the difference (later minus earlier).",
+    "Put the {t.many} {f} in order of {d.label}. For each one but the first, return the {d.label} and by "
+    "how much the {v.label} changed from the one before, sorted by {d.label}.",
+    "For the {t.many} {f}, sorted by {d.label}, list the {d.label} and the {v.label} minus that of the "
+    "previous one. Leave out the first.",
+    "How does the {v.label} of the {t.many} {f} change from one to the next by {d.label}? Return the "
+    "{d.label} of the later one and the difference (later minus earlier), sorted by {d.label}.",
 )
 def change_from_previous(s: Scene) -> Draft:
     """Subtract the previous row's number from each row's number."""
@@ -115,12 +117,12 @@ def change_from_previous(s: Scene) -> Draft:
 
 @family(
     5,
-    "For each {c.label} of the {t.many}, what percentage of the total {v.label} of all {t.many} falls to it? "
-    "Show the {c.label} and the percentage (0 to 100).",
-    "Show every {c.label} of the {t.many} with its share of the total {v.label} of all {t.many}, "
-    "in percent (0 to 100).",
-    "How is the total {v.label} of the {t.many} divided among the {c.plural}? "
-    "Give the {c.label} and its percentage (0 to 100).",
+    "What percentage (0 to 100) of the total {v.label} of all {t.many} does each {c.label} account for? "
+    "Return the {c.label} and the percentage.",
+    "List each {c.label} of the {t.many} with its share of the total {v.label} of all {t.many}, as a "
+    "percentage from 0 to 100.",
+    "How is the total {v.label} of the {t.many} divided among the {c.plural}? I need the {c.label} and "
+    "its percentage (0 to 100).",
 )
 def share_per_category(s: Scene) -> Draft:
     """Find each category's percentage of a sum."""
@@ -132,12 +134,13 @@ def share_per_category(s: Scene) -> Draft:
 
 @family(
     5,
-    "For each {l.label} {f.one}, find the {t.one} with the {high} {v.label}. "
-    "Show the {l.label}'s {p.label} and the {t.one}'s {n.label}.",
-    "Which {t.one} has the {high} {v.label} of each {l.label} {f.one}? "
-    "Give the {p.label} of the {l.label} and the {n.label} of the {t.one}.",
-    "Take every {l.label} {f.one} that has any {t.many}. Show its {p.label} and the {n.label} of its {t.one} "
-    "with the {high} {v.label}.",
+    "For each {l.label} {f.one}, which {t.one} has the {high} {v.label}? Return the {l.label}'s "
+    "{p.label} and the {t.one}'s {n.label}.",
+    "Take every {l.label} {f.one} and find {l.parent.its} {t.one} with the {high} {v.label}. I need the "
+    "{p.label} of the {l.label} and the {n.label} of the {t.one}; leave out any {l.label} without "
+    "{t.many}.",
+    "List the {p.label} of each {l.label} {f.one} next to the {n.label} of {l.parent.its} {t.one} with "
+    "the {high} {v.label}.",
 )
 def best_child_of_each(s: Scene) -> Draft:
     """Find the best row of each parent that meets a condition."""
@@ -149,7 +152,7 @@ def best_child_of_each(s: Scene) -> Draft:
     ranked = f"SELECT {named}, {window} FROM {link.join} WHERE {f.sql(link.parent.name)}"
     return Draft(
         f"SELECT parent, child FROM ({ranked}) AS ranked WHERE place = 1",
-        {"t": t, "l": link, "n": n, "p": p, "v": v, "f": f, "high": high},
+        {"t": t, "l": link, "n": n, "p": p, "v": v, "f": f, "high": high.of(v)},
         Shape.ROWS,
         distinct=f"SELECT parent FROM ({ranked}) AS ranked WHERE place = 1",
     )

@@ -9,8 +9,10 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from agentgym.errors import InfrastructureError
 from agentgym.tools.sandbox.containers.daemon import Daemon, docker_errors
@@ -19,6 +21,10 @@ from agentgym.tools.sandbox.containers.removal import remove
 from agentgym.tools.sandbox.containers.stream import Demultiplexer
 
 _KILL = ("sh", "-c", "kill -9 -1")
+_KILLED = (0, 1, 137)
+"""The command's exit codes: it killed processes, there were none, or another such command killed it."""
+_KILL_PROCESSES = 32
+"""The additional processes for the command, if there are none left: the daemon starts it with many threads."""
 _POLL_S = 0.1
 _GRACE_S = 5.0
 _FLOOD = 64
@@ -115,29 +121,56 @@ def run_call(daemon: Daemon, container: str, call: Call) -> CallOutcome:
 def _end_all(daemon: Daemon, container: str, exec_id: str, user: str, end: _Exchange) -> int | None:
     """Kill all of the user's processes; return the program's exit code, or `None` if the container was killed."""
     try:
-        with docker_errors(f"cannot kill the processes in container {container[:12]}"):
-            kill = _begin_to_kill(daemon, container, user)
-            # The daemon starts nothing in a container whose output is stuck, so read the output first.
-            end.drain()
-            _exit_code(daemon, kill)
-            return _exit_code(daemon, exec_id)
+        try:
+            _kill_all(daemon, container, user, end)
+        except InfrastructureError:
+            # The sandbox may have as many processes as it is allowed, which leaves none for the kill.
+            with _more_processes(daemon, container):
+                _kill_all(daemon, container, user, end)
+        return _exit_code(daemon, exec_id)
     except InfrastructureError:
-        # For example, the process limit leaves none for the kill.
+        # For example, a program that goes on forking takes the additional processes as well.
         remove(daemon, container)
         return None
 
 
-def _begin_to_kill(daemon: Daemon, container: str, user: str) -> str:
-    """Start killing all of the user's processes in the container; return the exec's id."""
-    exec_id = daemon.api.exec_create(container, list(_KILL), user=user)["Id"]
-    daemon.api.exec_start(exec_id, detach=True)
-    return exec_id
+def _kill_all(daemon: Daemon, container: str, user: str, end: _Exchange) -> None:
+    """Kill all of the user's processes in the container."""
+    with docker_errors(f"cannot kill the processes in container {container[:12]}"):
+        exec_id = daemon.api.exec_create(container, list(_KILL), user=user)["Id"]
+        daemon.api.exec_start(exec_id, detach=True)
+    # The daemon starts nothing in a container whose output is stuck, so read the output first.
+    end.drain()
+    code = _exit_code(daemon, exec_id)
+    if code not in _KILLED:
+        raise InfrastructureError(f"the command that kills the processes in a container ended with exit code {code}")
+
+
+@contextmanager
+def _more_processes(daemon: Daemon, container: str) -> Iterator[None]:
+    """Allow a container some more processes for a while."""
+    with docker_errors(f"cannot inspect container {container[:12]}"):
+        limit = daemon.api.inspect_container(container)["HostConfig"]["PidsLimit"]
+    _limit_processes(daemon, container, limit + _KILL_PROCESSES)
+    try:
+        yield
+    finally:
+        _limit_processes(daemon, container, limit)
+
+
+def _limit_processes(daemon: Daemon, container: str, limit: int) -> None:
+    api: Any = daemon.api
+    with docker_errors(f"cannot change the process limit of container {container[:12]}"):
+        # `update_container` has no argument for this limit.
+        url = api._url("/containers/{0}/update", container)
+        api._raise_for_status(api._post_json(url, data={"PidsLimit": limit}))
 
 
 def _exit_code(daemon: Daemon, exec_id: str) -> int:
     deadline = time.monotonic() + _GRACE_S
     while time.monotonic() < deadline:
-        state = daemon.api.exec_inspect(exec_id)
+        with docker_errors("cannot inspect a program in a container"):
+            state = daemon.api.exec_inspect(exec_id)
         if not state["Running"] and state["ExitCode"] is not None:
             return state["ExitCode"]
         time.sleep(0.02)
