@@ -17,6 +17,7 @@ from agentgym.errors import UsageError
 from agentgym.trainers.batches import Batch, Row
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.lm_head import score_labels_only, without_labels
+from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trajectory import Trajectory
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -61,6 +62,7 @@ class AgentGRPOTrainer(GRPOTrainer):
         self._rollouts, self._credit, self._on_batch = rollouts, credit, on_batch
         score_labels_only()
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
+        share_prefixes(self.accelerator.unwrap_model(self.model))
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._generate_and_score_completions(inputs)

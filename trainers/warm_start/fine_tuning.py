@@ -17,6 +17,7 @@ from agentgym.caches import cache_folder
 from agentgym.errors import UsageError
 from agentgym.trainers.lm_head import score_labels_only
 from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint
+from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trainers.versions import checkpointing
 from agentgym.trainers.warm_start.examples import Example
 from agentgym.trainers.warm_start.settings import Progress, WarmStart
@@ -74,6 +75,7 @@ def fine_tune(
         processing_class=tokenizer,
         callbacks=[*callbacks, MarkComplete()],
     )
+    share_prefixes(model)
     trainer.remove_callback(PrinterCallback)  # `Steps` reports the progress
     done = last_checkpoint(course.checkpoints) if course.checkpoints else None
     try:
