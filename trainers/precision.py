@@ -36,8 +36,8 @@ def evaluation_dtype(model: str, device: str, **options: Any) -> torch.dtype:
 def training_dtype(bf16: bool, lora_rank: int) -> torch.dtype:
     """Return the type of the weights of a model in training.
 
-    If all weights are trained, they stay in full precision, and only the arithmetic is bf16: at a learning rate of 1e-6,
-    rounding would discard the update of a bfloat16 weight.
+    If all weights are trained, they stay in full precision, and only the arithmetic is bf16: at a learning rate of
+    1e-6, rounding would discard the update of a bfloat16 weight.
     """
     return torch.bfloat16 if bf16 and lora_rank else torch.float32
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from agentgym.trainers import ranks
@@ -27,7 +28,7 @@ def share_prefixes(model: Any) -> None:
     """
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     backbone = inner.base_model
-    if ranks.world_size() > 1 or not can_pack(model) or hasattr(backbone, "forward_alone"):
+    if ranks.world_size() > 1 or not _attends_to_all(inner) or hasattr(backbone, "forward_alone"):
         return
     backbone.forward_alone = backbone.forward
 
@@ -49,6 +50,13 @@ def share_prefixes(model: Any) -> None:
     backbone.forward = forward
 
 
+def _attends_to_all(model: Any) -> bool:
+    """Whether all layers are attention to everything before."""
+    config = model.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    return can_pack(model) and kinds == {"full_attention"} and not getattr(config, "sliding_window", None)
+
+
 def common_length(rows: list[torch.Tensor]) -> int:
     """Return how many tokens all rows begin with, but for the last of the shortest row: each row computes its end."""
     shortest = min(len(row) for row in rows)
@@ -62,6 +70,9 @@ def _hidden_states(backbone: Any, rows: list[torch.Tensor], common: int) -> torc
     cache = DynamicCache()
     head = backbone.forward_alone(input_ids=rows[0][None, :common], past_key_values=cache, use_cache=True)
     for layer in cache.layers:
+        assert isinstance(layer, DynamicLayer)
+        assert layer.keys is not None
+        assert layer.values is not None
         layer.keys = layer.keys.expand(len(rows), -1, -1, -1)
         layer.values = layer.values.expand(len(rows), -1, -1, -1)
     ends = torch.nn.utils.rnn.pad_sequence([row[common:] for row in rows], batch_first=True)

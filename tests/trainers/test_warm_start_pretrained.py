@@ -104,7 +104,7 @@ def test_examples_end_at_the_context(tokenizer: Any):
 
 def test_a_context_that_holds_no_turn_is_an_error(tokenizer: Any):
     tokens = rendered(solved(1)[0], ChatCodec(tokenizer))
-    with pytest.raises(UsageError, match="nothing to learn from: within the context of 5 tokens.*raise --context"):
+    with pytest.raises(UsageError, match=r"nothing to learn from: within the context of 5 tokens.*raise --context"):
         examples([tokens], 5)
 
 
@@ -256,9 +256,7 @@ def test_a_model_learns_from_its_own_successes(talkative: Any, checkpoint: Path)
     assert not same(model, load_checkpoint(str(checkpoint), torch.float32)[0])
 
 
-def test_a_round_without_successes_teaches_nothing(
-    talkative: Any, checkpoint: Path, caplog: pytest.LogCaptureFixture
-):
+def test_a_round_without_successes_teaches_nothing(talkative: Any, checkpoint: Path, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.WARNING):
         model, _ = load_model(replace(talkative, env="letters_env:NeverSolvedEnv"), Reports())
     assert "solved none of 16 tasks" in caplog.text

@@ -25,9 +25,7 @@ class Until(TrainerCallback):
         if state.global_step % self._every:
             return
         model, tokenizer = kwargs["model"], kwargs["processing_class"]
-        played = attempts(
-            model, tokenizer, self._make_policy, self._jobs, self._factory, self._goal.max_new_tokens
-        )
+        played = attempts(model, tokenizer, self._make_policy, self._jobs, self._factory, self._goal.max_new_tokens)
         solved = sum(t.success for t in played)
         self._progress("solved after the warm start", solved, len(played))
         if solved >= self._goal.share * len(played):

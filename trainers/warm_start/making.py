@@ -60,9 +60,7 @@ def warm_started(
     return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype), AutoTokenizer.from_pretrained(folder)
 
 
-def _make(
-    settings: WarmStart, folder: Path, progress: Progress, make_policy: MakePolicy, load: Load | None
-) -> None:
+def _make(settings: WarmStart, folder: Path, progress: Progress, make_policy: MakePolicy, load: Load | None) -> None:
     """Train the model and move it into the cache in one step, so that a killed run leaves nothing incomplete.
 
     Checkpoints of a pretrained model stay beside it until it is complete: the next run with these settings goes on.
@@ -85,9 +83,7 @@ def _make(
     shutil.rmtree(checkpoints, ignore_errors=True)
 
 
-def _start(
-    settings: WarmStart, shown: list[Trajectory], progress: Progress, load: Load | None
-) -> tuple[Any, Any]:
+def _start(settings: WarmStart, shown: list[Trajectory], progress: Progress, load: Load | None) -> tuple[Any, Any]:
     if settings.shape is not None:
         return _fresh_tiny(settings.shape, settings.seed, shown, progress)
     assert load is not None

@@ -38,9 +38,7 @@ def learn_own(
         )
 
 
-def successes(
-    model: Any, tokenizer: Any, settings: WarmStart, own: Own, number: int, make: MakePolicy
-) -> list[Tokens]:
+def successes(model: Any, tokenizer: Any, settings: WarmStart, own: Own, number: int, make: MakePolicy) -> list[Tokens]:
     """Return the distinct conversations in which the model solved a task of a round, as it sampled them."""
     factory = EnvFactory(settings.env, settings.env_kwargs)
     tested = settings.goal.tasks if settings.goal else 0
