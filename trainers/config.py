@@ -265,6 +265,13 @@ class TrainConfig:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 < self.warm_start_until <= 1:
             raise UsageError(f"warm_start_until must be above 0 and at most 1, not {self.warm_start_until}")
+        for name in ("tests", "tasks", "batch", "own_tasks", "own_samples"):
+            if getattr(self, f"warm_start_{name}") < 1:
+                raise UsageError(f"warm_start_{name} must be at least 1, not {getattr(self, f'warm_start_{name}')}")
+        if self.warm_start_steps < 0 or self.warm_start_own < 0:
+            raise UsageError("warm_start_steps and warm_start_own must not be negative; 0 skips them")
+        if self.warm_start_from is not None and not self.warm_start_steps:
+            raise UsageError("warm_start_from names what to imitate, but warm_start_steps is 0; set it, e.g. to 100")
         if self.temperature <= 0:
             raise UsageError("temperature must be above 0: a group without differences teaches nothing")
         if self.keep_checkpoints < 2:
