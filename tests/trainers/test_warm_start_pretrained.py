@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -245,8 +246,9 @@ def test_only_own_successes_that_differ_are_learned_from(talkative: Any, checkpo
     found = successes(model, tokenizer, settings, own, 0, lambda m, t: make_policy(m, t, name="toy", context=256))
     assert 0 < len(found) < own.tasks * own.samples
     for tokens in found:
-        start, end = 0, tokens.loss_mask.index(0) if 0 in tokens.loss_mask else len(tokens.loss_mask)
-        assert tokenizer.decode(tokens.completion_ids[start:end]) is not None
+        last = len(tokens.loss_mask) - tokens.loss_mask[::-1].index(0) if 0 in tokens.loss_mask else 0
+        assert re.match("[a-z]", tokenizer.decode(tokens.completion_ids[last:]))
+    assert len({str(tokens.prompt_ids + tokens.completion_ids) for tokens in found}) == len(found)
 
 
 def test_a_model_learns_from_its_own_successes(talkative: Any, checkpoint: Path):
