@@ -47,24 +47,61 @@ def seeds_apart(rows: list[dict[str, Any]]) -> int:
     return sum(row["after"]["interval"][0] > row["before"]["interval"][1] for row in rows)
 
 
-def run(credit: str, seed: int, folder: Path, env: str, scheme: str | None = None) -> dict[str, Any]:
-    """Run one training run, unless it is finished, and return its results.
+def run(
+    credit: str, seed: int, folder: Path, env: str, scheme: str | None = None, *, recipe: str | None = None
+) -> dict[str, Any]:
+    """Run one training run, unless it is finished, and return its results; continue one that was interrupted.
 
     Runs that differ in `scheme` share the cache, and with it the model that they start from.
+
+    Args:
+        credit: Credit mode.
+        seed: Seed of the run.
+        folder: Where the runs of a benchmark are.
+        env: The environment, with its own recipe.
+        scheme: Reward scheme; by default the environment's.
+        recipe: Recipe to train by, instead of the environment's.
     """
     target = folder / f"{scheme or credit}-{seed}"
     if not (target / "wall.json").is_file():
-        cache = folder / "cache" / f"{credit}-{seed}"
-        command = [sys.executable, "-m", "agentgym", "train", "--env", env, "--credit", credit, "--seed", str(seed)]
+        what = ["--env", env] if recipe is None else ["--recipe", recipe]
+        command = [sys.executable, "-m", "agentgym", "train", *what, "--credit", credit, "--seed", str(seed)]
         command += [] if scheme is None else ["--set", f"scheme={scheme}"]
-        started = time.perf_counter()
-        environment = {**os.environ, "AGENTGYM_CACHE": str(cache)}
-        subprocess.run([*command, "--output-dir", str(target)], env=environment, check=True)
-        minutes = (time.perf_counter() - started) / 60
+        command += ["--resume"] if (target / "config.yaml").is_file() else []
+        environment = {**os.environ, "AGENTGYM_CACHE": str(folder / "cache" / f"{credit}-{seed}")}
+        minutes = _timed([*command, "--output-dir", str(target)], environment, folder / f"{target.name}.minutes")
         (target / "wall.json").write_text(json.dumps({"minutes": minutes}), encoding="utf-8")
     summary = json.loads((target / "summary.json").read_text(encoding="utf-8"))
     wall = json.loads((target / "wall.json").read_text(encoding="utf-8"))
     return {"credit": credit, "seed": seed, **wall, **{when: _rate(summary[when]) for when in ("before", "after")}}
+
+
+def _timed(command: list[str], environment: dict[str, str], clock: Path) -> float:
+    """Run a command and return its minutes, with those of earlier, interrupted tries, which a file keeps."""
+    clock.parent.mkdir(parents=True, exist_ok=True)
+    earlier = float(clock.read_text(encoding="utf-8")) if clock.is_file() else 0.0
+    started = time.perf_counter()
+    child = subprocess.Popen(command, env=environment)
+    try:
+        while child.poll() is None:
+            try:
+                child.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                clock.write_text(str(earlier + (time.perf_counter() - started) / 60), encoding="utf-8")
+    finally:
+        child.terminate()
+        child.wait()
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
+    return earlier + (time.perf_counter() - started) / 60
+
+
+def curve(folder: Path, row: dict[str, Any]) -> list[dict[str, float]]:
+    """Return step, reward and share of solved tasks of each step of a run."""
+    from agentgym.trainers.logbook.records import read_metrics
+
+    lines = read_metrics(folder / f"{row['credit']}-{row['seed']}" / "metrics.jsonl")
+    return [{name: line[name] for name in ("step", "reward", "success")} for line in lines if "success" in line]
 
 
 def _rate(summary: dict[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,10 @@ class ChatCodec:
         ids = self._encode(glue)
         return ids if last_id in self.end_ids else [*self._encode(closing), *ids]
 
+    def say(self, text: str) -> list[int]:
+        """Return the ids of a model turn, with the token that ends it: the inverse of `decode`."""
+        return [*self._encode(text), self.end_id]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of sampled ids without the token that ends a turn."""
         said = ids[:-1] if ids and ids[-1] in self.end_ids else ids

@@ -47,6 +47,10 @@ PRETRAINED: dict[str, Any] = {
     "bf16": True,
     "gradient_checkpointing": True,
     "warm_start_steps": 0,
+    "warm_start_tests": 8,
+    "warm_start_tasks": 1000,
+    "warm_start_batch": 16,
+    "warm_start_learning_rate": 5e-4,
 }
 """Defaults for all models but the tiny one, for which those of the fields are."""
 
@@ -165,17 +169,29 @@ class TrainConfig:
     track_kl: bool = True
     """Measure the KL divergence from the starting policy; without LoRA, this keeps a copy of the weights."""
 
-    # Warm start (tiny model)
+    # Warm start
     warm_start_steps: int = 300
-    """Supervised steps on solution trajectories before reinforcement learning; 0 skips them."""
+    """Supervised steps on demonstrations before reinforcement learning; 0 skips them."""
+    warm_start_from: str | None = None
+    """File of recorded trajectories to imitate, in the run's dialect; by default the environment's solutions."""
+    warm_start_unsolved: bool = False
+    """Imitate recorded trajectories that did not solve their task, too."""
     warm_start_until: float = 1.0
     """Share of solved tasks at which the warm start ends early, so that all seeds start alike; 1 runs all steps."""
+    warm_start_tests: int = 30
+    """How many times the warm start counts solved tasks on its way (warm_start_until below 1)."""
     warm_start_tasks: int = 4000
     """Tasks whose solutions the model learns from."""
     warm_start_batch: int = 32
     """Trajectories per supervised step."""
     warm_start_learning_rate: float = 3e-3
     """Peak learning rate of the warm start."""
+    warm_start_own: int = 0
+    """Rounds, after the demonstrations, in which the model attempts training tasks and imitates its own successes."""
+    warm_start_own_tasks: int = 64
+    """Tasks of such a round."""
+    warm_start_own_samples: int = 4
+    """Attempts at each task of such a round."""
     tiny_vocabulary: int = 1024
     """Tokens in the tiny model's vocabulary."""
     tiny_hidden: int = 128
@@ -209,6 +225,11 @@ class TrainConfig:
     def batch(self) -> int:
         """Trajectories per step."""
         return self.groups * self.group_size
+
+    @property
+    def is_warm_started(self) -> bool:
+        """Whether supervised learning comes before reinforcement learning."""
+        return self.warm_start_steps > 0 or self.warm_start_own > 0
 
     @property
     def placed(self) -> str:
@@ -245,6 +266,13 @@ class TrainConfig:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not 0 < self.warm_start_until <= 1:
             raise UsageError(f"warm_start_until must be above 0 and at most 1, not {self.warm_start_until}")
+        for name in ("tests", "tasks", "batch", "own_tasks", "own_samples"):
+            if getattr(self, f"warm_start_{name}") < 1:
+                raise UsageError(f"warm_start_{name} must be at least 1, not {getattr(self, f'warm_start_{name}')}")
+        if self.warm_start_steps < 0 or self.warm_start_own < 0:
+            raise UsageError("warm_start_steps and warm_start_own must not be negative; 0 skips them")
+        if self.warm_start_from is not None and not self.warm_start_steps:
+            raise UsageError("warm_start_from names what to imitate, but warm_start_steps is 0; set it, e.g. to 100")
         if self.temperature <= 0:
             raise UsageError("temperature must be above 0: a group without differences teaches nothing")
         if self.keep_checkpoints < 2:
@@ -278,6 +306,8 @@ def load_config(recipe: str | None = None, overrides: Mapping[str, Any] | None =
         recipe = env
     values = read_recipe(recipe) if recipe else {} if is_tiny else dict(PRETRAINED)
     values |= {key: value for key, value in overrides.items() if key != "env_kwargs"}
+    if values.get("model", TINY) != TINY:
+        values = {name: value for name, value in PRETRAINED.items() if name.startswith("warm_start_")} | values
     if "env_kwargs" in overrides:
         files = class_of(str(values.get("env", env))).files
         defaults = values.get("env_kwargs", {})

@@ -16,6 +16,8 @@ from accelerate.utils import gather_object
 from agentgym.errors import UsageError
 from agentgym.trainers.batches import Batch, Row
 from agentgym.trainers.credit import Credit, group_numbers
+from agentgym.trainers.lm_head import score_labels_only, without_labels
+from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trajectory import Trajectory
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -62,7 +64,9 @@ class AgentGRPOTrainer(GRPOTrainer):
         self._compared: dict[str, Any] | None = None
         self._sampled_at = -1
         """The update before which the batch was sampled."""
+        score_labels_only()
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
+        share_prefixes(self.accelerator.unwrap_model(self.model))
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._sampled_at = self.state.global_step
@@ -73,6 +77,7 @@ class AgentGRPOTrainer(GRPOTrainer):
             )
         trajectories: list[Trajectory] = [row["trajectory"] for row in inputs]
         output["advantages"] = self._token_advantages(trajectories, output["completion_ids"])
+        _clear_unsampled(output)
         check_batch(trajectories, output)
         return output
 
@@ -80,7 +85,8 @@ class AgentGRPOTrainer(GRPOTrainer):
         # With vLLM, TRL reports the gap itself. Later updates of a batch have other weights than those that sampled it.
         is_first = self._is_training and self.state.global_step == self._sampled_at
         self._compared = inputs if is_first and not self.use_vllm else None
-        return super()._compute_loss(model, inputs)
+        with without_labels(model, inputs["completion_mask"] * inputs["tool_mask"]):
+            return super()._compute_loss(model, inputs)
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
@@ -171,6 +177,14 @@ def refuse(args: GRPOConfig, kwargs: dict[str, Any]) -> None:
     for name in ("tools", "environment_factory", "rollout_func", "reward_funcs"):
         if kwargs.get(name):
             raise UsageError(f"this trainer does not accept {name}=: TRL would run its own tool loop on top of ours")
+
+
+def _clear_unsampled(batch: dict[str, Any]) -> None:
+    """Set log-probabilities of tokens that were not sampled to 0, which is what the loss will find for them."""
+    mask = batch["completion_mask"] * batch["tool_mask"]
+    for name in ("old_per_token_logps", "ref_per_token_logps"):
+        if name in batch:
+            batch[name] = batch[name] * mask
 
 
 def check_batch(trajectories: Sequence[Trajectory], batch: dict[str, Any]) -> None:

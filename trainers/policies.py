@@ -22,12 +22,12 @@ from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
-from agentgym.trainers.precision import evaluation_dtype
+from agentgym.trainers.precision import evaluation_dtype, training_dtype
 from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from agentgym.trainers.vllm.policy import VLLMPolicy
-from agentgym.trainers.warm_start import Goal, WarmStart, warm_started
+from agentgym.trainers.warm_start import Goal, Own, Pretrained, WarmStart, warm_started
 
 TRAINED = "agentgym.json"
 """Name of a file beside the weights of a model trained here, with its environment, arguments and dialect."""
@@ -210,14 +210,19 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 
 def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> tuple[Any, Any]:
-    """Return `(model, tokenizer)` for a run. Raises `UsageError` if there is no such model."""
-    if config.model == TINY:
-        early = replace(config, use_vllm=False)  # vLLM has no engine yet
-        return warm_started(warm_start_of(config), progress, lambda model, tokens: policy_of(early, model, tokens, 64))
-    # If all weights are trained, they stay in full precision, and only the arithmetic is bf16: at a learning rate of
-    # 1e-6, rounding would discard the update of a bfloat16 weight.
-    dtype = torch.bfloat16 if config.bf16 and config.lora_rank else torch.float32
-    return load_checkpoint(config.model, dtype, progress=progress)
+    """Return `(model, tokenizer)` for a run, after its warm start. Raises `UsageError` if there is no such model."""
+
+    def load() -> tuple[Any, Any]:
+        dtype = training_dtype(config.bf16, config.lora_rank)
+        return load_checkpoint(config.model, dtype, progress=progress)
+
+    if config.model != TINY and not config.is_warm_started:
+        return load()
+    early = replace(config, use_vllm=False)  # vLLM has no engine yet
+    slots = 64
+    return warm_started(
+        warm_start_of(config), progress, lambda model, tokens: policy_of(early, model, tokens, slots), load
+    )
 
 
 def load_checkpoint(
@@ -280,29 +285,59 @@ def _explained(name: str) -> Iterator[None]:
 
 
 def warm_start_of(config: TrainConfig) -> WarmStart:
-    """Return the settings of the tiny model from which a run starts."""
-    dialect = config.dialect or default_dialect(TINY)
-    until = config.warm_start_until
-    goal = Goal(until, config.max_new_tokens, config.temperature) if until < 1 else None
+    """Return the settings of the warm-started model from which a run starts."""
+    dialect = dialect_of(config)
+    until, sampling = config.warm_start_until, (config.max_new_tokens, config.temperature)
+    is_tiny = config.model == TINY
+    own = (config.warm_start_own, config.warm_start_own_tasks, config.warm_start_own_samples)
+    recordings = config.warm_start_from
     return WarmStart(
         env=short_name(config.env),
         # The warm start imitates solutions whatever they earn, so runs that differ only in their scheme share a model.
         env_kwargs={name: value for name, value in config.env_kwargs.items() if name != "scheme"}
         | {"dialect": dialect},
-        shape=TinyShape(
-            vocabulary=config.tiny_vocabulary,
-            hidden=config.tiny_hidden,
-            layers=config.tiny_layers,
-            heads=config.tiny_heads,
-            context=config.context,
-        ),
+        shape=_shape_of(config) if is_tiny else None,
+        pretrained=None if is_tiny else _pretrained_of(config),
         steps=config.warm_start_steps,
         tasks=config.warm_start_tasks,
         batch=config.warm_start_batch,
         learning_rate=config.warm_start_learning_rate,
         seed=config.seed,
-        goal=goal,
+        goal=Goal(until, *sampling, tests=config.warm_start_tests) if until < 1 else None,
         files=_files_of(config),
+        recordings=recordings,
+        recordings_state=None if recordings is None else repr([*state_of(Path(recordings))]),
+        unsolved=config.warm_start_unsolved,
+        own=Own(*own, *sampling) if config.warm_start_own else None,
+    )
+
+
+def _shape_of(config: TrainConfig) -> TinyShape:
+    return TinyShape(
+        vocabulary=config.tiny_vocabulary,
+        hidden=config.tiny_hidden,
+        layers=config.tiny_layers,
+        heads=config.tiny_heads,
+        context=config.context,
+    )
+
+
+def _pretrained_of(config: TrainConfig) -> Pretrained:
+    with _explained(config.model):
+        source, options = _source_of(config.model)
+        shape = AutoConfig.from_pretrained(source, **options)
+    folder = Path(source)
+    state = repr([*state_of(folder)]) if folder.exists() else str(getattr(shape, "_commit_hash", None))
+    return Pretrained(
+        name=source,
+        state=state,
+        context=min(config.context, getattr(shape, "max_position_embeddings", None) or config.context),
+        lora_rank=config.lora_rank,
+        lora_alpha=config.lora_alpha,
+        bf16=config.bf16,
+        micro_batch=config.micro_batch,
+        gradient_checkpointing=config.gradient_checkpointing,
+        template_kwargs=tuple(sorted(config.template_kwargs.items())),
     )
 
 

@@ -1,4 +1,4 @@
-"""The precision in which a model is evaluated."""
+"""The precision in which a model is evaluated and trained."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ def evaluation_dtype(model: str, device: str, **options: Any) -> torch.dtype:
     if _is_bfloat16_fast(device):
         return torch.bfloat16
     return torch.float32 if device == "cpu" else own
+
+
+def training_dtype(bf16: bool, lora_rank: int) -> torch.dtype:
+    """Return the type of the weights of a model in training.
+
+    If all weights are trained, they stay in full precision, and only the arithmetic is bf16: at a learning rate of
+    1e-6, rounding would discard the update of a bfloat16 weight.
+    """
+    return torch.bfloat16 if bf16 and lora_rank else torch.float32
 
 
 def _weights(config: Any) -> int:

@@ -7,13 +7,14 @@ from typing import Any
 from accelerate import DistributedType
 
 from agentgym.commands.options import make_env, with_strict
-from agentgym.errors import UsageError, require
+from agentgym.errors import UsageError
 from agentgym.rewards import Scheme
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import Credit
 from agentgym.trainers.grpo import GRPOConfig  # pyright: ignore[reportPrivateImportUsage]
+from agentgym.trainers.lora import lora
 from agentgym.trainers.policies import dialect_of
 from agentgym.trainers.versions import checkpointing
 
@@ -169,9 +170,4 @@ def peft_config(config: TrainConfig) -> Any:
     """Return the LoRA configuration, or `None` if all weights are trained."""
     if not config.lora_rank:
         return None
-    require("peft", "train")
-    from peft import LoraConfig
-
-    return LoraConfig(
-        r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
+    return lora(config.lora_rank, config.lora_alpha)

@@ -59,6 +59,28 @@ def test_another_model_than_tiny_has_defaults_of_its_own_and_not_the_tiny_recipe
     assert config.learning_rate < load_config("sql").learning_rate
 
 
+def test_a_recipe_for_another_model_than_tiny_warm_starts_it_only_if_it_says_so(tmp_path: Path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("model: some/model\n")
+    assert load_config(str(recipe)).warm_start_steps == 0
+    chosen = load_config(str(recipe), {"warm_start_steps": 5})
+    assert (chosen.warm_start_steps, chosen.warm_start_learning_rate) == (5, PRETRAINED["warm_start_learning_rate"])
+
+
+def test_recordings_that_no_step_would_learn_from_are_refused():
+    with pytest.raises(UsageError, match="warm_start_from names what to imitate, but warm_start_steps is 0"):
+        load_config(None, {"model": "some/model", "warm_start_from": "recorded.jsonl"})
+
+
+def test_the_recipe_for_a_small_pretrained_model_covers_half_of_the_question_families_on_both_engines():
+    from agentgym.tasks.sql.questions import FAMILIES
+
+    chosen = load_config("sql-smollm2").env_kwargs
+    assert 2 * len(set(chosen["families"])) >= len(FAMILIES)
+    assert chosen["engine"] == "mixed"
+    assert not {"domains", "sample_rows", "preview_rows", "show_schema"} & chosen.keys()
+
+
 def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
     assert load_config("sql", {"groups": 2, "group_size": 4}).micro_batch == 4
     assert load_config("sql", {"groups": 3, "group_size": 18}).micro_batch == 27
@@ -160,6 +182,9 @@ def test_words_that_make_no_sense_are_refused(words: list[str]):
         ("temperature", 0, "temperature must be above 0"),
         ("warm_start_until", 0, "warm_start_until must be above 0 and at most 1, not 0"),
         ("warm_start_until", 20, "warm_start_until must be above 0 and at most 1, not 20"),
+        ("warm_start_tests", 0, "warm_start_tests must be at least 1, not 0"),
+        ("warm_start_own_samples", 0, "warm_start_own_samples must be at least 1, not 0"),
+        ("warm_start_own", -1, "warm_start_steps and warm_start_own must not be negative"),
         ("keep_checkpoints", 1, "at least 2"),
         ("loss", "ppo", "loss must be one of dapo"),
     ],

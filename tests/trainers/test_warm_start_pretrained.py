@@ -1,0 +1,289 @@
+"""The warm start of pretrained models: from solutions, recordings, or their own successes."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from agentgym.env import Env
+from agentgym.errors import UsageError
+from agentgym.trainers.chat import ChatCodec
+from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.policies import load_checkpoint, load_model, make_policy, warm_start_of
+from agentgym.trainers.warm_start.demonstrations import recorded, solutions
+from agentgym.trainers.warm_start.examples import NO_LOSS, examples, rendered
+from agentgym.trainers.warm_start.fine_tuning import Course, in_order
+from agentgym.trainers.warm_start.own import successes
+from agentgym.trainers.warm_start.settings import Own
+from agentgym.trajectory import Trajectory, write_jsonl
+
+pytestmark = pytest.mark.train
+
+GUESS = {"dialect": "compact"}
+
+
+class Reports:
+    """Notes what was reported; can interrupt like Ctrl-C."""
+
+    def __init__(self, stop_at: int | None = None):
+        self.steps: list[int] = []
+        self.seen: dict[str, int] = {}
+        self._stop_at = stop_at
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        self.seen[what] = done
+        if what == "warm start":
+            self.steps.append(done)
+            if done == self._stop_at:
+                raise KeyboardInterrupt
+
+
+@pytest.fixture
+def run(checkpoint: Path) -> Any:
+    """Makes the configuration of a run that starts from the small checkpoint."""
+    return lambda **settings: load_config(
+        None,
+        {
+            "env": "guess",
+            "model": str(checkpoint),
+            "dialect": "compact",
+            "context": 256,
+            "bf16": False,
+            "lora_rank": 4,
+            "lora_alpha": 8,
+            "gradient_checkpointing": False,
+            "max_new_tokens": 4,
+            "warm_start_steps": 2,
+            "warm_start_tasks": 4,
+            "warm_start_batch": 2,
+            **settings,
+        },
+    )
+
+
+def solved(count: int = 3) -> list[Trajectory]:
+    return solutions("guess", GUESS, count, 1, lambda what, done, of: None)
+
+
+def same(one: Any, other: Any) -> bool:
+    mine, theirs = one.state_dict(), other.state_dict()
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_exactly_what_the_assistant_says_carries_loss(tokenizer: Any):
+    for trajectory in solved():
+        [example] = examples([rendered(trajectory, ChatCodec(tokenizer))], 1000)
+        learned = [i for i in example.labels if i != NO_LOSS]
+        said = [str(turn.action) for turn in trajectory.model_turns]
+        assert tokenizer.decode(learned) == "".join(text + tokenizer.eos_token for text in said)
+        assert all(label in (NO_LOSS, i) for i, label in zip(example.input_ids, example.labels, strict=True))
+
+
+def test_an_example_is_the_conversation_as_the_chat_template_writes_it(tokenizer: Any):
+    [trajectory] = solved(1)
+    tokens = rendered(trajectory, ChatCodec(tokenizer))
+    last = trajectory.model_turns[-1].observation
+    messages = trajectory.messages[: len(trajectory.messages) - len(last)]
+    assert tokens.prompt_ids + tokens.completion_ids == tokenizer.apply_chat_template(messages, return_dict=False)
+
+
+def test_examples_end_at_the_context(tokenizer: Any):
+    tokens = rendered(solved(1)[0], ChatCodec(tokenizer))
+    room = len(tokens.prompt_ids) + 2
+    [example] = examples([tokens], room)
+    assert len(example.input_ids) == len(example.labels) == room
+
+
+def test_a_context_that_holds_no_turn_is_an_error(tokenizer: Any):
+    tokens = rendered(solved(1)[0], ChatCodec(tokenizer))
+    with pytest.raises(UsageError, match=r"nothing to learn from: within the context of 5 tokens.*raise --context"):
+        examples([tokens], 5)
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_a_model_learns_with_adapters_or_all_weights_and_is_saved_whole(run: Any, checkpoint: Path, rank: int):
+    start, _ = load_checkpoint(str(checkpoint), torch.float32)
+    model, _ = load_model(run(lora_rank=rank), Reports())
+    assert model.state_dict().keys() == start.state_dict().keys()
+    assert not same(model, start)
+
+
+def test_without_steps_a_run_starts_from_the_model_itself(run: Any, checkpoint: Path):
+    start, _ = load_checkpoint(str(checkpoint), torch.float32)
+    model, _ = load_model(run(warm_start_steps=0), Reports())
+    assert same(model, start)
+
+
+def test_the_same_settings_share_one_model(run: Any):
+    first, second = Reports(), Reports()
+    one, _ = load_model(run(), first)
+    other, _ = load_model(run(learning_rate=1e-5), second)  # that of reinforcement learning
+    assert first.steps == [1, 2]
+    assert second.steps == []
+    assert same(one, other)
+
+
+@pytest.mark.parametrize("setting", [{"warm_start_steps": 3}, {"lora_rank": 8}, {"seed": 1}, {"warm_start_own": 1}])
+def test_other_settings_make_another_model(run: Any, setting: dict[str, Any]):
+    assert warm_start_of(run(**setting)).key != warm_start_of(run()).key
+
+
+def test_another_model_under_the_same_name_is_warm_started_anew(run: Any, checkpoint: Path):
+    before = warm_start_of(run()).key
+    (checkpoint / "model.safetensors").write_bytes(b"other weights")
+    assert warm_start_of(run()).key != before
+
+
+def test_an_interrupted_warm_start_goes_on_at_its_checkpoint(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = run(warm_start_steps=16)
+    with pytest.raises(KeyboardInterrupt):
+        load_model(config, Reports(stop_at=7))
+    resumed = Reports()
+    model, _ = load_model(config, resumed)
+    assert resumed.steps == list(range(7, 17))
+    assert not warm_start_of(config).folder.with_name(f"{warm_start_of(config).key}.checkpoints").exists()
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "elsewhere"))
+    assert same(model, load_model(config, Reports())[0])
+
+
+def test_a_goal_ends_the_warm_start_of_a_pretrained_model(run: Any, letters: type[Env]):
+    """A random model begins some of its messages with a letter."""
+    reports = Reports()
+    config = run(
+        env="letters_env:LettersEnv",
+        warm_start_steps=300,
+        warm_start_tasks=16,
+        warm_start_learning_rate=1e-2,
+        warm_start_until=0.5,
+        warm_start_tests=60,
+        lora_rank=0,
+    )
+    load_model(config, reports)
+    assert reports.seen["solved after the warm start"] >= 32
+    assert reports.steps[-1] < 300
+
+
+def recordings(tmp_path: Path, trajectories: list[Trajectory]) -> str:
+    path = tmp_path / "recorded.jsonl"
+    write_jsonl(path, trajectories)
+    return str(path)
+
+
+def failed_attempts(trajectories: list[Trajectory]) -> list[Trajectory]:
+    return [replace(t, turns=[replace(turn, rewards={}) for turn in t.turns]) for t in trajectories]
+
+
+def test_recordings_are_imitated_instead_of_solutions(run: Any, tmp_path: Path):
+    reports = Reports()
+    model, _ = load_model(run(warm_start_from=recordings(tmp_path, solved())), reports)
+    assert "solving tasks" not in reports.seen
+    assert not same(model, load_model(run(), Reports())[0])
+
+
+def test_of_recordings_successes_on_training_tasks_are_imitated(run: Any, tmp_path: Path):
+    one, two, three = solved(3)
+    mixed = [one, *failed_attempts([two]), replace(three, split="test")]
+    config = run(warm_start_from=recordings(tmp_path, mixed))
+    assert [t.task_id for t in recorded(warm_start_of(config))] == [one.task_id]
+    unsolved = run(warm_start_from=config.warm_start_from, warm_start_unsolved=True)
+    assert [t.task_id for t in recorded(warm_start_of(unsolved))] == [one.task_id, two.task_id]
+
+
+def test_other_recordings_under_the_same_name_make_another_model(run: Any, tmp_path: Path):
+    config = run(warm_start_from=recordings(tmp_path, solved(2)))
+    before = warm_start_of(config).key
+    recordings(tmp_path, solved(3))
+    assert warm_start_of(config).key != before
+
+
+def test_recordings_that_cannot_be_imitated_are_refused(run: Any, tmp_path: Path):
+    def refused(trajectories: list[Trajectory], **settings: Any) -> str:
+        config: TrainConfig = run(warm_start_from=recordings(tmp_path, trajectories), **settings)
+        with pytest.raises(UsageError) as error:
+            load_model(config, Reports())
+        return str(error.value)
+
+    assert "trajectory 1 was recorded in 'guess', but the run trains in" in refused(solved(), env="errand")
+    assert "writes its calls in the dialect 'compact'" in refused(solved(), dialect="hermes")
+    assert "none of the 3 trajectories is a success on a task of the split 'train'" in refused(
+        failed_attempts(solved())
+    )
+    assert "none of the 0 trajectories" in refused([])
+
+
+def test_a_file_of_recordings_that_is_not_there_is_named(run: Any, tmp_path: Path):
+    with pytest.raises(UsageError, match=r"missing\.jsonl"):
+        load_model(run(warm_start_from=str(tmp_path / "missing.jsonl")), Reports())
+
+
+@pytest.fixture
+def talkative(letters: type[Env], run: Any) -> Any:
+    """A run in an environment that the random model solves sometimes, from its own successes alone."""
+    return run(
+        env="letters_env:LettersEnv",
+        warm_start_steps=0,
+        warm_start_own=1,
+        warm_start_own_tasks=16,
+        warm_start_own_samples=4,
+        warm_start_learning_rate=1e-2,
+    )
+
+
+def test_only_own_successes_that_differ_are_learned_from(talkative: Any, checkpoint: Path):
+    settings = warm_start_of(talkative)
+    model, tokenizer = load_checkpoint(str(checkpoint), torch.float32)
+    own = settings.own
+    assert own is not None
+    found = successes(model, tokenizer, settings, own, 0, lambda m, t: make_policy(m, t, name="toy", context=256))
+    assert 0 < len(found) < own.tasks * own.samples
+    for tokens in found:
+        last = len(tokens.loss_mask) - tokens.loss_mask[::-1].index(0) if 0 in tokens.loss_mask else 0
+        assert re.match("[a-z]", tokenizer.decode(tokens.completion_ids[last:]))
+    assert len({str(tokens.prompt_ids + tokens.completion_ids) for tokens in found}) == len(found)
+
+
+def test_a_model_learns_from_its_own_successes(talkative: Any, checkpoint: Path):
+    reports = Reports()
+    model, _ = load_model(talkative, reports)
+    assert reports.seen["own successes"] > 0
+    assert not same(model, load_checkpoint(str(checkpoint), torch.float32)[0])
+
+
+def test_a_round_without_successes_teaches_nothing(talkative: Any, checkpoint: Path, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.WARNING):
+        model, _ = load_model(replace(talkative, env="letters_env:NeverSolvedEnv"), Reports())
+    assert "solved none of 16 tasks" in caplog.text
+    assert same(model, load_checkpoint(str(checkpoint), torch.float32)[0])
+
+
+def test_each_example_is_learned_from_before_any_repeats(tokenizer: Any):
+    known = examples([rendered(t, ChatCodec(tokenizer)) for t in solved(6)], 1000)
+    course = Course(steps=3, batch=4, learning_rate=1e-3, seed=0, micro_batch=2, by_length=True)
+    order = in_order(known, course)
+    assert len(order) == 12
+    assert sorted(map(id, order[:6])) == sorted(map(id, known))
+
+
+def test_examples_of_one_pass_are_about_equally_long(tokenizer: Any):
+    known = examples([rendered(t, ChatCodec(tokenizer)) for t in solved(12)], 1000)
+    course = Course(steps=3, batch=4, learning_rate=1e-3, seed=0, micro_batch=4, by_length=True)
+
+    def padding(order: list[Any]) -> int:
+        sizes = [[len(example.input_ids) for example in order[at : at + 4]] for at in range(0, 12, 4)]
+        return sum(max(some) * len(some) - sum(some) for some in sizes)
+
+    assert padding(in_order(known, course)) <= padding(in_order(known, replace(course, by_length=False)))
+
+
+def test_settings_of_own_successes_say_what_they_mean(run: Any):
+    settings = warm_start_of(run(warm_start_own=2, warm_start_own_tasks=5, warm_start_own_samples=3))
+    assert settings.own == Own(2, 5, 3, max_new_tokens=4, temperature=1.0)

@@ -1,0 +1,103 @@
+"""Computes once what all rows of a training batch begin with, such as a system prompt, and drops padding on both sides.
+
+Conversations of one environment begin alike for a hundred tokens or more. The gradient is the same: keys and values of
+the common tokens are shared by all rows, and gather the gradients of all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+from transformers.modeling_outputs import BaseModelOutputWithPast
+
+from agentgym.trainers import ranks
+from agentgym.trainers.packing import can_pack
+
+_WORTH_SHARING = 32
+"""A common beginning of fewer tokens costs more than it saves."""
+
+
+def share_prefixes(model: Any) -> None:
+    """Make a model compute common beginnings of the rows of a batch once, where its attention allows it.
+
+    Changes only passes without a cache, as in training. With gradient checkpointing there are no keys to share, and
+    what shards weights over several processes expects one pass.
+    """
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    backbone = inner.base_model
+    if ranks.world_size() > 1 or not _attends_to_all(inner) or hasattr(backbone, "forward_alone"):
+        return
+    backbone.forward_alone = backbone.forward
+
+    def forward(
+        input_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None, **options: Any
+    ) -> Any:
+        given = {name for name, value in options.items() if value is not None and value is not False}
+        plain = input_ids is not None and not given
+        if not plain or input_ids is None or (backbone.training and backbone.is_gradient_checkpointing):
+            return backbone.forward_alone(input_ids=input_ids, attention_mask=attention_mask, **options)
+        seen = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        rows = [ids[mask.bool()] for ids, mask in zip(input_ids, seen, strict=True)]
+        common = common_length(rows)
+        if len(rows) < 2 or common < _WORTH_SHARING or not _are_contiguous(seen):
+            return backbone.forward_alone(input_ids=input_ids, attention_mask=attention_mask, **options)
+        hidden = _hidden_states(backbone, rows, common)
+        return BaseModelOutputWithPast(last_hidden_state=_as_padded(hidden, seen))
+
+    backbone.forward = forward
+
+
+def _attends_to_all(model: Any) -> bool:
+    """Whether all layers are attention to everything before."""
+    config = model.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    return can_pack(model) and kinds == {"full_attention"} and not getattr(config, "sliding_window", None)
+
+
+def common_length(rows: list[torch.Tensor]) -> int:
+    """Return how many tokens all rows begin with, but for the last of the shortest row: each row computes its end."""
+    shortest = min(len(row) for row in rows)
+    heads = torch.stack([row[:shortest] for row in rows])
+    differs = (heads != heads[:1]).any(dim=0).nonzero()
+    return min(int(differs[0]) if len(differs) else shortest, shortest - 1)
+
+
+def _hidden_states(backbone: Any, rows: list[torch.Tensor], common: int) -> torch.Tensor:
+    """Return the hidden states of all rows, `(rows, longest row, size)`, each from its first token on."""
+    cache = DynamicCache()
+    head = backbone.forward_alone(input_ids=rows[0][None, :common], past_key_values=cache, use_cache=True)
+    for layer in cache.layers:
+        assert isinstance(layer, DynamicLayer)
+        assert layer.keys is not None
+        assert layer.values is not None
+        layer.keys = layer.keys.expand(len(rows), -1, -1, -1)
+        layer.values = layer.values.expand(len(rows), -1, -1, -1)
+    ends = torch.nn.utils.rnn.pad_sequence([row[common:] for row in rows], batch_first=True)
+    places = torch.arange(common, common + ends.shape[1], device=ends.device)
+    lengths = torch.tensor([len(row) for row in rows], device=ends.device)
+    known = torch.arange(common + ends.shape[1], device=ends.device) < lengths[:, None]
+    tail = backbone.forward_alone(
+        input_ids=ends,
+        attention_mask=known.long(),
+        position_ids=places.expand(len(rows), -1),
+        past_key_values=cache,
+        use_cache=True,
+    )
+    return torch.cat([head.last_hidden_state.expand(len(rows), -1, -1), tail.last_hidden_state], dim=1)
+
+
+def _as_padded(hidden: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Return hidden states where their tokens stand in the padded batch, and 0 elsewhere."""
+    first = seen.argmax(dim=1, keepdim=True)
+    places = (torch.arange(seen.shape[1], device=seen.device) - first).clamp(0, hidden.shape[1] - 1)
+    found = hidden.gather(1, places[:, :, None].expand(-1, -1, hidden.shape[-1]))
+    return found * seen[:, :, None].to(found.dtype)
+
+
+def _are_contiguous(seen: torch.Tensor) -> bool:
+    """Whether each row has padding at its ends only."""
+    starts = (seen[:, 1:] > seen[:, :-1]).sum(dim=1) + seen[:, 0]
+    return bool((starts == 1).all())

@@ -1,0 +1,54 @@
+"""Episodes of training tasks that a warm start plays: solutions, tests on the way, the model's own attempts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from agentgym.errors import InfrastructureError
+from agentgym.policy import Policy
+from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.trajectory import Trajectory
+
+MakePolicy = Callable[[Any, Any], Policy]
+"""Makes a policy from `(model, tokenizer)`."""
+
+
+def training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) -> Iterator[Job]:
+    """Yield episodes of training tasks; in a finite split, the tasks depend on the seed."""
+    probe = factory()
+    source = probe.tasks
+    probe.close()
+    draw = random.Random(f"warm-start/{seed}/{skip}" if skip else f"warm-start/{seed}")
+    size = source.size("train")
+    # In an endless split, stay far from its start, where reinforcement learning takes its tasks.
+    first = 2**30 + skip
+    indices = range(first, first + tasks) if size is None else [draw.randrange(size) for _ in range(tasks)]
+    for number, index in enumerate(indices):
+        yield Job(source.get("train", index), draw.getrandbits(31), number % 256)
+
+
+def attempts(
+    model: Any,
+    tokenizer: Any,
+    make_policy: MakePolicy,
+    jobs: Sequence[Job],
+    factory: EnvFactory,
+    max_new_tokens: int,
+) -> list[Trajectory]:
+    """Return the model's episodes that did not fail. Raises `InfrastructureError` if all failed."""
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        played = asyncio.run(
+            collect(jobs, make_policy(model, tokenizer), factory, Limits(max_new_tokens=max_new_tokens))
+        )
+    model.train(was_training)
+    real = [t for t in played if not t.failed]
+    if not real:
+        raise InfrastructureError(f"all {len(played)} episodes of the warm start failed; {played[0].error}")
+    return real
