@@ -50,7 +50,7 @@ def request_of(policy: str, out: Path | None = None, **kwargs: Any) -> Evaluatio
 
 
 def config_of(model: Path | str, **settings: Any) -> TrainConfig:
-    return TrainConfig(env="guess", model=str(model), context=4096, **settings)
+    return TrainConfig(env="guess", model=str(model), context=4096, warm_start_steps=0, **settings)
 
 
 def test_an_evaluation_leaves_tools_and_calls_to_the_template(qwen: Path, tmp_path: Path, capsys: Any):
