@@ -18,6 +18,7 @@ from agentgym.engine.sharing import state_of
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.registry import class_of
+from agentgym.rollout import EnvFactory
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TINY, TrainConfig, load_config, short_name
 from agentgym.trainers.gguf import checkpoint_of
@@ -27,7 +28,7 @@ from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from agentgym.trainers.vllm.policy import VLLMPolicy
-from agentgym.trainers.warm_start import Goal, Own, Pretrained, WarmStart, warm_started
+from agentgym.trainers.warm_start import Goal, Own, Pretrained, WarmStart, warm_started, words_of
 
 TRAINED = "agentgym.json"
 """Name of a file beside the weights of a model trained here, with its environment, arguments and dialect."""
@@ -291,11 +292,12 @@ def warm_start_of(config: TrainConfig) -> WarmStart:
     is_tiny = config.model == TINY
     own = (config.warm_start_own, config.warm_start_own_tasks, config.warm_start_own_samples)
     recordings = config.warm_start_from
+    # The warm start imitates solutions whatever they earn, so runs that differ only in their scheme share a model.
+    env_kwargs = {name: value for name, value in config.env_kwargs.items() if name != "scheme"} | {"dialect": dialect}
     return WarmStart(
         env=short_name(config.env),
-        # The warm start imitates solutions whatever they earn, so runs that differ only in their scheme share a model.
-        env_kwargs={name: value for name, value in config.env_kwargs.items() if name != "scheme"}
-        | {"dialect": dialect},
+        env_kwargs=env_kwargs,
+        words=words_of(EnvFactory(config.env, env_kwargs)),
         shape=_shape_of(config) if is_tiny else None,
         pretrained=None if is_tiny else _pretrained_of(config),
         steps=config.warm_start_steps,

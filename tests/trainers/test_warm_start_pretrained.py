@@ -15,6 +15,7 @@ pytest.importorskip("trl", reason="needs the [train] extra")
 import torch
 
 from agentgym.env import Env
+from agentgym.envs.guess import GuessEnv
 from agentgym.errors import UsageError
 from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.config import TrainConfig, load_config
@@ -130,6 +131,13 @@ def test_the_same_settings_share_one_model(run: Any):
     assert first.steps == [1, 2]
     assert second.steps == []
     assert same(one, other)
+
+
+def test_another_wording_of_the_environment_makes_another_model(run: Any, monkeypatch: pytest.MonkeyPatch):
+    before = warm_start_of(run())
+    assert warm_start_of(run()).key == before.key
+    monkeypatch.setattr(GuessEnv, "system_prompt", "Find the number.")
+    assert warm_start_of(run()).key != before.key
 
 
 @pytest.mark.parametrize("setting", [{"warm_start_steps": 3}, {"lora_rank": 8}, {"seed": 1}, {"warm_start_own": 1}])

@@ -7,7 +7,7 @@ start can therefore also end when the policy solves a share of tasks (`WarmStart
 
 from agentgym.trainers.warm_start.demonstrations import solutions
 from agentgym.trainers.warm_start.making import Load, warm_started
-from agentgym.trainers.warm_start.playing import MakePolicy
+from agentgym.trainers.warm_start.playing import MakePolicy, words_of
 from agentgym.trainers.warm_start.settings import Goal, Own, Pretrained, Progress, WarmStart
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "WarmStart",
     "solutions",
     "warm_started",
+    "words_of",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,10 +14,26 @@ import torch
 from agentgym.errors import InfrastructureError
 from agentgym.policy import Policy
 from agentgym.rollout import EnvFactory, Job, Limits, collect
+from agentgym.task import TRAIN, iterate
 from agentgym.trajectory import Trajectory
 
 MakePolicy = Callable[[Any, Any], Policy]
 """Makes a policy from `(model, tokenizer)`."""
+
+
+_READ = 8
+"""How many task prompts stand for the wording of all."""
+
+
+def words_of(factory: EnvFactory) -> str:
+    """Return a fingerprint of what a model reads first: the system prompt, the tools and some tasks."""
+    env = factory()
+    try:
+        prompts = [task.prompt for task in iterate(env.tasks, TRAIN, _READ)]
+        read = [env.system_prompt, env.states_turns, env.max_turns, env.tools.schemas, prompts]
+    finally:
+        env.close()
+    return hashlib.sha256(json.dumps(read).encode()).hexdigest()[:16]
 
 
 def training_jobs(factory: EnvFactory, tasks: int, seed: int, *, skip: int = 0) -> Iterator[Job]:

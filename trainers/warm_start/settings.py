@@ -82,6 +82,8 @@ class WarmStart:
     seed: int
     goal: Goal | None = None
     """`None` runs all steps."""
+    words: str | None = None
+    """Tells what a model reads in this version of the environment from what it read in others."""
     files: str | None = None
     """State of the files that provide the tasks, if any."""
     pretrained: Pretrained | None = None
