@@ -202,7 +202,7 @@ def test_values_that_are_written_without_quotes_have_the_types_of_the_schema(dia
 
 
 def test_tools_that_a_template_does_not_show_are_shown_by_the_dialect(dialects: Any):
-    assert dialects["qwen3"].instructions(TOOLS) == ""
+    assert dialects["qwen3"].instructions(TOOLS, 2) == ""
     told = dialects["deepseekv3"].instructions(TOOLS)
     assert '"name": "find"' in told
     assert "<｜tool▁call▁begin｜>function<｜tool▁sep｜>FUNCTION" in told
@@ -224,7 +224,7 @@ def test_a_template_that_only_explains_calls_is_written_as_it_explains(think: bo
     tokenizer = tokenizer_of("qwen3")
     tokenizer.chat_template = LIKE_SMOLLM3
     dialect = TemplateDialect(tokenizer, think=think)
-    assert dialect.instructions(TOOLS) == ""
+    assert dialect.instructions(TOOLS, 2) == ""
     for text in ("", "I look."):
         written = dialect.render(text, tuple(CALLS.values()), TOOLS)
         assert dialect.parse(written, TOOLS) == Parsed(text, tuple(CALLS.values()))

@@ -50,6 +50,7 @@ _PROBE_TOOLS = Toolset(
     ]
 )
 
+_ONE_CALL = "Call one function at a time."
 _INSTRUCTIONS = """# Tools
 
 You may call these functions:
@@ -99,15 +100,16 @@ class TemplateDialect(TextDialect):
         self._reader = self._known_reader() if self._fields is None else None
 
     def instructions(self, tools: Toolset, max_calls: int = 1) -> str:
-        """Return an empty text: the chat template writes the tools into the prompt.
+        """Return how many calls are allowed: the chat template writes the tools, and many templates allow several.
 
         Templates that write calls but show no tools (DeepSeek's) get them here, with an example from the template.
         """
+        number = _ONE_CALL if max_calls == 1 else ""
         if self._tools_name is not None:
-            return ""
+            return number
         schemas = "\n".join(strict_json.write(schema) for schema in tools.schemas)
         example = self._written("", [ToolCall("FUNCTION", {"ARGUMENT": "VALUE"}, "call_1")], None)
-        return _INSTRUCTIONS.format(schemas=schemas, example=example)
+        return "\n\n".join(filter(None, (_INSTRUCTIONS.format(schemas=schemas, example=example), number)))
 
     def _read(self, text: str, tools: Toolset) -> Parsed:
         whole = text.rstrip().removesuffix(self._end).rstrip() if self._end else text.rstrip()
