@@ -189,8 +189,8 @@ EQUIVALENT = (
     ),
     Equivalent(
         "trainers/chat.py",
-        "return self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)",
-        "return self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=True)",
+        "text = self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=False)",
+        "text = self.tokenizer.decode(said, skip_special_tokens=False, clean_up_tokenization_spaces=True)",
         "byte-level tokenizers, as chat models have, find nothing to clean up",
     ),
     *(

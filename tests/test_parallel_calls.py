@@ -256,7 +256,7 @@ def test_the_number_of_calls_in_a_turn_is_an_argument_and_the_model_is_told():
     assert "one function at a time" in text_of(one.reset(seed=0)[0][0])
     assert "one or more functions" in text_of(several.reset(seed=0)[0][0])
     refused = texts(one.step(assistant("", [look("only"), look("only")])).observation)
-    assert all("Call 1 tool(s) at a time, not 2" in text for text in refused)
+    assert all("Call one tool at a time, not 2" in text for text in refused)
     with pytest.raises(UsageError, match="max_calls_per_turn must be a whole number from 1, not 0"):
         Desk(tasks=TASKS, max_calls_per_turn=0)
 

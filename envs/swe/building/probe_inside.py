@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 HERE = Path(__file__).parent
-REQUEST: dict[str, Any] = json.loads((HERE / "probe.json").read_text(encoding="utf-8"))
-LONGEST: int = REQUEST["longest"]
+REQUEST: dict[str, Any] = {}
+"""The content of `probe.json`."""
+RESULTS: list[Any] = []
+"""What the snippets showed, tree by tree."""
 PATIENCE = 3
 """Snippets of a tree that may use all their time; those after them have a twentieth of it."""
 NAME = "<snippet>"
@@ -61,7 +61,7 @@ def shown(value: Any, write: Callable[[Any], str]) -> str:
         text = write(value)
     except Exception:  # a bug of the package
         return ""
-    return text if len(text) <= LONGEST else ""
+    return text if len(text) <= REQUEST["longest"] else ""
 
 
 def run(setup: str, last: str, root: str) -> dict[str, Any]:
@@ -83,7 +83,12 @@ def run(setup: str, last: str, root: str) -> dict[str, Any]:
         except Exception as error:
             found = {"raised": type(error).__name__, "message": shown(error, str), "where": where}
     text, slow = printed.getvalue(), time.process_time() - started > SLOW_S
-    return {**found, "slow": slow, "printed": text if len(text) <= LONGEST else "", "calls": calls.names[-6:]}
+    return {
+        **found,
+        "slow": slow,
+        "printed": text if len(text) <= REQUEST["longest"] else "",
+        "calls": calls.names[-6:],
+    }
 
 
 def forked(work: Callable[[], Any], seconds: float) -> Any:
@@ -130,11 +135,14 @@ def side(folder: str) -> list[Any]:
     return results
 
 
-SIDES: list[list[Any]] = [forked(lambda folder=folder: side(folder), 100.0) or [] for folder in REQUEST["sides"]]
-RESULTS = [found for each in SIDES for found in each]
+def pytest_generate_tests(metafunc: Any) -> None:
+    """Run all snippets while pytest collects, for one test of each."""
+    REQUEST.update(json.loads((HERE / "probe.json").read_text(encoding="utf-8")))
+    for folder in REQUEST["sides"]:
+        RESULTS.extend(forked(lambda folder=folder: side(folder), 100.0) or [])
+    metafunc.parametrize("number", range(len(RESULTS)))
 
 
-@pytest.mark.parametrize("number", range(len(RESULTS)))
 def test_probe(number: int) -> None:
     """Fail with what one snippet showed."""
     raise Shown(json.dumps(RESULTS[number]))
