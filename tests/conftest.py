@@ -42,8 +42,8 @@ FIRST = (
 )
 """Groups and files to start with, the slowest first, so that no worker is left with one at the end."""
 
-FEWEST_WORKERS, MOST_WORKERS = 3, 8
-"""Many tests wait for a browser, a sandbox or a process, so two processors have work for three; a worker that has
+FEWEST_WORKERS, MOST_WORKERS = 4, 8
+"""Many tests wait for a browser, a sandbox or a process, so two processors have work for four; a worker that has
 loaded torch and a browser holds about a gigabyte."""
 
 SLOWEST = 10
