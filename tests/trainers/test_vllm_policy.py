@@ -331,7 +331,7 @@ def test_a_run_with_vllm_samples_from_the_weights_of_each_step(
 
 
 def test_a_turn_over_its_time_is_cut_off_and_keeps_its_tokens_while_others_go_on(policy: VLLMPolicy, engine: Engine):
-    late = policy.generate([7, 40], 10**9, "late", timeout_s=0.05)
+    late = policy.generate([7, 40], 10**9, "late", timeout_s=0.5)
     [cut, other] = together(late, ask(policy, 10, session="t"))
     assert (cut.finish, other.finish) == ("time", "length")
     assert cut.ids == list(range(40, 40 + len(cut.ids)))
