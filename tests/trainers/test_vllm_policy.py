@@ -338,4 +338,4 @@ def test_a_turn_over_its_time_is_cut_off_and_keeps_its_tokens_while_others_go_on
     assert len(cut.logprobs) == len(cut.ids) > 0
     together(ask(policy, 10))
     assert engine.running == {}
-    assert len(engine.aborted) == 1
+    assert set(engine.aborted) == {"late/0"}  # once more if the loop closes meanwhile, which changes nothing
