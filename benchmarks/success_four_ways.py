@@ -1,6 +1,6 @@
 """One checkpoint evaluated four ways: in process, vLLM in process, a vLLM server by token ids, and its chat endpoint.
 
-All four play the same held-out tasks at the temperature at which it was trained; each draws its own samples. The other
+All four play the same held-out tasks at temperature 1; those with vLLM and token ids draw by the same seeds. The other
 three are compared with the sampler in process task by task. With 95 % for all three comparisons together, none of the
 differences should be distinguishable from zero.
 
