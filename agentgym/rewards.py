@@ -34,6 +34,12 @@ class Channel:
     cheap: bool = False
     """Whether any legal action can earn it: readable, ran, valid, submitted. Schemes pay it only behind a gate on real
     work."""
+    per_call: bool = False
+    """Whether each call of a turn adds to it, as to a cost of calls. The range is then that of one call."""
+
+    def for_calls(self, calls: int) -> Channel:
+        """Return the channel with its range in turns of up to `calls` calls."""
+        return replace(self, low=self.low * calls, high=self.high * calls) if self.per_call else self
 
     def can_gain(self, weight: float) -> bool:
         """Whether some value of the channel is worth more than 0 at this weight."""

@@ -17,6 +17,7 @@ from agentgym.engine.threads import blocks
 from agentgym.messages import assistant, text_of
 from agentgym.policy import FunctionPolicy
 from agentgym.records.replay import replay
+from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.trajectory import Trajectory
 
@@ -209,6 +210,24 @@ def test_asynchronous_and_blocking_calls_run_together():
 
 def test_more_calls_in_a_turn_are_not_paid_more_than_the_channel_s_range():
     assert played(look("a"), look("b"), look("last")).info["rewards"]["often"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("env_id", "channel", "call"),
+    [
+        ("search", "searches", lambda n: ToolCall("search", {"query": f"river {n}"})),
+        ("code", "tool_cost", lambda n: ToolCall("python", {"code": f"print({n})"})),
+    ],
+)
+def test_several_calls_in_a_turn_cost_as_much_as_in_several_turns(env_id: str, channel: str, call: Any):
+    calls = [call(number) for number in range(3)]
+    env = make(env_id, max_calls_per_turn=3)
+    env.reset(seed=0)
+    together = env.step(assistant("", calls)).info["rewards"][channel]
+    env.reset(seed=0)
+    apart = [env.step(assistant("", [one])).info["rewards"][channel] for one in calls]
+    env.close()
+    assert together == sum(apart) == 3.0
 
 
 def trajectory(limits: Limits | None = None, *calls: ToolCall, kind: str = "Desk", workers: Any = None) -> Trajectory:

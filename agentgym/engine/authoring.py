@@ -134,6 +134,8 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         self.max_calls_per_turn = _from_1("max_calls_per_turn", max_calls_per_turn, type(self).max_calls_per_turn)
         if not (time_limit_s is None or (isinstance(time_limit_s, int | float) and time_limit_s >= 0)):
             raise UsageError(f"time_limit_s must be a number of seconds from 0, not {time_limit_s!r}")
+        calls = self.max_calls_per_turn
+        self.channels = {name: channel.for_calls(calls) for name, channel in self.channels.items()}
         self.scheme = self.choose_scheme(scheme)
         check_scheme(self.scheme, self.channels, self.max_turns)
         self.time_limit_s = time_limit_s

@@ -290,7 +290,7 @@ class Engine(Authoring):
         return shown(call, bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS))
 
     def _keep_ranges(self) -> None:
-        """Bound each channel by its range in one turn, so that several calls in a turn are not paid more than one."""
+        """Bound each channel by its range in one turn: only what is declared `per_call` adds up over several calls."""
         for name, value in self._channels.items():
             channel = self.channels[name]
             self._channels[name] = min(max(value, channel.low), channel.high)

@@ -17,8 +17,8 @@ CHANNELS = {
     "worked": Channel("1 when code first printed something without an error, or passed an example"),
     "submitted": Channel("1 if an answer was submitted", cheap=True),
     "used_code": Channel("1 if code was run before the answer", cheap=True),
-    "refused": Channel("1 for a submission that does not load", per_turn=True),
-    "tool_cost": Channel("1 for a call before the answer", per_turn=True),
+    "refused": Channel("1 for a submission that does not load", per_turn=True, per_call=True),
+    "tool_cost": Channel("1 for a call before the answer", per_turn=True, per_call=True),
 }
 
 GATED = Scheme(

@@ -112,8 +112,8 @@ class SearchEnv(Env):
         "broken": Channel("1 if the answer is right but some action did not parse"),
         "evidence": Channel("share of the evidence pages that were shown; if there are none, 1 for showing an answer"),
         "citations": Channel("share of the cited pages that are evidence and were shown"),
-        "searches": Channel("1 for a search", per_turn=True),
-        "redundant": Channel("1 for a search that repeats another or finds no new page", per_turn=True),
+        "searches": Channel("1 for a search", per_turn=True, per_call=True),
+        "redundant": Channel("1 for a search that repeats another or finds no new page", per_turn=True, per_call=True),
         # Present in every mode, so that every scheme can be chosen and recordings of all modes can be compared.
         **Judging.channels,
         **Deciding.channels,
