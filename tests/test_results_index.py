@@ -133,7 +133,7 @@ def test_a_line_that_is_no_trajectory_is_named_with_its_place(file: Path):
 
 def test_a_mark_at_the_beginning_of_the_file_is_not_part_of_a_line(file: Path):
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
-    assert [found.id for found in TrajectoryIndex.open(file)][0] == "guess/test/0#0"
+    assert next(iter(TrajectoryIndex.open(file))).id == "guess/test/0#0"
 
 
 def test_of_several_tries_the_last_one_counts(file: Path):
