@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -49,6 +50,10 @@ app = typer.Typer(
 EnvName = Annotated[str, typer.Argument(metavar="ENV", help="An id such as 'sql', or module:Class.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at a broken task or file entry instead of skipping it.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+TrustFile = Annotated[
+    bool,
+    typer.Option("--trust-file", help="Accept any class and any argument from the file, as if you had typed it."),
+]
 JsonLines = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A JSONL file of trajectories.")
 ]
@@ -157,7 +162,7 @@ def play(
 
 @app.command("eval")
 def eval_(
-    env: Annotated[str, typer.Option(help="An id such as 'sql', or module:Class.")],
+    env: Annotated[str | None, typer.Option(help="An id such as 'sql', or module:Class.")] = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -201,13 +206,33 @@ def eval_(
         str | None,
         typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; by default one of this machine alone."),
     ] = None,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Exit with 1 if less than this share is solved."),
+    ] = None,
+    rescore: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Score the trajectories of a file again, without a policy: with the graders of today, and with --set "
+            "in place of recorded arguments. Grades are appended beside the file.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
+    trust_file: TrustFile = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
 
-    Exits with 1 if an episode still failed after all retries because something around the model broke, or if no episode
-    finished; the success rate does not matter. Tasks whose own gold fails are left out and reported.
+    Exits with 1 if an episode still failed after all retries because something around the model broke, if no episode
+    finished, or if success is lower than --fail-under. Tasks whose own gold fails are left out and reported.
     """
+    if rescore is not None:
+        _rescore(rescore, env, tasks, settings, trust_file, fail_under, as_json)
+        return
+    if env is None:
+        raise UsageError("name an environment: --env sql (agentgym list shows all)")
     from agentgym.commands.evaluate import EvaluationRequest, run_evaluation
     from agentgym.commands.options import timeouts_in, with_strict
     from agentgym.rollout import Limits
@@ -232,7 +257,35 @@ def eval_(
         workers=with_address(workers, ray),
     )
     summary = run_evaluation(request, as_json=as_json)
-    if summary.failed or summary.success is None:
+    if summary.failed or summary.success is None or summary.success < (fail_under or 0.0):
+        raise typer.Exit(1)
+
+
+def _rescore(
+    file: Path,
+    env: str | None,
+    manifest: str | None,
+    settings: list[str] | None,
+    trust: bool,
+    fail_under: float | None,
+    as_json: bool,
+) -> None:
+    """Score a file again. Exits with 1 if a trajectory could not be scored, or if too few are solved."""
+    from agentgym.commands.replay import Replay
+    from agentgym.commands.rescore import print_rescored, rescore_file
+    from agentgym.commands.terminal import console
+    from agentgym.settings import parse_settings
+    from agentgym.summary import print_summary
+
+    wanted = Replay(file, None if manifest is None else Path(manifest), env, parse_settings(settings or []), trust)
+    report = rescore_file(wanted)
+    summary = report.summary()
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        print_summary(summary, console())
+        print_rescored(report, console())
+    if report.refused or summary.success is None or summary.success < (fail_under or 0.0):
         raise typer.Exit(1)
 
 
@@ -293,10 +346,7 @@ def replay(
         str | None, typer.Option(help="Replay in this environment: an id, or module:Class, which a file must not name.")
     ] = None,
     settings: Settings = None,
-    trust_file: Annotated[
-        bool,
-        typer.Option("--trust-file", help="Accept any class and any argument from the file, as if you had typed it."),
-    ] = False,
+    trust_file: TrustFile = False,
 ) -> None:
     """Replay recorded trajectories and report where they first differ. Exits with 1 if one does.
 
