@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentgym.commands.set_option import Settings
+from agentgym.commands.common_options import Settings
 from agentgym.commands.task_sets import AsSuite, Data, Name, Near, factory_of, names_suite, paths_in
 from agentgym.errors import UsageError
 

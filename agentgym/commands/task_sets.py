@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentgym.commands.set_option import Settings
+from agentgym.commands.common_options import Settings
 from agentgym.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from agentgym.commands import pin, task_sets
+from agentgym.commands.common_options import Settings
 from agentgym.commands.rooms import command_of
-from agentgym.commands.set_option import Settings
 from agentgym.commands.task_sets import AsSuite, Data, Name
 from agentgym.errors import UsageError
 from agentgym.rooms import TASK_BUILDERS

@@ -64,6 +64,10 @@ class EndpointPolicy:
         """Return the usage in one line."""
         return self.client.account.summary()
 
+    def pay_into(self, other: EndpointPolicy) -> None:
+        """Count usage on the account of another policy for the same model from now on, and keep to its budget."""
+        self.client.account = other.client.account
+
     def player(self, seat: Seat) -> Player:
         """Return a player with a conversation of its own."""
         return _EndpointPlayer(self, seat)
