@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,28 +24,37 @@ def pin(
         Path | None, typer.Option(help="The suite's YAML file; by default the one that was named.", dir_okay=False)
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="The split of an environment; by default test or the nearest split.")
+        str | None, typer.Option(help="The split to take tasks from; by default test or the nearest split.")
     ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of tasks of an environment.")] = 100,
-    entry: Annotated[str | None, typer.Option(help="Name of the entry; by default the environment's.")] = None,
+    number: Annotated[
+        int | None, typer.Option("--number", "-n", min=1, help="Number of different tasks; by default 100.")
+    ] = None,
+    entry: Annotated[
+        str | None, typer.Option(help="The entry of the suite; a new one is named like its environment by default.")
+    ] = None,
     settings: Settings = None,
     data: Data = None,
     as_suite: AsSuite = False,
 ) -> None:
-    """Pin tasks: those of an environment as an entry of a suite, or those of a suite as they are now.
+    """Pin tasks: those of a suite as they are now, or those of an environment as a new entry of a suite.
 
-    With an environment, --out names a suite, which is begun if it does not exist; --data NAME=PATH takes the tasks from
-    your files, and the suite will ask for them by that name. A suite whose content changed gets a new version.
+    With a suite and --entry, that entry gets the tasks of --split and --number. With an environment, --out names the
+    suite, which is begun if it does not exist; --data NAME=PATH takes the tasks from your files, and the suite will ask
+    for them by that name. A suite whose content changed gets a new version.
     """
     if names_suite(name, as_suite):
-        if split or entry or settings:
-            raise UsageError("--split, --entry and --set are for the tasks of an environment, not for those of a suite")
-        done = _pin_suite(name, out, data)
+        if settings or (entry is None and (split or number)):
+            raise UsageError("an entry of a suite gets other tasks with --entry NAME; --set is for environments")
+        done = _pin_suite(name, out, entry, split, number or _NUMBER, data)
     elif out is None:
         raise UsageError(f"name the suite in which the tasks of {name!r} are pinned: --out SUITE.yaml")
     else:
-        done = _pin_tasks(name, out, split, number, entry, settings, data)
+        done = _pin_environment(name, out, split, number or _NUMBER, entry, settings, data)
     _tell(done)
+
+
+_NUMBER = 100
+"""How many tasks are pinned by default."""
 
 
 def split_(
@@ -83,9 +91,11 @@ def _each_once(tasks: Iterable[Task]) -> list[Task]:
     return list(found.values())
 
 
-def _pin_suite(name: str, out: Path | None, data: list[str] | None) -> Pinned:
+def _pin_suite(
+    name: str, out: Path | None, entry: str | None, split: str | None, number: int, data: list[str] | None
+) -> Pinned:
     from agentgym.suites.loading import suite_path
-    from agentgym.suites.pinning import pin_suite
+    from agentgym.suites.pinning import pin_suite, pin_tasks
     from agentgym.suites.pins import pin_file_of
 
     source = suite_path(name)
@@ -97,10 +107,13 @@ def _pin_suite(name: str, out: Path | None, data: list[str] | None) -> Pinned:
         _yaml(out)
         shutil.copyfile(source, out)
         shutil.copyfile(pin_file_of(source), pin_file_of(out))
-    return pin_suite(out or source, paths_in(data))
+    path = out or source
+    if entry is not None:
+        return pin_tasks(path, entry, split, number, paths_in(data))
+    return pin_suite(path, paths_in(data))
 
 
-def _pin_tasks(
+def _pin_environment(
     name: str,
     out: Path,
     split: str | None,
@@ -110,18 +123,14 @@ def _pin_tasks(
     data: list[str] | None,
 ) -> Pinned:
     from agentgym.settings import parse_settings
-    from agentgym.suites.pinning import pin_tasks
-    from agentgym.suites.task_sets import different
-    from agentgym.task import TEST, default_split
+    from agentgym.suites.pinning import add_entry
 
     _yaml(out)
-    arguments = parse_settings(settings or [])
-    files, paths = _data_arguments(name, paths_in(data))
-    with closing(factory_of(name, {**arguments, **{argument: paths[one] for argument, one in files.items()}})()) as env:
-        tasks = different(env.tasks, split or default_split(env.tasks, TEST), number)
-    described: dict[str, Any] = {"env": name, "name": entry, "arguments": arguments, "data": files}
-    places = {path: one for one, path in paths.items()}
-    return pin_tasks(out, {key: value for key, value in described.items() if value}, tasks, places)
+    arguments, paths = parse_settings(settings or []), paths_in(data)
+    described: dict[str, Any] = {"env": name, "name": entry, "arguments": arguments}
+    described["data"] = _data_argument(name, paths)
+    factory_of(name, {**arguments, **{argument: paths[one] for argument, one in described["data"].items()}})
+    return add_entry(out, {key: value for key, value in described.items() if value}, split, number, paths)
 
 
 def _yaml(out: Path) -> None:
@@ -134,22 +143,18 @@ def _yaml(out: Path) -> None:
         raise UsageError(f"cannot write to {str(out)!r}: there is no folder {str(out.parent)!r}")
 
 
-def _data_arguments(env: str, paths: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return which argument of an environment takes the data that was given, and the paths of the data."""
+def _data_argument(env: str, paths: dict[str, str]) -> dict[str, str]:
+    """Return which argument of an environment takes the data that was given."""
     from agentgym.registry import class_of
 
     if not paths:
-        return {}, {}
+        return {}
     files = class_of(env).files
     if files is None:
         raise UsageError(f"{env!r} takes no files of tasks, so --data does not apply")
     if len(paths) > 1:
         raise UsageError(f"the tasks of an entry come from one file or folder, not from {', '.join(paths)}")
-    [(name, path)] = paths.items()
-    place = Path(path).expanduser()
-    if not place.exists():
-        raise UsageError(f"data {name}: there is no file or folder {path!r}")
-    return {files.argument: name}, {name: str(place)}
+    return {files.argument: next(iter(paths))}
 
 
 def _tell(done: Pinned) -> None:
@@ -160,10 +165,11 @@ def _tell(done: Pinned) -> None:
         typer.echo(f"changed: {task_id}")
     for name in done.skipped:
         typer.echo(f"kept as it was, since its data was not given: the entry {name}")
-    if done.was is None:
-        version = f"version {done.version}"
-    else:
-        version = (
-            f"version {done.was} → {done.version}" if done.version != done.was else f"version {done.version}, unchanged"
-        )
+    for name in done.unpinned:
+        typer.echo(f"without tasks yet: the entry {name} (agentgym tasks pin {done.file} --entry {name})")
+    version = f"version {done.version}"
+    if done.version != done.was:
+        version += f" (it was {done.was})"
+    elif done.is_same:
+        version += ", unchanged"
     typer.echo(f"{done.file}: {done.tasks} tasks pinned, {version}")

@@ -56,13 +56,9 @@ def _how(entry: SuiteEntry) -> str:
     usual = asdict(Limits())
     data = {argument: entry.paths.get(name, f"your {name}") for argument, name in entry.data.items()}
     limits = {name: value for name, value in asdict(entry.limits).items() if value != usual[name]}
-    others = {"dialect": entry.dialect, "temperature": entry.temperature if entry.temperature != 1.0 else None}
-    shown = {
-        **entry.arguments,
-        **data,
-        **limits,
-        **{name: value for name, value in others.items() if value is not None},
-    }
+    dialect = {} if entry.dialect is None else {"dialect": entry.dialect}
+    sampling = {} if entry.temperature == 1.0 else {"temperature": entry.temperature}
+    shown = {**entry.arguments, **data, **limits, **dialect, **sampling}
     return "  ".join(f"{name}={value}" for name, value in shown.items())
 
 

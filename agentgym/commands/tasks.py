@@ -88,7 +88,7 @@ def _show_suite(name: str, entry: str | None, number: int | None, out: Path | No
         print_suite(suite, console())
         return
     chosen = suite.entry(entry)
-    with closing(chosen.factory()) as made:
+    with chosen.opened() as made:
         _show_tasks(chosen.tasks(made)[:number], out)
 
 

@@ -96,7 +96,7 @@ def _owners(tasks: Sequence[Task], size: int) -> tuple[dict[tuple[str, ...], lis
 def texts_in(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the texts of a file or of all readable files of a folder, each with its place.
 
-    Each line of a `.jsonl` file is a text, consisting of all strings in it; so is each item of a list in a `.json` file.
+    Each line of a `.jsonl` file is a text, with all strings in it, and so is each item of a list in a `.json` file.
 
     Raises:
         UsageError: There is no such file or folder, it holds no text, or a file is malformed.

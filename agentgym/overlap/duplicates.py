@@ -1,9 +1,9 @@
 """Finds tasks that are the same problem, or nearly.
 
-The same: prompt, data and gold have the same words. Nearly: the sets of word n-grams of the whole problems have a
-Jaccard similarity of at least a threshold. The search is exact: instead of hashing, pairs are left out that cannot reach
-the threshold because of their sizes or because their rarest n-grams differ (prefix filtering, Bayardo, Ma and Srikant,
-"Scaling up all pairs similarity search", WWW 2007).
+The same: prompt, data and gold have the same tokens, in order. Nearly: the sets of token n-grams of both problems have a
+Jaccard similarity of at least a threshold. The search is exact: instead of hashing, it leaves out pairs that cannot
+reach the threshold because of their sizes or because their rarest n-grams differ (prefix filtering: Bayardo, Ma and
+Srikant, "Scaling up all pairs similarity search", WWW 2007).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from agentgym.overlap.words import ngrams, problem_words
+from agentgym.overlap.words import ngrams, problem_tokens
 from agentgym.task import Task
 
 NGRAM = 3
-"""Words in a run."""
+"""Tokens in a run."""
 NEAR = 0.9
 """Similarity from which two problems count as nearly the same."""
 
@@ -41,11 +41,11 @@ class Pair:
     one: Placed
     other: Placed
     similarity: float
-    """From 0 to 1; 1 means the same words in prompt, data and gold."""
+    """From 0 to 1; 1 means the same tokens in the same order."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether the two have the same words in the same order."""
+        """Whether the two are the same problem."""
         return self.similarity == 1.0
 
     @property
@@ -63,18 +63,18 @@ def find_pairs(tasks: Sequence[Placed], near: float = NEAR) -> list[Pair]:
         tasks: The tasks to compare, all with all.
         near: The smallest similarity of a pair, above 0; 1 finds only what is exactly the same.
     """
-    words = [problem_words(placed.task) for placed in tasks]
+    tokens = [problem_tokens(placed.task) for placed in tasks]
     first: dict[tuple[str, ...], int] = {}
     exact: list[Pair] = []
-    for index, found in enumerate(words):
+    for index, found in enumerate(tokens):
         twin = first.setdefault(tuple(found), index)
         if twin != index:
             exact.append(Pair(tasks[twin], tasks[index], 1.0))
     if near >= 1:
         return exact
     kept = list(first.values())
-    similar = _similar([set(ngrams(words[index], NGRAM)) for index in kept], near)
-    # Other orders of the same words have the same n-grams only if those repeat; they are not exactly the same.
+    similar = _similar([set(ngrams(tokens[index], NGRAM)) for index in kept], near)
+    # Texts with the same n-grams can still differ, in how often one of them occurs.
     pairs = [Pair(tasks[kept[one]], tasks[kept[other]], min(share, _BELOW_1)) for one, other, share in similar]
     return [*exact, *sorted(pairs, key=lambda pair: -pair.similarity)]
 

@@ -1,4 +1,4 @@
-"""The words of texts and tasks, normalised so that case, punctuation and white space do not matter."""
+"""The words of texts and the tokens of tasks, normalised so that case and white space do not matter."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from agentgym.task import Task
 
 _WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def words_of(text: str) -> list[str]:
@@ -16,14 +17,17 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def problem_words(task: Task) -> list[str]:
-    """Return the words of a whole problem: prompt, data and gold. Its own id and split do not count."""
+def problem_tokens(task: Task) -> list[str]:
+    """Return the words and other signs of a whole problem, one by one: prompt, data and gold.
+
+    Signs count, because they decide what code and queries mean. The task's own id and split do not.
+    """
     texts = [task.prompt, *_leaves(task.data, (task.id, task.split)), *_leaves(task.gold, (task.id, task.split))]
-    return [word for text in texts for word in words_of(text)]
+    return [token for text in texts for token in _TOKEN.findall(text.casefold())]
 
 
 def ngrams(words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
-    """Yield the runs of `size` words; a shorter text is one run."""
+    """Yield the runs of `size` words or tokens; a shorter text is one run."""
     if words:
         for start in range(max(1, len(words) - size + 1)):
             yield tuple(words[start : start + size])

@@ -39,7 +39,7 @@ def load_suite(name_or_path: str | Path, data: Mapping[str, str | Path] | None =
     _check_environments(file, path)
     pinned = read_pins(pin_file_of(path))
     _check_same_entries(file, pinned.entries, path)
-    suite = assemble(file, pinned.entries, path, _checked_data(file, data or {}))
+    suite = assemble(file, pinned.entries, path, checked_data(file, data or {}))
     if (suite.version, suite.content_hash) != (pinned.version, pinned.content_hash):
         raise UsageError(
             f"{path} was changed after version {pinned.version} had been pinned; pin it again, which raises its "
@@ -104,7 +104,8 @@ def _check_same_entries(file: SuiteFile, pins: Mapping[str, Pins], path: Path) -
         raise UsageError(f"{pin_file_of(path)}: there is no entry {unknown[0]!r} in {path}; {advice}")
 
 
-def _checked_data(file: SuiteFile, data: Mapping[str, str | Path]) -> dict[str, str]:
+def checked_data(file: SuiteFile, data: Mapping[str, str | Path]) -> dict[str, str]:
+    """Return the paths of the user's data by name. Raises `UsageError` for one not asked for or that does not exist."""
     wanted = {name for part in file.entries for name in part.data.values()}
     found: dict[str, str] = {}
     for name, path in data.items():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,11 @@ import yaml
 from agentgym import yaml12
 from agentgym.errors import UsageError
 from agentgym.suites.file import SuiteFile, checked, name_of, read_map, read_suite_file
-from agentgym.suites.loading import assemble
-from agentgym.suites.pins import Found, PinFile, Pins, find_pinned, pin_file_of, pin_of, read_pins
+from agentgym.suites.loading import assemble, checked_data
+from agentgym.suites.pins import INCOMPLETE, Found, PinFile, Pins, find_pinned, pin_file_of, pin_of, read_pins
 from agentgym.suites.suite import SuiteEntry
-from agentgym.task import Task
+from agentgym.suites.task_sets import different
+from agentgym.task import TEST, Task, default_split
 
 _VERSION = re.compile(r"^version:[ \t]*\d+", re.MULTILINE)
 
@@ -32,8 +32,10 @@ class Pinned:
     file: Path
     version: int
     """The version now."""
-    was: int | None
-    """The version before; `None` for a new suite."""
+    was: int
+    """The version before."""
+    is_same: bool
+    """Whether nothing has changed."""
     tasks: int
     """Number of pinned tasks."""
     changed: Sequence[str] = ()
@@ -42,6 +44,8 @@ class Pinned:
     """Ids of tasks that no longer exist; their pins are removed."""
     skipped: Sequence[str] = ()
     """Names of entries whose data was not given; their pins are kept."""
+    unpinned: Sequence[str] = ()
+    """Names of entries without tasks; the suite cannot be used yet."""
 
 
 def pin_suite(path: Path, data: Mapping[str, str] | None = None) -> Pinned:
@@ -54,61 +58,88 @@ def pin_suite(path: Path, data: Mapping[str, str] | None = None) -> Pinned:
     Raises:
         UsageError: The suite cannot be read or written, or none of an entry's tasks is left.
     """
-    file, before = read_suite_file(path), read_pins(pin_file_of(path))
-    suite = assemble(file, before.entries, path, data or {})
-    found = {entry.name: _now(entry) for entry in suite.entries}
+    file, before = _read(path)
+    suite = assemble(file, {} if before is None else before.entries, path, checked_data(file, data or {}))
+    found = {entry.name: _now(entry) for entry in suite.entries if entry.pins}
     for name, one in found.items():
         if not one.tasks:
-            raise UsageError(f"{path}: the entry {name!r} has no task that still exists; pin others with: {_HOW}")
+            raise UsageError(f"{path}: none of the tasks of the entry {name!r} exists any more; {_how(path, name)}")
     pins = {
         entry.name: _pins(found[entry.name].tasks, entry.places) if entry.name in found else entry.pins
         for entry in suite.all_entries
     }
-    done = _write(path, file, pins, before)
     return replace(
-        done,
+        _write(path, file, pins, before),
         changed=[task_id for one in found.values() for task_id in one.changed],
         gone=[task_id for one in found.values() for task_id in one.gone],
         skipped=[entry.name for entry in suite.skipped],
     )
 
 
-_HOW = "agentgym tasks pin ENV --out SUITE.yaml"
+def pin_tasks(path: Path, name: str, split: str | None, number: int, data: Mapping[str, str] | None = None) -> Pinned:
+    """Give an entry of a suite other tasks: up to `number` different ones of a split.
+
+    Args:
+        path: The suite's YAML file. It need not have pins yet.
+        name: The entry.
+        split: The split; by default `test` or the nearest one.
+        number: Maximum number of tasks, spread evenly over a split that has more.
+        data: Paths of the user's data by name.
+
+    Raises:
+        UsageError: The suite cannot be read or written, or the entry needs data that was not given.
+        TaskError: There is no such split.
+    """
+    file, before = _read(path)
+    pinned = {} if before is None else before.entries
+    entry = assemble(file, pinned, path, checked_data(file, data or {})).entry(name)
+    with entry.opened() as env:
+        tasks = different(env.tasks, split or default_split(env.tasks, TEST), number)
+    return _write(path, file, {**pinned, name: _pins(tasks, entry.places)}, before)
 
 
-def pin_tasks(path: Path, entry: Mapping[str, Any], tasks: Sequence[Task], places: Mapping[str, str]) -> Pinned:
-    """Add an entry to a suite, or give one other tasks. A suite that does not exist is begun.
+def add_entry(
+    path: Path, entry: Mapping[str, Any], split: str | None, number: int, data: Mapping[str, str] | None = None
+) -> Pinned:
+    """Add an entry to a suite, and pin its tasks as `pin_tasks` does. A suite that does not exist is begun.
 
     Args:
         path: The suite's YAML file.
-        entry: The entry as it stands in such a file. One of the same name is kept if it has the same environment,
-            arguments and data, and gets these tasks.
-        tasks: The tasks of the entry.
-        places: Maps the paths of the user's data to their names.
+        entry: The entry as it stands in such a file.
+        split: The split; by default `test` or the nearest one.
+        number: Maximum number of tasks.
+        data: Paths of the user's data by name.
 
     Raises:
-        UsageError: The suite cannot be read or written, or has another entry of that name.
+        UsageError: The suite cannot be read or written, or has an entry of that name.
     """
     is_new = not path.exists()
     text = _beginning(path) if is_new else path.read_text(encoding="utf-8")
     values = {"name": path.stem, "version": 1, "entries": []} if is_new else read_map(path)
-    before = None if is_new else read_pins(pin_file_of(path))
-    wanted = checked({**values, "entries": [dict(entry)]}, str(path)).entries[0]
-    same = [] if is_new else [one for one in checked(values, str(path)).entries if name_of(one) == name_of(wanted)]
-    if same and (same[0].env, same[0].arguments, same[0].data) != (wanted.env, wanted.arguments, wanted.data):
-        raise UsageError(
-            f"{path} has an entry {name_of(wanted)!r} with another environment or other arguments; give the new one a "
-            "name of its own: --name NAME"
-        )
-    if not same:
-        text = _with_entry(text, values, entry, path)
-        path.write_text(text, encoding="utf-8")
-    pins = {**({} if before is None else before.entries), name_of(wanted): _pins(tasks, places)}
-    return _write(path, read_suite_file(path), pins, before)
+    checked({**values, "entries": [*values["entries"], dict(entry)]}, str(path))
+    path.write_text(_with_entry(text, values, entry, path), encoding="utf-8")
+    try:
+        return pin_tasks(path, name_of(read_suite_file(path).entries[-1]), split, number, data)
+    except BaseException:
+        if is_new:
+            path.unlink()
+        else:
+            path.write_text(text, encoding="utf-8")
+        raise
+
+
+def _read(path: Path) -> tuple[SuiteFile, PinFile | None]:
+    """Return a suite's file and its pins, if it has any yet."""
+    pins = pin_file_of(path)
+    return read_suite_file(path), read_pins(pins) if pins.exists() else None
+
+
+def _how(path: Path, name: str) -> str:
+    return f"pin others: agentgym tasks pin {path} --entry {name}"
 
 
 def _now(entry: SuiteEntry) -> Found:
-    with closing(entry.factory()) as env:
+    with entry.opened() as env:
         return find_pinned(env.tasks, entry.pins, entry.places)
 
 
@@ -117,20 +148,23 @@ def _pins(tasks: Sequence[Task], places: Mapping[str, str]) -> dict[str, str]:
 
 
 def _write(path: Path, file: SuiteFile, pins: Mapping[str, Pins], before: PinFile | None) -> Pinned:
-    """Write the pins of a suite, with its version raised in both files if its content has changed."""
+    """Write the pins of a suite, with its version raised in both files if its content has changed.
+
+    As long as an entry of a new suite has no tasks, the suite cannot be used, and its version stays.
+    """
     names = [name_of(part) for part in file.entries]
     pins = {name: pins[name] for name in names if pins.get(name)}
-    if left := [name for name in names if name not in pins]:
-        raise UsageError(f"{path}: the entry {left[0]!r} has no pinned task; pin some with: {_HOW}")
-    content_hash = assemble(file, pins, path, {}).content_hash
+    unpinned = [name for name in names if name not in pins]
+    content_hash = INCOMPLETE if unpinned else assemble(file, pins, path, {}).content_hash
     version = file.version
-    if before is not None and before.content_hash != content_hash:
+    if before is not None and before.content_hash not in (INCOMPLETE, content_hash):
         version = max(version, before.version + 1)
     if version != file.version:
         path.write_text(_with_version(path, version), encoding="utf-8")
     PinFile(version, content_hash, pins).write(pin_file_of(path))
-    was = None if before is None else before.version
-    return Pinned(path, version, was, sum(map(len, pins.values())))
+    was = version if before is None else before.version
+    is_same = before is not None and before.entries == pins and was == version
+    return Pinned(path, version, was, is_same, sum(map(len, pins.values())), unpinned=unpinned)
 
 
 def _with_version(path: Path, version: int) -> str:

@@ -20,6 +20,9 @@ from agentgym.task import Task, TaskSource
 HASH_CHARS = 16
 """How many of a hash's hexadecimal digits are pinned: 64 bits tell any two tasks apart."""
 
+INCOMPLETE = ""
+"""Stands for the content hash of a suite in which an entry has no tasks yet."""
+
 Pins = Mapping[str, str]
 """Maps the ids of tasks to their pinned hashes."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from agentgym.commands.options import make_env
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.registry import is_class_path, resolve
@@ -64,11 +66,24 @@ class SuiteEntry:
         env_id = self.env if is_class_path(self.env) else resolve(self.env)
         return EnvFactory(env_id, {**self.arguments, **places, **dialect})
 
+    @contextmanager
+    def opened(self) -> Iterator[Env]:
+        """Provide an environment of the entry, and close it. Raises `UsageError` if its arguments are not valid."""
+        factory = self.factory
+        try:
+            env = make_env(factory.env_id, factory.kwargs)
+        except UsageError as error:
+            raise UsageError(f"entry {self.name!r}: {error}") from error
+        try:
+            yield env
+        finally:
+            env.close()
+
     def tasks(self, env: Env) -> list[Task]:
         """Return the entry's tasks, made again and compared with their pins.
 
         Args:
-            env: An environment that `factory` made.
+            env: An environment of the entry (`opened`).
 
         Raises:
             TaskError: A task is gone or differs from what was pinned.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from agentgym.overlap.words import problem_words
+from agentgym.overlap.words import problem_tokens
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
 from agentgym.suites.pins import Found, find_pinned
@@ -27,7 +27,7 @@ class TaskSet:
 
 def set_of_entry(entry: SuiteEntry) -> tuple[TaskSet, Found]:
     """Return the pinned tasks of an entry that still exist, and how they differ from their pins."""
-    with closing(entry.factory()) as env:
+    with entry.opened() as env:
         found = find_pinned(env.tasks, entry.pins, entry.places)
     # Solutions are played, which write calls in the environment's own dialect.
     kwargs = {name: value for name, value in entry.factory.kwargs.items() if name != "dialect"}
@@ -63,7 +63,7 @@ def different(source: TaskSource, split: str, number: int) -> list[Task]:
     wanted = number if source.size(check_split(source, split)) is not None else 10 * number
     found: dict[tuple[str, ...], Task] = {}
     for task in spread(source, split, wanted):
-        found.setdefault(tuple(problem_words(task)), task)
+        found.setdefault(tuple(problem_tokens(task)), task)
         if len(found) == number:
             break
     return list(found.values())
