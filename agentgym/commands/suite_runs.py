@@ -69,6 +69,7 @@ class Pair:
 class SuitesReport:
     """The results of all policies on all entries."""
 
+    suites: Sequence[Suite]
     pairs: list[Pair] = field(default_factory=list)
     skipped: list[tuple[Suite, SuiteEntry]] = field(default_factory=list)
     """Entries over data that the user has not given."""
@@ -115,7 +116,9 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
     if len(set(request.policies)) < len(request.policies):
         raise UsageError("a policy is named twice; ask for more attempts instead")
     folder = None if request.out is None else ResultsFolder(request.out, request.plan)
-    report = SuitesReport(skipped=[(suite, entry) for suite in request.suites for entry in suite.skipped])
+    report = SuitesReport(
+        request.suites, skipped=[(suite, entry) for suite in request.suites for entry in suite.skipped]
+    )
     pairs = [
         Pair(suite, entry, policy) for suite in request.suites for entry in suite.entries for policy in request.policies
     ]
@@ -199,7 +202,7 @@ class _Policies:
 
 def print_report(report: SuitesReport, console: Console) -> None:
     """Print the success of each policy on each entry, and what could not be played."""
-    for suite in dict.fromkeys(pair.suite for pair in report.pairs):
+    for suite in report.suites:
         console.print(_table(report, suite))
     for pair in report.pairs:
         if pair.summary is not None and pair.summary.failed:
