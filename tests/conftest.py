@@ -68,6 +68,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Let the interpreter collect everything at its end; libraries complain of what it cannot."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slowest groups first."""
     places = {group: place for place, group in enumerate(FIRST)}
