@@ -33,11 +33,12 @@ FIRST = (
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
     "tests/test_browser_hostile.py",
+    "tests/test_workers_ray.py",
     "tests/test_checks.py",
     "tests/trainers/test_train_run.py",
     "tests/test_web_env.py",
-    "tests/test_rollout_foreign.py",
     "tests/test_checks_subtle.py",
+    "tests/test_workers.py",
     "tests/test_mutants.py",
     "tests/test_swe_build.py",
 )

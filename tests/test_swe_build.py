@@ -137,7 +137,7 @@ def test_check_grades_the_solution_and_the_null_patch(runner: Remembering) -> No
 
 
 def test_same_seed_makes_the_same_instances_whatever_the_number_of_workers(runner: Remembering) -> None:
-    one = build(package(), SubprocessRunner(), BuildOptions(count=2, seed=3, workers=1))
+    one = build(package(), runner, BuildOptions(count=2, seed=3, workers=1))
     two = build(package(), SubprocessRunner(), BuildOptions(count=2, seed=3, workers=2))
     other = build(package(), runner, BuildOptions(count=1, seed=4))
     assert one.instances == two.instances
