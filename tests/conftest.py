@@ -33,7 +33,6 @@ FIRST = (
     "agentgym/code-v0",
     "agentgym/code-v0 tools stateful difficulty",
     "tests/test_browser_hostile.py",
-    "tests/test_workers_ray.py",
     "tests/test_checks.py",
     "tests/trainers/test_train_run.py",
     "tests/test_web_env.py",
@@ -42,7 +41,10 @@ FIRST = (
     "tests/test_mutants.py",
     "tests/test_swe_build.py",
 )
-"""Groups and files to start with, the slowest first, so that no worker is left with one at the end."""
+"""Groups and files to start with, the slowest first, so that no worker is left with one at the end.
+
+Not `tests/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
+"""
 
 FEWEST_WORKERS, MOST_WORKERS = 4, 8
 """Many tests wait for a browser, a sandbox or a process, so two processors have work for four; a worker that has

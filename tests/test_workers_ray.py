@@ -177,7 +177,7 @@ def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(clu
     work = groups(8, size=3)
 
     def break_off() -> None:
-        eventually(lambda: len(list(tmp_path.glob("waiting-*"))) == at_once)
+        eventually(lambda: len(list(tmp_path.glob("waiting-*"))) == at_once, 120)
         on_node.extend(processes([node]))
         cluster.remove_node(node, allow_graceful=False)
         psutil.wait_procs(on_node, timeout=30)
