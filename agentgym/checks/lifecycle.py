@@ -122,7 +122,7 @@ def pickles(subject: Subject) -> Finding:
     return f"{len(data)} bytes"
 
 
-@check("spawns", "it plays the same in a process that got it pickled", causes=ELSEWHERE)
+@check("spawns", "it plays the same in a process that got it pickled", causes=ELSEWHERE, jobs=("unpickled",))
 def spawns(subject: Subject) -> Finding:
     """A fresh interpreter unpickles an environment and plays recorded episodes exactly."""
     if subject.pickled is None:
@@ -153,7 +153,11 @@ def close_twice(subject: Subject) -> Finding:
     return None
 
 
-@check("nothing-left", "closing leaves no process, thread, file or temporary folder behind")
+@check(
+    "nothing-left",
+    "closing leaves no process, thread, file or temporary folder behind",
+    jobs=("leftovers", "traces"),
+)
 def nothing_left(subject: Subject) -> Finding:
     """Resources do not accumulate over environments, and nothing outlives the process that made them."""
     subject.probes.values("leftovers")

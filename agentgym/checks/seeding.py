@@ -141,6 +141,7 @@ def global_rng_unused(subject: Subject) -> Finding:
     "deterministic-across-processes",
     "a fresh process with another PYTHONHASHSEED plays the same episodes",
     causes=SAME_EPISODE,
+    jobs=("traces",),
 )
 def deterministic_across_processes(subject: Subject) -> Finding:
     """Recorded episodes replay identically in two other processes."""

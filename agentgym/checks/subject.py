@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice, zip_longest
@@ -28,7 +28,7 @@ from agentgym.checks.play import (
     random_player,
     stubborn_player,
 )
-from agentgym.checks.probe import Probes, Process, Request, Surroundings
+from agentgym.checks.probe import JOBS, Probes, Process, Request, Surroundings
 from agentgym.checks.sample import first_tasks, sample
 from agentgym.checks.stumble import Stumble, play_stumble, stumbles_of
 from agentgym.engine.spaces import Action
@@ -81,9 +81,17 @@ class Subject:
         target: An environment id, or `"module:Class"`.
         kwargs: Arguments passed to its constructor.
         seed: Seeds every random choice that the checks make.
+        jobs: Jobs that fresh processes start with as soon as one of them is needed.
     """
 
-    def __init__(self, target: str, kwargs: Mapping[str, Any] | None = None, seed: int = 0):
+    def __init__(
+        self,
+        target: str,
+        kwargs: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        jobs: Collection[str] = JOBS,
+    ):
+        self._jobs = jobs
         self.target, self.kwargs, self.seed = target, dict(kwargs or {}), seed
         self.process: Process = dict(os.environ), os.getcwd()
         """Environment variables and working directory before the first episode."""
@@ -135,11 +143,11 @@ class Subject:
 
     @cached_property
     def probes(self) -> Probes:
-        """Fresh interpreters that play this environment; first access starts them."""
+        """Fresh interpreters that play this environment; first access starts those that are known to be needed."""
         stumbled = [stumbled.episode for stumbled in self.stumbled]
         request = Request(self.target, self.kwargs, self.spec, self.seed, self.probed, stumbled, self.pickled)
         try:
-            return Probes(request, self.process)
+            return Probes(request, self.process, self._jobs)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise CheckFailed(f"what it is made with cannot be sent to another process: {error}") from error
 
