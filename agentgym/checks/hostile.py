@@ -11,7 +11,7 @@ from agentgym.checks.contract import observation_problem
 from agentgym.checks.hostile_inputs import ARGUMENT_TEXTS, MESSAGES, TEXTS, VALUES
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.patience import Patience
-from agentgym.checks.play import assistant_call, is_over, short
+from agentgym.checks.play import assistant_call, is_over, let_it_blunder, short
 from agentgym.checks.subject import Subject
 from agentgym.dialects import dialect_names
 from agentgym.engine.spaces import Action, ActionSpace
@@ -24,6 +24,9 @@ _SECONDS = 12.0
 """Time budget in seconds for hostile actions of one kind."""
 
 _STRIDE = 7
+
+_WRITTEN, _WRITTEN_IF_SLOW = 60, 20
+"""Maximum number of calls that are written in each dialect; they reach the same tools as messages do."""
 
 
 @check("hostile-text", "no text breaks it, in any dialect")
@@ -55,10 +58,11 @@ def hostile_arguments(subject: Subject) -> Finding:
             raise CheckSkipped("it has no tools")
         calls = list(_absurd_calls(env))
         count = _survive(env, subject, map(assistant_call, calls), "as a message")
+    most = _WRITTEN_IF_SLOW if subject.is_slow else _WRITTEN
     for dialect in dialect_names():
         try:
             with subject.variant(dialect=dialect) as env:
-                some = calls[:: 1 + len(calls) // 60]
+                some = calls[:: 1 + len(calls) // most]
                 count += _survive(env, subject, _written(env, some), f"in dialect {dialect!r}")
         except CheckSkipped:
             break
@@ -108,6 +112,7 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
     A slow environment gets only a sample of them. Raises `CheckFailed` if an action breaks the environment.
     """
     count = 0
+    let_it_blunder(env)
     env.reset(seed=subject.seed)
     over = False
     for action in _while_there_is_time(list(actions)):

@@ -171,9 +171,7 @@ class Probes:
 
     def _started(self, jobs: Collection[str]) -> list[Probe]:
         chosen = {seed: [job for job in own if job in jobs] for seed, own in JOBS_BY_HASH_SEED.items()}
-        return [
-            Probe(self._request, self._process, seed, own, self._patience_s) for seed, own in chosen.items() if own
-        ]
+        return [Probe(self._request, self._process, seed, own, self._patience_s) for seed, own in chosen.items() if own]
 
     def values(self, job: str) -> list[Any]:
         """Return the job's value from every probe that runs it. Raises `CheckFailed` if one of them failed."""

@@ -16,6 +16,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym import registry
+from agentgym.checks import adversaries
 from agentgym.checks.contest import Contest, contest
 from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.patience import Patience
@@ -26,6 +27,7 @@ from agentgym.checks.play import (
     idle_player,
     play,
     random_player,
+    replayed,
     stubborn_player,
 )
 from agentgym.checks.probe import JOBS, Probes, Process, Request, Surroundings
@@ -98,6 +100,7 @@ class Subject:
         self.is_slow = False
         """Whether checks must use fewer tasks; set by `pace`."""
         self._played: dict[str, list[Any] | Exception] = {}
+        self._replays: list[tuple[Episode, Episode]] = []
 
     def make(self, **extra: Any) -> Env:
         """Make a fresh environment. Raises `Blocked` on failure; the check `makes` reports why."""
@@ -163,6 +166,21 @@ class Subject:
     def probed(self) -> list[Episode]:
         """The episodes that fresh interpreters replay. Not cached: Python 3.11 has one lock for all instances."""
         return [self.episodes(player)[index] for player in ("solution", "random") for index in self.spread()]
+
+    def replays(self) -> list[tuple[Episode, Episode]]:
+        """Return two replays of each of `probed`, each in a fresh environment; played once and shared by all checks.
+
+        The second ones are played in reverse, so that what alternates does not look the same in both.
+        """
+        if not self._replays:
+            first = [self._again(episode) for episode in self.probed]
+            second = [self._again(episode) for episode in reversed(self.probed)]
+            self._replays = [*zip(first, reversed(second), strict=True)]
+        return self._replays
+
+    def _again(self, episode: Episode) -> Episode:
+        with self.env() as env:
+            return replayed(env, episode)
 
     def spread(self) -> range:
         """Return the indices of up to six evenly spread items of `tasks`."""
@@ -257,8 +275,10 @@ class Subject:
         until = time.monotonic() + _CONTEST_SECONDS
         found: list[Contest] = []
         with self.env() as env:
-            for solved in (solutions[index] for index in self.spread()):
-                played = contest(env, solved, [other for other in others if other is not solved])
+            for index in self.spread():
+                solved = solutions[index]
+                known = {name: self.episodes(player)[index] for name, player in adversaries.PLAYERS.items()}
+                played = contest(env, solved, [other for other in others if other is not solved], known=known)
                 found += [] if played is None else [played]
                 if time.monotonic() > until:
                     break
