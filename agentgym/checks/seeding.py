@@ -20,7 +20,7 @@ from agentgym.env import Env
 
 _SEEDS = 16
 
-_COMPARED_IF_SLOW = 6
+_COMPARED_IF_SLOW = 4
 """Seeds to compare two instances on if the environment is slow."""
 
 _SIBLING_TURNS, _SIBLING_TURNS_IF_SLOW = 2, 6
