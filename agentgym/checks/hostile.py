@@ -35,10 +35,10 @@ def hostile_text(subject: Subject) -> Finding:
     count = 0
     for dialect in dialect_names():
         try:
-            with subject.variant(dialect=dialect) as env:
+            with subject.variant(dialect=dialect, **subject.long) as env:
                 count += _survive(env, subject, TEXTS, f"in dialect {dialect!r}")
         except CheckSkipped:
-            with subject.env() as env:
+            with subject.env(**subject.long) as env:
                 return f"{_survive(env, subject, TEXTS, 'in its own dialect')} actions"
     return f"{count} actions in {len(dialect_names())} dialects"
 
@@ -46,14 +46,14 @@ def hostile_text(subject: Subject) -> Finding:
 @check("hostile-messages", "no malformed message or tool call breaks it")
 def hostile_messages(subject: Subject) -> Finding:
     """Malformed messages are answered."""
-    with subject.env() as env:
+    with subject.env(**subject.long) as env:
         return f"{_survive(env, subject, [*MESSAGES, *_malformed_calls(env)], 'as a message')} actions"
 
 
 @check("hostile-arguments", "no argument value breaks a tool, in any dialect")
 def hostile_arguments(subject: Subject) -> Finding:
     """Every argument of every tool is given absurd values, in messages and in every dialect that can write them."""
-    with subject.env() as env:
+    with subject.env(**subject.long) as env:
         if not len(env.tools):
             raise CheckSkipped("it has no tools")
         calls = list(_absurd_calls(env))
@@ -61,7 +61,7 @@ def hostile_arguments(subject: Subject) -> Finding:
     most = _WRITTEN_IF_SLOW if subject.is_slow else _WRITTEN
     for dialect in dialect_names():
         try:
-            with subject.variant(dialect=dialect) as env:
+            with subject.variant(dialect=dialect, **subject.long) as env:
                 some = calls[:: 1 + len(calls) // most]
                 count += _survive(env, subject, _written(env, some), f"in dialect {dialect!r}")
         except CheckSkipped:

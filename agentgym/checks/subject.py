@@ -49,6 +49,8 @@ _FEWEST_STUMBLES = 6
 
 _TRIED_STEPS = 3
 
+_LONG_TURNS = 40
+
 _SLOW_STEP_S = _SLOW_EPISODE_S = 0.4
 """Average step time, or time of a solved episode, above which the full set of tasks would take minutes to check."""
 
@@ -136,6 +138,17 @@ class Subject:
             env.close()
 
     @cached_property
+    def long(self) -> dict[str, Any]:
+        """Arguments that make episodes long if resets are slow, for actions that change little; else none."""
+        if not self.is_slow:
+            return {}
+        with self.env() as env:
+            arguments = {"max_turns": max(_LONG_TURNS, env.max_turns)}
+        with suppress(Exception), self.variant(**arguments):  # some environments allow no more turns
+            return arguments
+        return {}
+
+    @cached_property
     def spec(self) -> EnvSpec:
         """The spec with which Gymnasium would make it."""
         if self.target in gymnasium.registry or not registry.is_class_path(self.target):
@@ -166,6 +179,11 @@ class Subject:
     def probed(self) -> list[Episode]:
         """The episodes that fresh interpreters replay. Not cached: Python 3.11 has one lock for all instances."""
         return [self.episodes(player)[index] for player in ("solution", "random") for index in self.spread()]
+
+    @property
+    def few_probed(self) -> list[Episode]:
+        """Half of `probed` if the environment is slow, for checks that compare another way to play them."""
+        return self.probed[:: 2 if self.is_slow else 1]
 
     def replays(self) -> list[tuple[Episode, Episode]]:
         """Return two replays of each of `probed`, each in a fresh environment; played once and shared by all checks.

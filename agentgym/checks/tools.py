@@ -49,7 +49,7 @@ def _check_schema(function: dict[str, Any]) -> None:
 @check("tool-mistakes", "a missing, unknown or wrongly typed argument is reported to the model, by name")
 def tool_mistakes(subject: Subject) -> Finding:
     """Calls that violate the schema are answered, and the episode continues."""
-    with subject.env() as env:
+    with subject.env(**subject.long) as env:
         if not len(env.tools):
             raise CheckSkipped("it has no tools")
         cases = [case for tool in env.tools for case in _mistakes(tool)]
