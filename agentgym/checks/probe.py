@@ -14,7 +14,6 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +115,18 @@ class Probe:
             )
         self._deadline = time.monotonic() + patience_s
         self._mark = root.name
+        self._found: dict[str, dict[str, Any]] | None = None
         self.left: list[str] = []
         """What outlived the process; known once `results` are."""
 
-    @cached_property
+    @property
     def results(self) -> dict[str, dict[str, Any]]:
         """Each job's result, once the process has exited; any processes that survive it are killed."""
+        if self._found is None:  # not a `cached_property`: Python 3.11 has one lock for all instances
+            self._found = self._wait()
+        return self._found
+
+    def _wait(self) -> dict[str, dict[str, Any]]:
         try:
             self._process.wait(max(0.1, self._deadline - time.monotonic()))
             self.left = self._end_survivors()
