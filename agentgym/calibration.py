@@ -30,5 +30,6 @@ def calibration(trajectories: Iterable[Trajectory]) -> dict[str, float]:
 
 
 def _share(value: object) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= 1 else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= 1 else None
