@@ -157,6 +157,28 @@ def play(
 app.command("eval")(eval_)
 
 
+@app.command()
+def compare(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B | A... vs B...", help="Files of eval --out: one of each, or several seeds of each."
+        ),
+    ],
+    tasks: Annotated[bool, typer.Option("--tasks", help="Also list the tasks won and lost.")] = False,
+    seed: Seed = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Compare two runs on the same tasks: differences with intervals, tasks won and lost, and what they cost.
+
+    With several runs of two methods, such as seeds of a training, write vs between them. Runs of other tasks,
+    environments or arguments are refused; only those of the policy, such as the dialect, may differ.
+    """
+    from agentgym.commands.compare import run_comparison
+
+    run_comparison(files, seed=seed, tasks=tasks, as_json=as_json)
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
 def train(ctx: typer.Context) -> None:
     """Train a model. See: agentgym train --help"""

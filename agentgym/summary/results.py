@@ -16,10 +16,7 @@ from agentgym.endings import Reason
 from agentgym.measures import Measures, measured
 from agentgym.results.entry import Entry, entry_of
 from agentgym.statistics import Interval, mean_of_means, pass_at_k, pass_hat_k, powers_up_to, success_interval
-from agentgym.summary_tables import MAX_TAGS, print_errors, print_summary
 from agentgym.trajectory import Trajectory
-
-__all__ = ["MAX_TAGS", "Figures", "Rate", "Summary", "print_errors", "print_summary", "summarize"]
 
 _ERROR_CHARS = 300
 
