@@ -3,12 +3,13 @@
     python -m benchmarks.step_times
     agentgym cards --out docs/envs --speeds benchmarks/results/step_times.json
 
-The first tasks, which start servers and fill caches, are not counted.
+The first tasks, which start servers and fill caches, are not counted. `load` is what else the machine did meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 from collections.abc import Iterator
 from typing import Any
@@ -37,6 +38,7 @@ def row(subject: Subject, tasks: int) -> dict[str, Any]:
         "reset_ms": round(statistics.median(episode.reset_s * 1000 for episode in episodes), 3),
         "step_ms": round(statistics.median(steps), 3),
         "step_p90_ms": round(statistics.quantiles(steps, n=10)[-1], 3),
+        "load": round(os.getloadavg()[0], 1),
     }
 
 

@@ -21,7 +21,8 @@ EXAMPLE, SCORES = "## Example", "## Scores"
 """The sections that need episodes."""
 _ELSEWHERE = ("Tools", "Reward", "Version history", "Args")
 """Sections of the docstring that have a place of their own."""
-_SPEED_SHOWN_FROM_MS = 1.0
+_MAGNITUDES = {1: "less than 1 ms", 10: "some ms", 100: "tens of ms", 1000: "hundreds of ms"}
+"""Words for times below so many ms. Closer numbers would be about the machine."""
 
 
 def card(subject: Subject, *, played: int = 10, speed: Speed | None = None) -> str:
@@ -69,9 +70,7 @@ def _facts(subject: Subject, env: Env, speed: Speed | None) -> str:
     if env.max_concurrent is not None:
         rows.append(("at the same time", f"at most {env.max_concurrent} episodes in a process"))
     if speed is not None:
-        rows.append(
-            ("speed", f"{_milliseconds(speed.reset_ms)} for a reset, {_milliseconds(speed.step_ms)} for a step")
-        )
+        rows.append(("speed", f"{_magnitude(speed.reset_ms)} for a reset, {_magnitude(speed.step_ms)} for a step"))
     return table(("", ""), rows)
 
 
@@ -82,8 +81,8 @@ def _public_module(kind: type[Env]) -> str:
     return parent if parent and module.endswith(".env") else module
 
 
-def _milliseconds(value: float) -> str:
-    return f"about {float(f'{value:.1g}'):.0f} ms" if value >= _SPEED_SHOWN_FROM_MS else "less than 1 ms"
+def _magnitude(value: float) -> str:
+    return next((words for limit, words in _MAGNITUDES.items() if value < limit), "seconds")
 
 
 def _example(episode: Episode) -> str:
@@ -153,4 +152,4 @@ def _tasks_in_brief(subject: Subject) -> str:
 
 
 def _step(speeds: Mapping[str, Speed], subject: Subject) -> str:
-    return _milliseconds(speeds[subject.name].step_ms) if subject.name in speeds else ""
+    return _magnitude(speeds[subject.name].step_ms) if subject.name in speeds else ""

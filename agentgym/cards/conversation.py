@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agentgym.cards.markdown import block, code, number
+from agentgym.cards.markdown import block, code, folded, number
 from agentgym.checks.play import Episode
 from agentgym.commands.show import plain
 from agentgym.engine.steps import StepResult
@@ -16,11 +16,15 @@ _MOST_CHARS = {"system": 3000}
 """How much of a message is shown, by role."""
 _OTHER_CHARS = 1500
 _MOST_TURNS = 8
+_FOLDED = "System message: instructions and tools"
 
 
 def opening(episode: Episode) -> str:
-    """Return the messages that an episode begins with."""
-    return _messages(episode.opening)
+    """Return the messages that an episode begins with, the instructions folded."""
+    instructions = [message for message in episode.opening if message.get("role") == "system"]
+    others = [message for message in episode.opening if message not in instructions]
+    shown = [_messages(others)] if others else []
+    return "\n\n".join([*(folded(_FOLDED, _messages([message])) for message in instructions), *shown])
 
 
 def turns(episode: Episode) -> str:
