@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from agentgym import Channel, Env, GeneratedTasks, Reason, Task, ToolCall, tool
 from agentgym.cards import Subject, card, overview, read_speeds, subjects
 from agentgym.cards.card import EXAMPLE, SCORES
 from agentgym.cards.markdown import block, code, table
+from agentgym.cards.speeds import Speed
 from agentgym.cli import app
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import UsageError
@@ -36,7 +38,11 @@ def bundled() -> dict[str, Subject]:
 
 
 def made(name: str, played: int) -> str:
-    return card(bundled()[name], played=played, speed=read_speeds(SPEEDS).get(name))
+    return card(bundled()[name], played=played, speed=speeds().get(name))
+
+
+def speeds() -> Mapping[str, Speed]:
+    return read_speeds(SPEEDS) if SPEEDS.is_file() else {}
 
 
 def without(text: str, heading: str) -> str:
@@ -69,7 +75,7 @@ def test_all_but_the_scores_of_a_slow_one_is_that_of_the_class(name: str):
 
 def test_every_class_has_a_card_and_the_overview_names_it():
     assert {path.stem for path in CARDS.glob("*.md")} == {*bundled(), "README"} == {*LIGHT, *SANDBOXED, *SLOW, "README"}
-    assert overview(list(bundled().values()), read_speeds(SPEEDS)) == written("README"), REGENERATE
+    assert overview(list(bundled().values()), speeds()) == written("README"), REGENERATE
 
 
 @pytest.mark.parametrize("name", [*LIGHT, *SANDBOXED, *SLOW])
@@ -191,6 +197,14 @@ def test_the_command_prints_a_card_or_writes_files(tmp_path: Path):
     assert run("guess", "-n", "1").stdout.startswith("# guess\n")
     assert run("guess", "-n", "1", "--out", str(tmp_path / "cards")).exit_code == 0
     assert [path.name for path in (tmp_path / "cards").iterdir()] == ["guess.md"]
+
+
+def test_measured_speeds_are_shown_by_magnitude(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Subject, "make", lambda self: self.kind())
+    speed = Speed(reset_ms=0.4, step_ms=47)
+    assert "\n| speed | less than 1 ms for a reset, tens of ms for a step |\n" in card(ECHO, played=0, speed=speed)
+    assert "| 1 | tens of ms |" in overview([ECHO], {"echo": speed})
+    assert "a step takes" not in overview([ECHO], {})
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"rows": [{"environment": "sql"}]}', '{"rows": 3}'])

@@ -127,20 +127,22 @@ def _common() -> str:
 
 def overview(subjects: Sequence[Subject], speeds: Mapping[str, Speed]) -> str:
     """Return a table of environments with links to their cards, and the arguments that all of them take."""
-    rows = [
-        (f"[{code(each.name)}]({each.name}.md)", summary_of(each.kind), _tasks_in_brief(each), _step(speeds, each))
-        for each in subjects
-    ]
+    columns = ("environment", "about", "test tasks", *(("a step takes",) if speeds else ()))
+    rows = [_row(each, speeds)[: len(columns)] for each in subjects]
     told = (
         "One card for each: the task, an example, tools, rewards, tasks, scores of its solution and of players that do "
         "no work, arguments. `agentgym cards` writes them from the classes; for one of your own: "
-        "`agentgym cards module:Class`."
+        "`agentgym cards module:Class`. How fast one is on a machine: `agentgym check sql --only latency`."
     )
-    columns = ("environment", "about", "test tasks", "a step takes")
     arguments = _arguments([each for each in common_arguments() if each.meaning])
     return "\n\n".join(
         ["# Environments", told, table(columns, rows), "## Arguments of every environment", arguments, ""]
     )
+
+
+def _row(subject: Subject, speeds: Mapping[str, Speed]) -> tuple[str, ...]:
+    name = f"[{code(subject.name)}]({subject.name}.md)"
+    return name, summary_of(subject.kind), _tasks_in_brief(subject), _step(speeds, subject)
 
 
 def _tasks_in_brief(subject: Subject) -> str:

@@ -12,7 +12,7 @@ from agentgym.commands.show import plain
 from agentgym.engine.steps import StepResult
 from agentgym.messages import text_of
 
-_MOST_CHARS = {"system": 3000}
+_MOST_CHARS = {"system": 20_000}
 """How much of a message is shown, by role."""
 _OTHER_CHARS = 1500
 _MOST_TURNS = 8
