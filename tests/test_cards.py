@@ -18,6 +18,7 @@ from agentgym.cards.speeds import Speed
 from agentgym.cli import app
 from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import UsageError
+from agentgym.registry import load_class
 from agentgym.tools.sandbox.registry import automatic
 from tests.browsers import why_no_browser
 
@@ -71,6 +72,12 @@ def test_the_card_in_the_documentation_is_that_of_the_class(name: str):
 def test_all_but_the_scores_of_a_slow_one_is_that_of_the_class(name: str):
     need(name)
     assert without(made(name, 1), SCORES) == without(written(name), SCORES), REGENERATE
+
+
+@pytest.mark.parametrize("name", [*LIGHT, *SANDBOXED, *SLOW])
+def test_the_class_can_be_imported_from_where_the_card_says(name: str):
+    [path] = re.findall(r"^\| class \| `(.+)` \|$", written(name), re.M)
+    assert load_class(path) is bundled()[name].kind
 
 
 def test_every_class_has_a_card_and_the_overview_names_it():

@@ -63,7 +63,7 @@ def _facts(subject: Subject, env: Env, speed: Speed | None) -> str:
     calls = "one call" if env.max_calls_per_turn == 1 else f"{env.max_calls_per_turn} calls"
     rows = [
         ("id", ids),
-        ("class", code(f"{_public_module(subject.kind)}:{subject.kind.__name__}")),
+        ("class", code(subject.path)),
         ("turns", f"at most {env.max_turns}, with {calls} in each"),
         ("tools", codes(env.tools.names)),
     ]
@@ -72,13 +72,6 @@ def _facts(subject: Subject, env: Env, speed: Speed | None) -> str:
     if speed is not None:
         rows.append(("speed", f"{_magnitude(speed.reset_ms)} for a reset, {_magnitude(speed.step_ms)} for a step"))
     return table(("", ""), rows)
-
-
-def _public_module(kind: type[Env]) -> str:
-    """Return the package that a class is imported from: `agentgym.envs.sql`, not the module in it."""
-    module = kind.__module__
-    parent = module.rpartition(".")[0]
-    return parent if parent and module.endswith(".env") else module
 
 
 def _magnitude(value: float) -> str:

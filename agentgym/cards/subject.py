@@ -34,6 +34,12 @@ class Subject:
         beginning = len(common_beginning(self.ids))
         return tuple(_unversioned(env_id)[beginning:] for env_id in self.ids)
 
+    @property
+    def path(self) -> str:
+        """Where the class is imported from: `agentgym.envs.sql:SQLEnv`."""
+        path = self.ids[0] if is_class_path(self.ids[0]) else gymnasium.spec(self.ids[0]).entry_point
+        return path if isinstance(path, str) else f"{self.kind.__module__}:{self.kind.__qualname__}"
+
     def make(self) -> Env:
         """Make the environment. That of a family has the tasks of all its members, as the class's defaults do."""
         return self.kind() if self.is_family else make(self.ids[0])
