@@ -88,6 +88,30 @@ def list_() -> None:
 
 
 @app.command()
+def cards(
+    envs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ENV]...", help="Ids, module:Class, or families such as 'miniwob'; by default all."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write one file for each, and README.md about all, to this folder.")
+    ] = None,
+    tasks: Annotated[int, typer.Option("--tasks", "-n", min=1, help="Number of tasks to play.")] = 10,
+    speeds: Annotated[
+        Path | None,
+        typer.Option(help="Measured speeds to show: results of python -m benchmarks.step_times.", dir_okay=False),
+    ] = None,
+) -> None:
+    """Print what there is to know about environments, as Markdown: tasks, tools, rewards, an episode, scores."""
+    from agentgym.commands.cards import print_cards, write_cards
+
+    if out is None:
+        print_cards(envs or [], tasks, speeds)
+    else:
+        write_cards(envs or [], out, tasks, speeds)
+
+
+@app.command()
 def new(
     name: Annotated[str, typer.Argument(help="Name of the environment, e.g. word-count.")],
     path: Annotated[Path, typer.Option(help="The folder to write to.", file_okay=False)] = Path("."),
