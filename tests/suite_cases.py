@@ -29,13 +29,16 @@ class LineTasks(TaskList):
         )
 
 
+FILES = TaskFiles("file", "tests.suite_cases:LineTasks", {}, ())
+
+
 class Lines(Counter):
     """Count to the number of a line."""
 
-    files = TaskFiles("file", "tests.suite_cases:LineTasks", {}, ())
+    files = FILES
 
     def __init__(self, *, file: str | None = None, **kwargs: Any):
-        tasks = self.files.source(None, {} if file is None else {"file": file})
+        tasks = FILES.source(None, {} if file is None else {"file": file})
         super().__init__(tasks=tasks, **kwargs)
 
 
