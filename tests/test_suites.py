@@ -52,6 +52,9 @@ def with_entry(**fields: Any) -> dict[str, Any]:
         ({**SUITE, "entries": [ENTRY, ENTRY]}, r"entries\[1\]: there is another entry 'counter'"),
         ({**SUITE, "defaults": {"env": "sql"}}, "defaults cannot set 'env'"),
         ({**SUITE, "defaults": 3}, "defaults must be a map"),
+        ({**SUITE, "defaults": {"limits": {"max_token": 5}}}, "unknown key 'defaults.limits.max_token'; did you mean"),
+        ({**SUITE, "defaults": {"attempts": 0}}, "defaults.attempts: "),
+        (with_entry(**{"max turns": 3}), r"unknown key 'entries\[0\].max turns'"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name_and_the_place(tmp_path: Path, values: dict[str, Any], message: str):
