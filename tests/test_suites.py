@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 from agentgym.errors import TaskError, UsageError
 from agentgym.evaluation import evaluate
 from agentgym.policy import ScriptedPolicy
+from agentgym.registry import register
 from agentgym.suites import SuiteId, comparable, load_suite
 from agentgym.suites.file import name_of, read_suite_file
 from agentgym.suites.loading import assemble
 from agentgym.suites.pinning import pin_tasks
 from agentgym.suites.pins import pin_file_of
+from tests.counter_env import Counter
 from tests.suite_cases import COUNTER, LINES, counting, loaded, tasks_of, write
 
 ENTRY = {"env": COUNTER, "name": "counter"}
@@ -268,6 +272,25 @@ CHANGES = [
 def test_whatever_decides_results_changes_the_content(tmp_path: Path, change: dict[str, Any]):
     plain, changed = counting(tmp_path / "a.yaml"), counting(tmp_path / "b.yaml", **change)
     assert loaded(plain).content_hash != loaded(changed).content_hash
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Forget what a test registers."""
+    before = dict(gymnasium.registry)
+    yield
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_new_version_of_an_environment_changes_the_content(tmp_path: Path):
+    path = write(tmp_path / "mine.yaml", {**SUITE, "entries": [{"env": "tests/counted"}]})
+    hashes = []
+    for version in (0, 1):
+        register(f"tests/counted-v{version}", Counter)
+        hashes.append(assemble(read_suite_file(path), {"tests-counted": {"a": "b"}}, path, {}).content_hash)
+    assert hashes[0] != hashes[1]
 
 
 def test_what_is_only_said_or_reported_does_not_change_the_content(tmp_path: Path):
