@@ -76,6 +76,12 @@ def test_a_suite_is_shown_with_what_its_entries_are_played_with(mine: str):
     assert read_manifest(Path("tasks.jsonl")).size("test") == 3
 
 
+def test_a_suite_over_public_data_is_shown_without_the_data():
+    shown = run("show", "humaneval").stdout
+    assert "file=your humaneval" in shown
+    assert "--data humaneval=PATH" in run("show", "humaneval", "--entry", "humaneval", code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
