@@ -89,7 +89,7 @@ def test_the_core_names_modules_of_other_rooms_in_its_table_alone():
 
 def test_the_table_names_what_is_there():
     named = (rooms.CATALOG, *rooms.COMMANDS.values(), *rooms.TASK_BUILDERS.values())
-    for path in (*named, rooms.TRAIN, rooms.POLICIES, rooms.TRAINING_ARGUMENTS):
+    for path in (*named, rooms.SUITES, rooms.TRAIN, rooms.POLICIES, rooms.TRAINING_ARGUMENTS):
         module, _, name = path.partition(":")
         file = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
         assert name in set(defined(ast.parse(file.read_text(encoding="utf-8")))), path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,8 +94,7 @@ def _pin_suite(
     name: str, out: Path | None, entry: str | None, split: str | None, number: int, data: list[str] | None
 ) -> Pinned:
     from agentgym.suites.loading import suite_path
-    from agentgym.suites.pinning import pin_suite, pin_tasks
-    from agentgym.suites.pins import pin_file_of
+    from agentgym.suites.pinning import copy_suite, pin_suite, pin_tasks
 
     source = suite_path(name)
     if out is None and source != Path(name).expanduser():
@@ -105,8 +103,7 @@ def _pin_suite(
         if out.exists():
             raise UsageError(f"{str(out)!r} exists; name a new file, or pin that suite: agentgym tasks pin {out}")
         _yaml(out)
-        shutil.copyfile(source, out)
-        shutil.copyfile(pin_file_of(source), pin_file_of(out))
+        copy_suite(source, out)
     path = out or source
     if entry is not None:
         return pin_tasks(path, entry, split, number, paths_in(data))

@@ -80,8 +80,9 @@ _SHOWN = 20
 def _show_suite(name: str, entry: str | None, number: int | None, out: Path | None, data: list[str] | None) -> None:
     from agentgym.commands.task_set_tables import print_suite
     from agentgym.commands.terminal import console
+    from agentgym.suites import load_suite
 
-    suite = task_sets.read_suite(name, data)
+    suite = load_suite(name, task_sets.paths_in(data))
     if entry is None:
         if out is not None:
             raise UsageError("--out writes the tasks of one entry; name it with --entry")

@@ -1,7 +1,7 @@
 """Finds tasks that are the same problem, or nearly.
 
-The same: prompt, data and gold have the same tokens, in order. Nearly: the sets of token n-grams of both problems have a
-Jaccard similarity of at least a threshold. The search is exact: instead of hashing, it leaves out pairs that cannot
+The same: prompt, data and gold have the same tokens, in order. Nearly: the sets of token n-grams of both problems have
+a Jaccard similarity of at least a threshold. The search is exact: instead of hashing, it leaves out pairs that cannot
 reach the threshold because of their sizes or because their rarest n-grams differ (prefix filtering: Bayardo, Ma and
 Srikant, "Scaling up all pairs similarity search", WWW 2007).
 """

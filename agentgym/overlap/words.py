@@ -9,7 +9,7 @@ from typing import Any
 from agentgym.task import Task
 
 _WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+_TOKEN = re.compile(r"\w+|[^\w\s]+")
 
 
 def words_of(text: str) -> list[str]:
@@ -18,9 +18,10 @@ def words_of(text: str) -> list[str]:
 
 
 def problem_tokens(task: Task) -> list[str]:
-    """Return the words and other signs of a whole problem, one by one: prompt, data and gold.
+    """Return the words of a whole problem and the runs of signs between them: prompt, data and gold.
 
-    Signs count, because they decide what code and queries mean. The task's own id and split do not.
+    Signs count, because they decide what code and queries mean. Runs of them stay together, because single ones would
+    make any two mazes alike. The task's own id and split do not count.
     """
     texts = [task.prompt, *_leaves(task.data, (task.id, task.split)), *_leaves(task.gold, (task.id, task.split))]
     return [token for text in texts for token in _TOKEN.findall(text.casefold())]

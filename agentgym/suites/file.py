@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -19,6 +19,7 @@ from agentgym.choices import nearest
 from agentgym.errors import UsageError
 from agentgym.suites.metrics import METRICS
 
+_T = TypeVar("_T")
 _STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 _CountFrom1 = Annotated[int, Field(ge=1)]
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
@@ -91,8 +92,9 @@ class SuiteFile:
 DEFAULTS = ("attempts", "limits", "dialect", "sampling", "metrics")
 """Fields of entries that the suite's `defaults` may set for all of them."""
 _NESTED = ("limits", "sampling")
-_ADAPTER: TypeAdapter[SuiteFile] = TypeAdapter(SuiteFile)
-_PARTS = {"limits": LimitsPart, "sampling": SamplingPart, "entries": EntryPart, "": SuiteFile}
+_SUITE: TypeAdapter[SuiteFile] = TypeAdapter(SuiteFile)
+_ENTRY: TypeAdapter[EntryPart] = TypeAdapter(EntryPart)
+_PARTS = {"limits": LimitsPart, "sampling": SamplingPart, "entries": EntryPart}
 
 
 def read_suite_file(path: Path) -> SuiteFile:
@@ -124,13 +126,7 @@ def checked(values: Mapping[str, Any], source: str) -> SuiteFile:
     entries = given.get("entries")
     if isinstance(entries, list):
         given["entries"] = [_merged(defaults, entry) if isinstance(entry, dict) else entry for entry in entries]
-    try:
-        # As JSON, in which a map may stand for a dataclass although values are not converted.
-        suite = _ADAPTER.validate_json(json.dumps(given, allow_nan=False))
-    except ValidationError as error:
-        raise UsageError(f"{source}: {_problem(error)}") from None
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{source}: the values of a suite are texts, numbers, lists and maps: {error}") from error
+    suite = _validated(_SUITE, given, source)
     _check_names(suite, source)
     return suite
 
@@ -143,7 +139,19 @@ def _checked_defaults(defaults: Any, source: str) -> Mapping[str, Any]:
             raise UsageError(
                 f"{source}: defaults cannot set {name!r}{nearest(name, DEFAULTS)} They can set: {', '.join(DEFAULTS)}"
             )
+    _validated(_ENTRY, {"env": "any", **defaults}, source, "defaults")
     return defaults
+
+
+def _validated(adapter: TypeAdapter[_T], values: Any, source: str, *place: str) -> _T:
+    """Return values as a part of a suite. Raises `UsageError` that names the file and the place in it."""
+    try:
+        # As JSON, in which a map may stand for a dataclass although values are not converted.
+        return adapter.validate_json(json.dumps(values, allow_nan=False))
+    except ValidationError as error:
+        raise UsageError(f"{source}: {_problem(error, place)}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"{source}: the values of a suite are texts, numbers, lists and maps: {error}") from error
 
 
 def _merged(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,9 +164,9 @@ def _merged(defaults: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def _problem(error: ValidationError) -> str:
+def _problem(error: ValidationError, within: Sequence[str]) -> str:
     first = error.errors(include_url=False)[0]
-    path = [part for part in first["loc"] if isinstance(part, int) or re.fullmatch(r"[\w.@^-]+", str(part))]
+    path = [*within, *first["loc"]]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         known = _keys_at(path[:-1])
@@ -171,7 +179,7 @@ def _problem(error: ValidationError) -> str:
 def _keys_at(place: Sequence[Any]) -> list[str]:
     """Return the keys that are known at a place in the file."""
     names = [part for part in place if isinstance(part, str)]
-    part = _PARTS.get(names[-1] if names else "", SuiteFile)
+    part = _PARTS.get(names[-1], SuiteFile) if names else SuiteFile
     own = [one.name for one in dataclasses.fields(part)]
     return [*own, "defaults"] if part is SuiteFile else own
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentgym.choices import nearest
+from agentgym.commands.options import full_env_id
 from agentgym.errors import UsageError
 from agentgym.loading import load_named
-from agentgym.registry import is_class_path, resolve
 from agentgym.rooms import SUITES
 from agentgym.suites.file import SuiteFile, name_of, read_suite_file
 from agentgym.suites.pins import Pins, pin_file_of, read_pins
@@ -88,7 +88,7 @@ def _check_environments(file: SuiteFile, path: Path) -> None:
     """Raise `UsageError` for an environment that is not registered. Classes are not imported."""
     for index, part in enumerate(file.entries):
         try:
-            _ = part.env if is_class_path(part.env) else resolve(part.env)
+            full_env_id(part.env)
         except UsageError as error:
             raise UsageError(f"{path}: entries[{index}].env: {error}") from error
 

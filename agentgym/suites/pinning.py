@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from agentgym.suites.suite import SuiteEntry
 from agentgym.suites.task_sets import different
 from agentgym.task import TEST, Task, default_split
 
+_NAME = re.compile(r"^name:.*", re.MULTILINE)
 _VERSION = re.compile(r"^version:[ \t]*\d+", re.MULTILINE)
 
 
@@ -98,6 +100,17 @@ def pin_tasks(path: Path, name: str, split: str | None, number: int, data: Mappi
     return _write(path, file, {**pinned, name: _pins(tasks, entry.places)}, before)
 
 
+def copy_suite(source: Path, path: Path) -> None:
+    """Copy a suite under the name of another file, as version 1. It has to be pinned before it can be used.
+
+    Raises:
+        UsageError: A file cannot be read.
+    """
+    text = _NAME.sub(f"name: {path.stem}", source.read_text(encoding="utf-8"), count=1)
+    path.write_text(_VERSION.sub("version: 1", text, count=1), encoding="utf-8")
+    PinFile(1, INCOMPLETE, read_pins(pin_file_of(source)).entries).write(pin_file_of(path))
+
+
 def add_entry(
     path: Path, entry: Mapping[str, Any], split: str | None, number: int, data: Mapping[str, str] | None = None
 ) -> Pinned:
@@ -115,7 +128,7 @@ def add_entry(
     """
     is_new = not path.exists()
     text = _beginning(path) if is_new else path.read_text(encoding="utf-8")
-    values = {"name": path.stem, "version": 1, "entries": []} if is_new else read_map(path)
+    values = yaml12.load(text) | {"entries": []} if is_new else read_map(path)
     checked({**values, "entries": [*values["entries"], dict(entry)]}, str(path))
     path.write_text(_with_entry(text, values, entry, path), encoding="utf-8")
     try:
@@ -180,13 +193,13 @@ def _beginning(path: Path) -> str:
 
 def _with_entry(text: str, values: Mapping[str, Any], entry: Mapping[str, Any], path: Path) -> str:
     """Return the text of a suite's file with an entry appended, if the list of entries stands at its end."""
-    item = yaml12.dump([dict(entry)])
-    longer = text.rstrip("\n") + "\n" + "".join(f"  {line}\n" for line in item.splitlines())
-    expected = [*(values.get("entries") or []), dict(entry)]
-    try:
-        after = yaml12.load(longer)
-    except yaml.YAMLError:
-        after = None
-    if not isinstance(after, dict) or after.get("entries") != expected:
-        raise UsageError(f"{path}: an entry can be added only if `entries:` is the last key, each `- ` indented by two")
-    return longer
+    lines = yaml12.dump([dict(entry)]).splitlines()
+    expected = {**values, "entries": [*values["entries"], dict(entry)]}
+    for indent in ("  ", ""):
+        longer = text.rstrip("\n") + "\n" + "".join(f"{indent}{line}\n" for line in lines)
+        with suppress(yaml.YAMLError):
+            if yaml12.load(longer) == expected:
+                return longer
+    raise UsageError(
+        f"{path}: an entry can be added only if `entries:` is the last key, with a line `- ` for each entry"
+    )

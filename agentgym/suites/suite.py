@@ -11,10 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from agentgym.commands.options import make_env
+from agentgym.commands.options import full_env_id, make_env
 from agentgym.env import Env
 from agentgym.errors import UsageError
-from agentgym.registry import is_class_path, resolve
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
 from agentgym.suites.file import EntryPart, LimitsPart, name_of
@@ -51,6 +50,11 @@ class SuiteEntry:
     """The paths that the user gave, by those names."""
 
     @property
+    def env_id(self) -> str:
+        """Full id of the environment with its version, or `module:Class`. Raises `UsageError` if there is none."""
+        return full_env_id(self.env)
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Names of the data that the entry needs and the user has not given; then it cannot be played."""
         return tuple(name for name in self.data.values() if name not in self.paths)
@@ -63,8 +67,7 @@ class SuiteEntry:
             raise UsageError(f"the entry {self.name!r} is over data of your own; name its file or folder: {given}")
         places = {argument: self.paths[name] for argument, name in self.data.items()}
         dialect = {} if self.dialect is None else {"dialect": self.dialect}
-        env_id = self.env if is_class_path(self.env) else resolve(self.env)
-        return EnvFactory(env_id, {**self.arguments, **places, **dialect})
+        return EnvFactory(self.env_id, {**self.arguments, **places, **dialect})
 
     @contextmanager
     def opened(self) -> Iterator[Env]:
@@ -97,14 +100,14 @@ class SuiteEntry:
 
     def content(self) -> dict[str, Any]:
         """Return what decides the entry's results, as JSON data. Where the user's data is does not count."""
-        unlimited = {name: value for name, value in asdict(self.limits).items() if name in _LIMITS}
+        limits = {name: value for name, value in asdict(self.limits).items() if name in _LIMITS}
         return {
             "name": self.name,
-            "env": self.env,
+            "env": self.env_id,
             "arguments": dict(self.arguments),
             "pins": dict(self.pins),
             "attempts": self.attempts,
-            "limits": unlimited,
+            "limits": limits,
             "dialect": self.dialect,
             "temperature": self.temperature,
             "data": dict(self.data),

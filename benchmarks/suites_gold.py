@@ -1,0 +1,68 @@
+"""Play the solutions of bundled suites, and look for equal and nearly equal problems among their tasks.
+
+python -m benchmarks.suites_gold [SUITE ...] [--data NAME=PATH]
+
+Without names: every suite, except for entries over data that is not given. `seconds` is the time that the solutions of
+an entry took, with 8 episodes at the same time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Any
+
+from agentgym.commands.task_sets import paths_in
+from agentgym.suites import bundled_suites, load_suite
+from agentgym.suites.validation import Report, compare_tasks, entry_sets, play_gold
+from benchmarks._report import Claim, write
+
+CONCURRENCY = 8
+
+
+def measure(name: str, paths: dict[str, str]) -> list[dict[str, Any]]:
+    """Return a row for each entry of a suite."""
+    suite, rows = load_suite(name, {key: path for key, path in paths.items() if key in data_of(name)}), []
+    for entry in suite.entries:
+        report = Report()
+        sets = entry_sets([entry], report)
+        compare_tasks(sets, report, near=0.9)
+        started = time.perf_counter()
+        play_gold(sets, report, concurrency=CONCURRENCY)
+        seconds = round(time.perf_counter() - started, 1)
+        faults = [fault.task_id for some in report.gold.values() for fault in some]
+        tasks = len(entry.pins)
+        row = {"suite": name, "version": suite.version, "entry": entry.name, "tasks": tasks, "seconds": seconds}
+        row |= {"solved": tasks - len(faults) if not report.unchecked else 0, "not_solved": faults}
+        row |= {"pairs": len(report.pairs), "pins_hold": not (report.gone or report.changed)}
+        rows.append(row | {"unchecked": report.unchecked})
+        print(row, file=sys.stderr)
+    return rows
+
+
+def data_of(name: str) -> set[str]:
+    """Return the names of the data that a suite asks for."""
+    return {asked for entry in load_suite(name).all_entries for asked in entry.data.values()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="*", help="names of bundled suites")
+    parser.add_argument("--data", action="append", metavar="NAME=PATH", help="data of yours; may be repeated")
+    options = parser.parse_args()
+    names = options.suites or bundled_suites()
+    rows = [row for name in names for row in measure(name, paths_in(options.data))]
+    claims: list[Claim] = []
+    for name in dict.fromkeys(row["suite"] for row in rows):
+        own = [row for row in rows if row["suite"] == name]
+        solved = sum(row["solved"] for row in own) / sum(row["tasks"] for row in own)
+        claims.append(Claim(f"suites_gold_{name}_solved", round(solved, 4), ">=", 1.0))
+        claims.append(Claim(f"suites_gold_{name}_similar_pairs", sum(row["pairs"] for row in own), "<=", 0))
+        if name == "smoke":
+            claims.append(Claim("suites_gold_smoke_seconds", sum(row["seconds"] for row in own), "<=", 60))
+    write("suites_gold", rows, claims)
+
+
+if __name__ == "__main__":
+    main()
