@@ -2,8 +2,7 @@
 
 import { h, number, visible } from "./dom.js";
 
-const HEAD = 4000;
-const TAIL = 1500;
+const HEAD = 4000; // characters that a text keeps at its start; at its end, about a third of that
 const COLOURED = 20_000;
 
 const PYTHON = "and as assert async await break class continue def del elif else except False finally for from global if import in is lambda None nonlocal not or pass raise return True try while with yield match case";
@@ -54,13 +53,14 @@ export function replacement(before, after) {
 }
 
 // Shows a text by `show`; of a long one the two ends, until the rest is asked for.
-export function bounded(text, show) {
-  if (text.length <= HEAD + TAIL + 500) return show(text);
+export function bounded(text, show, head = HEAD) {
+  const tail = Math.round(head / 3);
+  if (text.length <= head + 2 * tail) return show(text);
   const box = h("div.cut");
-  const all = () => box.replaceChildren(inPieces(text));
+  const all = () => box.replaceChildren(text.length > COLOURED ? inPieces(text) : show(text));
   const button = h("button", { type: "button", onclick: all }, `Show all ${number(text.length)} characters`);
-  const left = h("p.gap", null, `${number(text.length - HEAD - TAIL)} characters are not shown here. `, button);
-  box.append(show(text.slice(0, HEAD)), left, show(text.slice(-TAIL)));
+  const left = h("p.gap", null, `${number(text.length - head - tail)} characters are not shown here. `, button);
+  box.append(show(text.slice(0, head)), left, show(text.slice(-tail)));
   return box;
 }
 

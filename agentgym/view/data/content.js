@@ -5,6 +5,7 @@ import { h, lazyDetails, table } from "./dom.js";
 import { callsOf, messageText, pictures } from "./texts.js";
 
 const CODE = new Set(["code", "command", "script", "program", "content", "text", "patch", "sql", "query", "old", "new", "answer"]);
+const INSTRUCTIONS = 600; // characters of instructions, which are the same everywhere, before they are cut
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 const PICTURE_TYPES = { iVBORw0KGgo: "image/png", "/9j/": "image/jpeg", R0lGOD: "image/gif", UklGR: "image/webp" };
 const COUNT = /^(first \d+ of \d+\+? rows|\d+ rows?), [<>]?\d+ s$/;
@@ -15,17 +16,16 @@ const COMPACT = /^@([\w.-]+)(?:[ \t]|$)/;
 export function message(one, { call } = {}) {
   const role = ["system", "user", "assistant", "tool"].includes(one?.role) ? one.role : "other";
   const text = messageText(one);
-  const body = [];
-  if (text) body.push(role === "tool" || call ? bounded(text, (part) => result(part)) : role === "assistant" ? spoken(text) : prose(text));
-  body.push(...pictures(one).map(picture));
+  const body = pictures(one).map(picture);
+  if (text) body.push(role === "tool" || call ? bounded(text, (part) => result(part)) : role === "assistant" ? spoken(text) : prose(text, role === "system" ? INSTRUCTIONS : undefined));
   body.push(...callsOf(one).map(callBox));
   return h(`article.message.${role}`, { "aria-label": `${one?.role ?? "message"}${one?.name ? ` ${one.name}` : ""}` },
     h("header", null, h("span.role", null, one?.role ?? "?"), one?.name && h("span.tool-name", null, one.name)),
     body.length ? body : h("p.muted", null, "(empty)"));
 }
 
-function prose(text) {
-  return bounded(text, (part) => h("div.text", null, part));
+function prose(text, head) {
+  return bounded(text, (part) => h("div.text", null, part), head);
 }
 
 // What a model wrote: reasoning, calls in the syntax of a dialect, fenced code, and text between.
@@ -196,8 +196,9 @@ function numberedLines(lines) {
 // What programs and tests print.
 function output(text) {
   const lines = text.split("\n");
-  if (!lines.some((line) => VERDICT.test(line))) return h("div.text.mono", null, text);
-  return h("div.text.mono", null, lines.map((line, at) => {
+  const place = lines.length > 25 ? { tabindex: 0 } : null; // a box that scrolls must be reached by keys
+  if (!lines.some((line) => VERDICT.test(line))) return h("div.text.mono", place, text);
+  return h("div.text.mono", place, lines.map((line, at) => {
     const end = at < lines.length - 1 ? "\n" : "";
     const found = VERDICT.exec(line);
     return found ? h(`span.${/^(passed|ok)/i.test(found[1]) ? "good" : "bad"}`, null, line + end) : line + end;

@@ -70,10 +70,12 @@ export function table(caption, heads, rows, className = "plain") {
 }
 
 const MINUS = "\u2212";
+const ROUNDING = 1e-9; // smaller numbers are what sums of fractions leave over
 
 export function number(value, digits = 3) {
   if (value === null || value === undefined) return "\u2013";
   if (!Number.isFinite(value)) return String(value);
+  if (Math.abs(value) < ROUNDING) return "0";
   if (Number.isInteger(value)) return (value < 0 ? MINUS : "") + Math.abs(value).toLocaleString("en-US");
   const size = Math.abs(value);
   const text = size >= 1000 ? Math.round(size).toLocaleString("en-US") : String(+size.toPrecision(digits));
@@ -81,7 +83,7 @@ export function number(value, digits = 3) {
 }
 
 export function signed(value) {
-  return value > 0 ? `+${number(value)}` : number(value);
+  return value > ROUNDING ? `+${number(value)}` : number(value);
 }
 
 export function percent(value) {
@@ -97,7 +99,7 @@ export function plural(count, noun, nouns = `${noun}s`) {
 }
 
 export function sign(value) {
-  return value > 0 ? "good" : value < 0 ? "bad" : "zero";
+  return value > ROUNDING ? "good" : value < -ROUNDING ? "bad" : "zero";
 }
 
 export function mark(row) {

@@ -26,9 +26,12 @@ function channel(name, value) {
 // Beside a turn: what it earned.
 export function besideTurn(turn, at, pay, modelTurn) {
   const traced = pay?.turns?.[at];
+  const earned = Object.entries(turn.rewards).filter(([, value]) => value !== 0);
+  const nothing = Object.keys(turn.rewards).filter((name) => turn.rewards[name] === 0);
   const parts = [
     h("p.paid", null, h("span.muted", null, "reward "), h(`strong.${sign(turn.reward)}`, null, signed(turn.reward))),
-    h("ul.channels", { "aria-label": "reward channels, raw" }, Object.entries(turn.rewards).map(([name, value]) => channel(name, value))),
+    h("ul.channels", { "aria-label": "reward channels, raw" }, earned.map(([name, value]) => channel(name, value))),
+    nothing.length > 0 && h("p.muted", null, `at 0: ${nothing.join(", ")}`),
   ];
   if (traced && pay.gates.length) {
     parts.push(h("ul.gates", { "aria-label": "gates" }, pay.gates.map((gate, which) => gateBadge(gate, traced.gates[which]))));
