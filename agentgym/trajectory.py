@@ -6,7 +6,6 @@ Token ids are stored exactly as sampled; history is never rendered or tokenised 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -32,7 +31,7 @@ from agentgym.records.fields import (
     required_fields,
     shown,
 )
-from agentgym.records.json_lines import is_whole, json_lines
+from agentgym.records.json_lines import json_lines, mend_last_line
 from agentgym.rewards import OUTCOME, SOLVED_AT
 
 SCHEMA_VERSION = 1
@@ -299,7 +298,7 @@ def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append:
     path = Path(path)
     try:
         if append:
-            _mend(path)
+            mend_last_line(path)
         with path.open("a" if append else "w", encoding="utf-8") as file:
             for trajectory in trajectories:
                 # ASCII escapes preserve lone surrogates, which models do produce.
@@ -320,20 +319,3 @@ def read_jsonl(path: str | Path) -> Iterator[Trajectory]:
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
         yield trajectory
-
-
-def _mend(path: Path) -> None:
-    """Make a file end with a complete line: end the last one if it is complete, else remove it."""
-    if not path.exists() or path.stat().st_size == 0:
-        return
-    with path.open("rb+") as file:
-        file.seek(-1, os.SEEK_END)
-        if file.read() == b"\n":
-            return
-        file.seek(0)
-        content = file.read()
-        start = content.rfind(b"\n") + 1
-        if is_whole(content[start:]):
-            file.write(b"\n")
-        else:
-            file.truncate(start)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from agentgym.errors import UsageError
 
 MAX_LINE = 256 * 2**20
 """Maximum length of a line in bytes."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""The mark with which some programs begin a UTF-8 file."""
+_BLOCK = 65_536
 
 _log = logging.getLogger(__name__)
 
@@ -49,14 +52,14 @@ def _read(file: Any, name: str, what: str, allow_torn: bool, on_fault: OnFault |
         number += 1
         where = f"{name}:{number}"
         if number == 1:
-            line = line.removeprefix(_BOM)
+            line = line.removeprefix(BOM)
         if not line.strip():
             continue
         ended = line.endswith(b"\n")
         if not ended and len(line) >= MAX_LINE:
             raise UsageError(f"{where}: the line is longer than {MAX_LINE // 2**20} MiB")
         try:
-            found = _object(line)
+            found = parse_line(line)
         except ValueError as error:
             if on_fault is not None:
                 on_fault(where, str(error))
@@ -76,13 +79,41 @@ def _is_torn(line: bytes) -> bool:
 def is_whole(line: bytes) -> bool:
     """Whether a line without a newline holds a complete object."""
     try:
-        _object(line)
+        parse_line(line)
     except ValueError:
         return False
     return True
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def mend_last_line(path: Path) -> None:
+    """Make a file end with a complete line: end the last one if it is complete, else remove it."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    with path.open("rb+") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read() == b"\n":
+            return
+        start = _start_of_last_line(file)
+        file.seek(start)
+        if is_whole(file.read()):
+            file.write(b"\n")
+        else:
+            file.truncate(start)
+
+
+def _start_of_last_line(file: BinaryIO) -> int:
+    """Return where the last line begins, reading backwards: files of results are large."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - _BLOCK)
+        file.seek(begin)
+        if (found := file.read(end - begin).rfind(b"\n")) >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
     """Return the object in a line. Raises `ValueError` with a message for users."""
     try:
         found = _DECODER.decode(line.decode("utf-8"))

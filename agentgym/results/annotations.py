@@ -1,0 +1,109 @@
+"""What is learned about trajectories after they were written: appended to a file beside theirs, by id and kind.
+
+The trajectories themselves are never changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import UsageError
+from agentgym.records.json_lines import MAX_LINE, mend_last_line, parse_line
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """Something known about one trajectory."""
+
+    id: str
+    """The trajectory's id."""
+    training_step: int | None
+    """The trajectory's training step; ids are unique within a step."""
+    kind: str
+    """What it is: `credit`, `gates`, `trainer_logprobs`, `grade`, or any other name."""
+    data: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the annotation as JSON data."""
+        return {"schema": SCHEMA_VERSION, **vars(self)}
+
+
+class Annotations:
+    """The annotations of a trajectory file. They stay on disk; only their places are held.
+
+    Args:
+        path: The trajectory file; its annotations are beside it (`eval.jsonl.notes`).
+
+    Raises:
+        UsageError: The annotations cannot be read; the message names the place.
+    """
+
+    def __init__(self, path: str | Path):
+        path = Path(path)
+        self.file = path.with_name(f"{path.name}.notes")
+        self._places: dict[tuple[str, int | None], dict[str, tuple[int, int]]] = {}
+        self._end = 0
+        self.refresh()
+
+    def refresh(self) -> int:
+        """Look for annotations that were added since, and return their number."""
+        added = 0
+        try:
+            with self.file.open("rb") if self.file.is_file() else nullcontext() as file:
+                if file is None:
+                    return 0
+                file.seek(self._end)
+                while (line := file.readline(MAX_LINE)).endswith(b"\n"):
+                    added += self._note(line)
+                    self._end += len(line)
+        except OSError as error:
+            raise UsageError(f"cannot read {str(self.file)!r}: {error.strerror or error}") from error
+        return added
+
+    def of(self, id: str, training_step: int | None = None) -> dict[str, dict[str, Any]]:
+        """Return what is known about a trajectory, by kind. Of several of one kind, the last one counts."""
+        places = self._places.get((id, training_step), {})
+        if not places:
+            return {}
+        with self.file.open("rb") as file:
+            return {kind: self._at(file, place) for kind, place in places.items()}
+
+    def add(self, annotations: Iterable[Annotation]) -> None:
+        """Append annotations.
+
+        Raises:
+            UsageError: The file cannot be written, or an annotation is not JSON data; nothing is lost.
+        """
+        try:
+            text = "".join(json.dumps(annotation.to_dict()) + "\n" for annotation in annotations)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"an annotation must be JSON data: {error}") from error
+        try:
+            mend_last_line(self.file)
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise UsageError(f"cannot write {str(self.file)!r}: {error.strerror or error}") from error
+        self.refresh()
+
+    def _note(self, line: bytes) -> bool:
+        if not line.strip():
+            return False
+        with suppress(ValueError, KeyError):
+            found = parse_line(line)
+            if found.get("schema") == SCHEMA_VERSION:
+                key = found["id"], found["training_step"]
+                self._places.setdefault(key, {})[found["kind"]] = (self._end, len(line))
+                return True
+        raise UsageError(f"{self.file}: the line at byte {self._end} is not an annotation of this release")
+
+    def _at(self, file: Any, place: tuple[int, int]) -> dict[str, Any]:
+        file.seek(place[0])
+        return parse_line(file.read(place[1]))["data"]

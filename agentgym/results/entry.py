@@ -1,0 +1,132 @@
+"""`Entry`: what lists, filters, statistics and resumed runs need to know of a trajectory, without reading it again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from agentgym.endings import Ending
+from agentgym.errors import UsageError
+from agentgym.trajectory import Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a trajectory file: its place, and the short facts of its trajectory."""
+
+    offset: int
+    """First byte of the line."""
+    length: int
+    """Bytes of the line, with its line break."""
+    id: str
+    env_id: str
+    policy: str
+    task_id: str
+    task_hash: str
+    seed: int | None
+    arguments: str
+    """Hash of the environment's arguments (`hash_of`)."""
+    split: str
+    difficulty: int
+    tags: tuple[str, ...]
+    attempt: int
+    training_step: int | None
+    reason: str | None
+    """Why the episode ended."""
+    ending: str | None
+    """`terminated`, `truncated` or `failed`; `None` while it is running."""
+    success: bool
+    reward: float
+    outcome: float
+    turns: int
+    """Number of turns in which the model acted."""
+    channels: dict[str, float]
+    """Unweighted total of each reward channel."""
+    counts: dict[str, int]
+    """Tool calls, tool errors and format errors."""
+    sampled_tokens: int | None
+    """`None` if the policy speaks in messages."""
+    seconds: float
+    error: str | None
+    component: str | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the task or something around the model broke."""
+        return self.ending == Ending.FAILED
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What tells this trajectory from others in its file, except from earlier tries of itself."""
+        return self.id, self.training_step
+
+    def to_list(self) -> list[Any]:
+        """Return the fields as JSON data, in order."""
+        return [getattr(self, name) for name in _NAMES]
+
+    @classmethod
+    def from_list(cls, values: Any) -> Entry:
+        """Rebuild an entry from the output of `to_list`. Raises `ValueError` for anything else."""
+        if type(values) is not list or len(values) != len(_NAMES):
+            raise ValueError("not an entry")
+        return cls(**dict(zip(_NAMES, values, strict=True)))
+
+    def __post_init__(self) -> None:
+        # Thousands of entries share these texts; each is kept once.
+        for name in _SHARED:
+            if type(value := getattr(self, name)) is str:
+                object.__setattr__(self, name, sys.intern(value))
+        object.__setattr__(self, "tags", tuple(map(sys.intern, self.tags)))
+
+
+_NAMES = tuple(field.name for field in fields(Entry))
+_SHARED = ("env_id", "policy", "arguments", "split", "reason", "ending", "component")
+
+
+def entry_of(trajectory: Trajectory, offset: int, length: int) -> Entry:
+    """Return the entry of a trajectory that is written at this place."""
+    totals: dict[str, float] = {}
+    for turn in trajectory.turns:
+        for name, value in turn.rewards.items():
+            totals[name] = totals.get(name, 0.0) + value
+    return Entry(
+        offset=offset,
+        length=length,
+        id=trajectory.id,
+        env_id=trajectory.env_id,
+        policy=trajectory.policy,
+        task_id=trajectory.task_id,
+        task_hash=trajectory.task_hash,
+        seed=trajectory.seed,
+        arguments=hash_of(trajectory.env_kwargs),
+        split=trajectory.split,
+        difficulty=trajectory.difficulty,
+        tags=trajectory.tags,
+        attempt=trajectory.attempt,
+        training_step=trajectory.training_step,
+        reason=None if trajectory.reason is None else str(trajectory.reason),
+        ending=None if trajectory.ending is None else str(trajectory.ending),
+        success=trajectory.success,
+        reward=trajectory.reward,
+        outcome=trajectory.outcome,
+        turns=len(trajectory.model_turns),
+        channels=totals,
+        counts=dict(trajectory.counts),
+        sampled_tokens=None if trajectory.tokens is None else trajectory.tokens.sampled,
+        seconds=trajectory.seconds,
+        error=trajectory.error,
+        component=trajectory.component,
+    )
+
+
+def hash_of(arguments: Mapping[str, Any]) -> str:
+    """Return a short hash of an environment's arguments. Raises `UsageError` for what JSON cannot hold."""
+    try:
+        text = json.dumps(arguments, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"these environment arguments cannot be written down: {error}") from error
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

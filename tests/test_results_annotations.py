@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.results.annotations import Annotation, Annotations
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "eval.jsonl"
+
+
+def test_annotations_are_found_by_trajectory_and_kind(file: Path):
+    notes = Annotations(file)
+    notes.add([Annotation("a#0", None, "grade", {"success": True}), Annotation("a#0", 3, "grade", {"success": False})])
+    notes.add([Annotation("a#0", 3, "credit", {"advantages": [0.5, -1.0]})])
+    for opened in (notes, Annotations(file)):
+        assert opened.of("a#0") == {"grade": {"success": True}}
+        assert opened.of("a#0", 3) == {"grade": {"success": False}, "credit": {"advantages": [0.5, -1.0]}}
+        assert opened.of("b#0") == {}
+
+
+def test_of_several_of_one_kind_the_last_one_counts_and_none_is_lost(file: Path):
+    Annotations(file).add([Annotation("a#0", None, "grade", {"by": number}) for number in (1, 2)])
+    assert Annotations(file).of("a#0") == {"grade": {"by": 2}}
+    assert file.with_name("eval.jsonl.notes").read_text().count("\n") == 2
+
+
+def test_what_another_process_adds_is_seen_after_a_refresh(file: Path):
+    reader, writer = Annotations(file), Annotations(file)
+    writer.add([Annotation("a#0", None, "grade", {})])
+    assert (reader.refresh(), reader.refresh()) == (1, 0)
+    assert reader.of("a#0") == {"grade": {}}
+
+
+def test_a_line_that_a_crash_cut_off_is_removed_and_the_rest_kept(file: Path):
+    Annotations(file).add([Annotation("a#0", None, "grade", {"by": 1})])
+    beside = file.with_name("eval.jsonl.notes")
+    with beside.open("a") as torn:
+        torn.write('{"schema": 1, "id": "a#0", "trai')
+    notes = Annotations(file)
+    assert notes.of("a#0") == {"grade": {"by": 1}}
+    notes.add([Annotation("b#0", None, "grade", {"by": 2})])
+    assert Annotations(file).of("b#0") == {"grade": {"by": 2}}
+
+
+def test_a_line_that_is_no_annotation_is_named_with_its_place(file: Path):
+    file.with_name("eval.jsonl.notes").write_text('{"schema": 1}\n')
+    with pytest.raises(UsageError, match=r"eval\.jsonl\.notes: the line at byte 0 is not an annotation"):
+        Annotations(file)
+
+
+def test_data_that_is_no_json_is_refused_and_nothing_is_written(file: Path):
+    notes = Annotations(file)
+    with pytest.raises(UsageError, match="JSON data"):
+        notes.add([Annotation("a#0", None, "grade", {}), Annotation("b#0", None, "grade", {"x": object()})])
+    assert Annotations(file).of("a#0") == {}
