@@ -68,28 +68,51 @@ def _without_advice(error: Exception) -> str:
     return text if isinstance(error, AgentGymError) else f"{type(error).__name__}: {text}"
 
 
-def pay_of(
-    trajectory: Trajectory, group: Sequence[Trajectory], schemes: Schemes, credit: Any = None
-) -> dict[str, Any]:
-    """Return what a trajectory was paid, turn by turn, and its advantages; or `{"problem": reason}`.
+def pays_of(group: Sequence[Trajectory], schemes: Schemes, *, compared: bool = True) -> list[dict[str, Any]]:
+    """Return what each attempt at a task was paid, turn by turn, and its advantages; or `{"problem": reason}`.
 
     Args:
-        trajectory: The trajectory.
-        group: All attempts at its task, including itself.
+        group: All attempts at the task, in the same environment.
         schemes: The schemes of environments.
-        credit: The annotation of this kind, if there is one: the advantages that it was trained on.
+        compared: Whether these are all attempts, so that advantages can be computed.
     """
-    scheme = schemes.of(trajectory)
+    scheme = schemes.of(group[0])
     if isinstance(scheme, Problem):
-        return {"problem": scheme.reason}
-    trained = _trained_on(credit, len(trajectory.model_turns))
+        return [{"problem": scheme.reason} for _ in group]
+    modes = load_named(ADVANTAGES, "a function")(group, scheme) if compared and len(group) > 1 else {}
+    return [
+        {
+            **_settings(scheme),
+            "turns": _turns(trajectory, scheme),
+            "modes": {mode: rows[place] for mode, rows in modes.items()},
+            "about": _about(len(group), compared),
+            "note": _difference(trajectory, scheme),
+        }
+        for place, trajectory in enumerate(group)
+    ]
+
+
+def as_trained(pay: dict[str, Any], credit: Any, turns: int) -> dict[str, Any]:
+    """Return what a trajectory was paid, with the advantages that it was trained on if they were annotated.
+
+    Args:
+        pay: One of the results of `pays_of`.
+        credit: The annotation of that kind, if there is one.
+        turns: Number of turns in which the model acted.
+    """
+    values = credit.get("advantages") if isinstance(credit, dict) else None
+    if "problem" in pay or not isinstance(values, list) or len(values) != turns:
+        return pay
+    if not all(type(one) in (int, float) for one in values):
+        return pay
+    mode = f"{credit.get('mode', 'unknown')}, as trained" if isinstance(credit, dict) else ""
+    return {**pay, "modes": {mode: values}, "about": "Advantages are those that the trainer used."}
+
+
+def _settings(scheme: Scheme) -> dict[str, Any]:
     return {
         "scheme": {"weights": dict(scheme.weights), "averaged": sorted(scheme.averaged), "capped": dict(scheme.capped)},
         "gates": [asdict(gate) for gate in scheme.gates],
-        "turns": _turns(trajectory, scheme),
-        "modes": trained or _advantages(trajectory, group, scheme),
-        "about": _about(trained, len(group)),
-        "note": _difference(trajectory, scheme),
     }
 
 
@@ -106,26 +129,9 @@ def _states(states: Sequence[GateState]) -> list[dict[str, Any]]:
     return [{"value": state.value if isfinite(state.value) else None, "open": state.open} for state in states]
 
 
-def _trained_on(credit: Any, turns: int) -> dict[str, list[float]]:
-    """Return the advantages of an annotation, by its mode, if it fits the trajectory."""
-    values = credit.get("advantages") if isinstance(credit, dict) else None
-    if not isinstance(values, list) or len(values) != turns or not all(type(one) in (int, float) for one in values):
-        return {}
-    return {f"{credit.get('mode', 'trained')}, as trained": values}
-
-
-def _advantages(trajectory: Trajectory, group: Sequence[Trajectory], scheme: Scheme) -> dict[str, list[float]]:
-    """Return the advantages that each mode of credit would give."""
-    if len(group) < 2:
-        return {}
-    [place] = [index for index, member in enumerate(group) if member is trajectory]
-    by_mode = load_named(ADVANTAGES, "a function")(group, scheme)
-    return {mode: rows[place] for mode, rows in by_mode.items()}
-
-
-def _about(trained: dict[str, list[float]], size: int) -> str:
-    if trained:
-        return "Advantages are those that the trainer used."
+def _about(size: int, compared: bool) -> str:
+    if not compared:
+        return "The group is too large to compute advantages here."
     if size < 2:
         return "There are no advantages: a single attempt has nothing to be compared with."
     return f"Advantages are what each mode of credit would give in this group of {size} attempts, by default settings."

@@ -18,7 +18,6 @@ from agentgym.view.collection import Collection
 from agentgym.view.contents import Contents
 from agentgym.view.page import whole_page
 from agentgym.view.pay import Schemes
-from agentgym.view.rows import Row
 
 MAX_MB = 50
 """Megabytes of contents in a report, compressed, if nothing else is said."""
@@ -76,7 +75,7 @@ class _Packed:
         for group in evenly(self.collection.groups()):
             if left <= 0:
                 break
-            for key, content in self._whole(group).items():
+            for key, content in self.contents.of_group(group).items():
                 pending[key] = text = json.dumps(content, allow_nan=False)
                 size += len(text)
             if size >= _CHUNK:
@@ -86,10 +85,6 @@ class _Packed:
         if pending:
             yield self._chunk(pending)
         yield _block("head", json.dumps(self._head(), allow_nan=False))
-
-    def _whole(self, group: list[Row]) -> dict[str, dict[str, Any]]:
-        found = self.contents.of_group(group)
-        return {key: {**content, "tokens": self.contents.tokens(key)} for key, content in found.items()}
 
     def _chunk(self, contents: dict[str, str]) -> str:
         text = ",".join(f"{json.dumps(key)}:{content}" for key, content in contents.items())

@@ -14,7 +14,7 @@ function gateText(gate, state) {
 
 function gateBadge(gate, state) {
   return h(`li.gate.${state.open ? "open" : "shut"}`, { title: gateText(gate, state) },
-    h("span.state", null, state.open ? "open" : "shut"),
+    h("span.state", null, state.open ? "open" : "shut"), " ",
     h("span", null, gate.opens.join(", ")),
     h("span.muted", null, ` ${rule(gate)} (is ${number(state.value)})`));
 }
