@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.view_cases import DIFF, HOSTILE, errand, hostile, several, write_run
 
 from agentgym.errors import UsageError
 from agentgym.rewards import Gate, Scheme
@@ -22,6 +21,7 @@ from agentgym.view.report import evenly, write_report
 from agentgym.view.rows import matching, options, ordered
 from agentgym.view.search import Search
 from agentgym.view.terminal import Browser, browse
+from tests.view_cases import DIFF, HOSTILE, errand, hostile, several, write_run
 
 
 @pytest.fixture
@@ -66,11 +66,17 @@ def test_the_overview_has_the_rates_of_the_summary(file: Path):
 
 
 def test_search_looks_into_messages_calls_results_and_details(file: Path):
-    write_jsonl(file, [errand(7, turns=[Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)], details={"why": "Ünder"})], append=True)
+    write_jsonl(
+        file,
+        [errand(7, turns=[Turn(f"Zoë «{DIFF}»", [], {"outcome": 0.0}, 0.0)], details={"why": "Ünder"})],
+        append=True,
+    )
     collection = Collection([file])
     search = Search(collection)
     assert len(search.find("PORT veld: a town")) == 12
-    assert {collection.row(key)["id"] for key in search.find("select 2 from")} == {f"errand/test/{n}#2" for n in range(4)}
+    assert {collection.row(key)["id"] for key in search.find("select 2 from")} == {
+        f"errand/test/{n}#2" for n in range(4)
+    }
     for text in ("zoë «diff", "ünder", "+x = 2"):
         assert [collection.row(key)["task"] for key in search.find(text)] == ["errand/test/7"]
     assert search.find("training_step") == frozenset()
@@ -230,7 +236,9 @@ def shown(console: Console) -> str:
 
 def test_the_terminal_lists_filters_opens_and_compares(file: Path):
     console = screen()
-    lines = iter(["solved=yes", "0", "g", "c", "n", "n", "x", "/select 2", "sort=-tool_errors", "difficulty=3", "what", "q"])
+    lines = iter(
+        ["solved=yes", "0", "g", "c", "n", "n", "x", "/select 2", "sort=-tool_errors", "difficulty=3", "what", "q"]
+    )
     browse(Collection([file]), lambda _: next(lines), console)
     text = shown(console)
     assert "0 to 11 of 12, 16.7% solved" in text

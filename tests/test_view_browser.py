@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.browsers import PATIENCE_S, need_browser
-from tests.view_cases import DIFF, HOSTILE, errand, hostile, png, several, turn, write_run
 
 from agentgym.messages import user, with_pictures
 from agentgym.trajectory import write_jsonl
@@ -18,6 +16,8 @@ from agentgym.view.collection import Collection
 from agentgym.view.overview import overview
 from agentgym.view.report import write_report
 from agentgym.view.rows import matching, ordered
+from tests.browsers import PATIENCE_S, need_browser
+from tests.view_cases import DIFF, errand, hostile, png, several, turn, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,9 +27,8 @@ need_browser()
 pytest.importorskip("starlette", reason="needs the [view] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
-from tests.serving_cases import running  # noqa: E402
-
 from agentgym.view.app import make_app  # noqa: E402
+from tests.serving_cases import running  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +142,11 @@ def test_both_forms_filter_sort_search_and_sum_up_alike(open_form: Any, file: Pa
         look.at("/?" + "&".join(f"{name}={value}" for name, value in wanted.items()))
         found = None
         if text := wanted.get("q", "").lower():
-            found = frozenset(row["key"] for row in collection.rows if text in json.dumps(collection.read(row["key"]).to_dict()).lower())
+            found = frozenset(
+                row["key"]
+                for row in collection.rows
+                if text in json.dumps(collection.read(row["key"]).to_dict()).lower()
+            )
         rows = ordered(matching(collection.rows, wanted, found), wanted.get("sort", ""))
         assert look.ids() == [row["id"] for row in rows]
         rate = overview(rows)["all"]["rate"]
@@ -164,13 +167,19 @@ def test_a_trajectory_shows_what_each_turn_earned_and_the_gates_that_decided(ope
 
 def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
     file = tmp_path / "eval.jsonl"
-    edit = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "edit", "arguments": {"path": "f.py", "old": "x = 1", "new": "x = 2"}}}]}
+    edit = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"function": {"name": "edit", "arguments": {"path": "f.py", "old": "x = 1", "new": "x = 2"}}}],
+    }
     pictured = with_pictures(user("A page."), [png()])
     known = turn(0, "a", DIFF, {"outcome": 0.0}, 0.0)
     second = turn(1, "b", "1\timport os\n2\tprint(1)", {"outcome": 0.0}, 0.0)
     second.action, second.observation = edit, [*second.observation, pictured]  # type: ignore[assignment]
     said = turn(2, "", "PASSED a\nFAILED b", {"outcome": 0.0}, 0.0)
-    said.action = '<think>Let me see.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
+    said.action = (
+        '<think>Let me see.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
+    )
     said.span = None
     write_jsonl(file, [errand(turns=[known, second, said])])
     page = open_form(file).at("/t/0.0")
@@ -244,15 +253,20 @@ def test_strips_show_tokens_and_what_the_trainer_made_of_them(open_form: Any, tm
     page.locator("summary", has_text="Tokens").click()
     names = page.locator(".strip-names span")
     names.first.wait_for()
-    assert names.all_inner_texts() == ["sampled", "log-prob", "trainer − sampler", "advantage: gated, as trained", "policy version"]
+    assert names.all_inner_texts() == [
+        "sampled",
+        "log-prob",
+        "trainer − sampler",
+        "advantage: gated, as trained",
+        "policy version",
+    ]
     page.locator("canvas.strip").focus()
     look.press("Home", "ArrowRight", "ArrowRight")
     readout = page.locator(".readout").inner_text()
     assert "token 2 of 12" in readout
     assert "trainer − sampler 1.6" in readout
     assert "as trained 0.25" in readout
-    drawn = "canvas => { const d = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data; return new Set(d).size }"
-    assert page.locator("canvas.strip").evaluate(drawn) > 10
+    assert page.locator("canvas.strip").evaluate(SHADES) > 10
     page.get_by_role("button", name="list the tokens in sight").click()
     assert page.locator(".listing tbody tr").count() == 12
 
@@ -261,19 +275,31 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
     file = tmp_path / "eval.jsonl"
     write_jsonl(file, [hostile(), errand(task_id="<b>", id="<b>#1")])
     look = open_form(file)
-    for address in ("/", "/t/0.0", "/g/0.0", "/?q=<script>", "/t/<script>alert(1)</script>", "/?sort=<img src=x onerror=alert(1)>"):
+    for address in (
+        "/",
+        "/t/0.0",
+        "/g/0.0",
+        "/?q=<script>",
+        "/t/<script>alert(1)</script>",
+        "/?sort=<img src=x onerror=alert(1)>",
+    ):
         page = look.at(address)
         for _ in range(3):  # those inside of others are made when these are opened
             page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true })")
             page.wait_for_timeout(50)
         if address == "/t/0.0":
             text = page.locator("main").inner_text()
-            for shown in ("<script>window.hacked = 1</script>", "␛[31mred", "⟨U+202E⟩gnitsil", "javascript:window.hacked=4"):
+            for shown in (
+                "<script>window.hacked = 1</script>",
+                "␛[31mred",
+                "⟨U+202E⟩gnitsil",
+                "javascript:window.hacked=4",
+            ):
                 assert shown in text
             assert "\u202e" not in text
             page.locator("button", has_text="Show all 3,000,000 characters").click()
         assert page.evaluate("window.hacked") is None
-        assert page.evaluate("[...document.querySelectorAll('main *')].filter((e) => [...e.attributes].some((a) => a.name.startsWith('on'))).length") == 0
+        assert page.evaluate(HANDLERS) == 0
         assert page.locator("main script, main iframe, main a[href^='javascript']").count() == 0
         assert page.locator("main img").count() == (address in ("/t/0.0", "/g/0.0"))
     # What the page's own policy would stop, if anything got so far.
@@ -325,15 +351,31 @@ def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path):
             assert page.evaluate(FAINT) == []
 
 
-NAMELESS = """() => [...document.querySelectorAll('button, a, input, select, canvas, svg[role=img], [role=region]')]
-  .filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length)).map((e) => e.outerHTML)"""
+SHADES = """(canvas) =>
+  new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"""
+HANDLERS = """() => [...document.querySelectorAll('main *')]
+  .filter((e) => [...e.attributes].some((one) => one.name.startsWith('on'))).length"""
+NAMELESS = """() => {
+  const named = (e) => e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length;
+  const all = 'button, a, input, select, canvas, svg[role=img], [role=region]';
+  return [...document.querySelectorAll(all)].filter((e) => !named(e)).map((e) => e.outerHTML);
+}"""
 FAINT = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
-  const behind = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if ((c[3] ?? 1) === 1) return c; } };
-  const own = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-  return [...document.querySelectorAll('main *:not(svg *), header *')].filter((e) => own(e) && e.checkVisibility() && !e.disabled)
-    .map((e) => { const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x); return [(a + 0.05) / (b + 0.05), e.outerHTML.slice(0, 80)]; })
-    .filter(([ratio]) => ratio < 4.5);
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const colour = rgb(getComputedStyle(e).backgroundColor);
+      if ((colour[3] ?? 1) === 1) return colour;
+    }
+  };
+  const contrast = (e) => {
+    const found = [rgb(getComputedStyle(e).color), behind(e)].map(luminance).sort((x, y) => y - x);
+    return (found[0] + 0.05) / (found[1] + 0.05);
+  };
+  const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+  return [...document.querySelectorAll('main *:not(svg *), header *')]
+    .filter((e) => says(e) && e.checkVisibility() && !e.disabled && contrast(e) < 4.5)
+    .map((e) => [contrast(e), e.outerHTML.slice(0, 80)]);
 }"""

@@ -99,7 +99,12 @@ def hostile() -> Trajectory:
     ]
     turns = [
         Turn(assistant(everything, [call]), [result], channels(**{SCRIPT: 1.0}), 0.0, (0, 4)),
-        Turn(f"<think>{everything}</think><tool_call>{everything}</tool_call>\n@{everything}", [pictured], channels(), 0.0),
+        Turn(
+            f"<think>{everything}</think><tool_call>{everything}</tool_call>\n@{everything}",
+            [pictured],
+            channels(),
+            0.0,
+        ),
         Turn("```python\n" + everything + "\n```", [user("x" * 3_000_000)], channels(), 0.0),
     ]
     return errand(
@@ -125,7 +130,9 @@ def several() -> list[Trajectory]:
 def write_run(folder: Path) -> Path:
     """Write a run: trajectories of four steps with what the trainer knew of them, and its metrics."""
     file = folder / "trajectories.jsonl"
-    played = [errand(0, attempt, solved=attempt < step, training_step=step) for step in range(4) for attempt in range(4)]
+    played = [
+        errand(0, attempt, solved=attempt < step, training_step=step) for step in range(4) for attempt in range(4)
+    ]
     write_jsonl(file, played)
     lines = [{"step": step, "success": step / 4, "entropy": 1.0 - step / 4} for step in range(4)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

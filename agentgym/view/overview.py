@@ -21,7 +21,10 @@ def overview(rows: Sequence[Row]) -> dict[str, Any]:
         "all": rate(played),
         "means": {name: _mean(row[name] for row in played) for name in ("reward", "turns", "sampled", "seconds")},
         "difficulty": [
-            {"name": name, "values": [[level, rate(some)] for level, some in _sorted(part, lambda row: row["difficulty"])]}
+            {
+                "name": name,
+                "values": [[level, rate(some)] for level, some in _sorted(part, lambda row: row["difficulty"])],
+            }
             for name, part in _groups(played, _series(played)).items()
         ],
         "turns": [
@@ -51,7 +54,9 @@ def _series(rows: Sequence[Row]) -> Callable[[Row], str]:
 
 
 def _endings(rows: Sequence[Row]) -> list[list[Any]]:
-    found = [[reason, some[0]["ending"], len(some)] for reason, some in _groups(rows, lambda row: row["reason"]).items()]
+    found = [
+        [reason, some[0]["ending"], len(some)] for reason, some in _groups(rows, lambda row: row["reason"]).items()
+    ]
     return sorted(found, key=lambda one: (-one[2], str(one[0])))
 
 

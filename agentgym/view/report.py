@@ -95,7 +95,9 @@ class _Packed:
     def _head(self) -> dict[str, Any]:
         rows = [{**row, "chunk": self.chunk_of.get(row["key"])} for row in self.collection.rows]
         missing = len(rows) - len(self.chunk_of)
-        note = f"{missing} of {len(rows)} trajectories are listed without their contents, to bound the size of this file."
+        note = (
+            f"{missing} of {len(rows)} trajectories are listed without their contents, to bound the size of this file."
+        )
         return {
             "title": self.collection.title,
             "files": self.collection.files,

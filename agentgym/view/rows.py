@@ -32,9 +32,11 @@ _SOLVED: dict[str, Callable[[Row], bool]] = {
 }
 FILTERS = (*_VALUES, "solved")
 """Names that `matching` knows."""
-_SORTABLE = frozenset(
-    "id env policy step difficulty success reason reward turns calls tool_errors sampled seconds".split()
+_SORTABLE = (
+    *("id", "env", "policy", "step", "difficulty", "success", "reason", "reward"),
+    *("turns", "calls", "tool_errors", "sampled", "seconds"),
 )
+"""Columns that `ordered` knows."""
 
 
 def row_of(entry: Entry, key: str, file: str) -> Row:
@@ -111,7 +113,7 @@ def ordered(rows: Sequence[Row], sort: str) -> Sequence[Row]:
     if not name:
         return rows
     if name not in _SORTABLE:
-        raise UsageError(f"rows cannot be sorted by {name!r}; choose from: {', '.join(sorted(_SORTABLE))}")
+        raise UsageError(f"rows cannot be sorted by {name!r}; choose from: {', '.join(_SORTABLE)}")
     known = sorted((row for row in rows if row[name] is not None), key=lambda row: row["place"])
     known.sort(key=lambda row: row[name], reverse=sort.startswith("-"))
     return [*known, *(row for row in rows if row[name] is None)]

@@ -167,10 +167,14 @@ class Browser:
         for number, paid in enumerate(scheme.contributions(trajectory.channels)):
             for name, raw in trajectory.turns[number].rewards.items():
                 if raw:
-                    gates = [_gate(*pair) for pair in zip(scheme.gates, states[number], strict=True) if name in pair[0].opens]
+                    gates = [
+                        _gate(*pair) for pair in zip(scheme.gates, states[number], strict=True) if name in pair[0].opens
+                    ]
                     kept = f"{gated[number][name]:.4g}"
                     earned = f"{paid[name]:+.4g}" if name in paid else "not paid"
-                    table.add_row(str(number + 1), Text(plain(name)), f"{raw:.4g}", Text("\n".join(gates)), kept, earned)
+                    table.add_row(
+                        str(number + 1), Text(plain(name)), f"{raw:.4g}", Text("\n".join(gates)), kept, earned
+                    )
         self.console.print(table)
 
 
