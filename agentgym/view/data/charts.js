@@ -12,20 +12,42 @@ export function niceTicks(low, high, wanted = 4) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
   const ticks = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) ticks.push(+at.toPrecision(12));
+  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step)
+    ticks.push(+at.toPrecision(12));
   return ticks;
 }
 
 function figure(title, drawn, note, columns, rows) {
-  return h("figure.chart", null,
+  return h(
+    "figure.chart",
+    null,
     h("figcaption", null, h("strong", null, title), note && h("span.muted", null, ` ${note}`)),
     drawn,
-    h("details.numbers", null, h("summary", null, "Numbers"), table(title, columns, rows.map((row) =>
-      h("tr", null, row.map((cell, at) => (at ? h("td.num", null, cell) : h("th", { scope: "row" }, cell))))))));
+    h(
+      "details.numbers",
+      null,
+      h("summary", null, "Numbers"),
+      table(
+        title,
+        columns,
+        rows.map((row) =>
+          h(
+            "tr",
+            null,
+            row.map((cell, at) => (at ? h("td.num", null, cell) : h("th", { scope: "row" }, cell))),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function canvas(title, ...children) {
-  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title, class: "plot" }, ...children);
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title, class: "plot" },
+    ...children,
+  );
 }
 
 function valueAxis(low, high, show, bottom = FLAT) {
@@ -45,11 +67,19 @@ function label(x, text, turned = false) {
 
 function legend(names) {
   if (names.length < 2) return null;
-  return h("ul.legend", null, names.map((name, at) => h(`li.series${at % COLOURS}`, null, name)));
+  return h(
+    "ul.legend",
+    null,
+    names.map((name, at) => h(`li.series${at % COLOURS}`, null, name)),
+  );
 }
 
 // Groups of bars: `groups` is [[label, [value per series]]].
-export function bars(title, groups, { series = [""], show = (one) => number(one), high, note, stacked, classes, first = "" } = {}) {
+export function bars(
+  title,
+  groups,
+  { series = [""], show = (one) => number(one), high, note, stacked, classes, first = "" } = {},
+) {
   const total = (values) => values.reduce((sum, one) => sum + (one ?? 0), 0);
   const top = high ?? Math.max(1e-9, ...groups.map(([, values]) => (stacked ? total(values) : Math.max(0, ...values))));
   const low = Math.min(0, ...groups.flatMap(([, values]) => values.map((one) => one ?? 0)));
@@ -68,31 +98,68 @@ export function bars(title, groups, { series = [""], show = (one) => number(one)
         const [from, to] = stacked ? [sum, sum + value] : [0, value];
         sum += value;
         const x = stacked ? start : start + which * each;
-        return svg("rect", {
-          class: classes?.[which] ?? `series${which % COLOURS}`, x, width: Math.max(1, each - 1),
-          y: Math.min(y(from), y(to)), height: Math.max(value ? 1 : 0, Math.abs(y(from) - y(to))),
-        }, svg("title", null, `${name} ${series[which] ?? ""}: ${show(value)}`));
+        return svg(
+          "rect",
+          {
+            class: classes?.[which] ?? `series${which % COLOURS}`,
+            x,
+            width: Math.max(1, each - 1),
+            y: Math.min(y(from), y(to)),
+            height: Math.max(value ? 1 : 0, Math.abs(y(from) - y(to))),
+          },
+          svg("title", null, `${name} ${series[which] ?? ""}: ${show(value)}`),
+        );
       }),
-      at % every ? null : label(start + wide / 2, String(name).length > 14 ? `${String(name).slice(0, 13)}\u2026` : name, turned),
+      at % every
+        ? null
+        : label(start + wide / 2, String(name).length > 14 ? `${String(name).slice(0, 13)}\u2026` : name, turned),
     ];
   });
   const rows = groups.map(([name, values]) => [name, ...values.map((one) => (one === null ? "\u2013" : show(one)))]);
-  return figure(title, h("div", null, canvas(title, lines, drawn), classes ? classLegend(series, classes) : legend(series)), note, [first, ...series], rows);
+  return figure(
+    title,
+    h("div", null, canvas(title, lines, drawn), classes ? classLegend(series, classes) : legend(series)),
+    note,
+    [first, ...series],
+    rows,
+  );
 }
 
 function classLegend(series, classes) {
-  return h("ul.legend", null, series.map((name, at) => h(`li.${classes[at]}`, null, name)));
+  return h(
+    "ul.legend",
+    null,
+    series.map((name, at) => h(`li.${classes[at]}`, null, name)),
+  );
 }
 
 // Horizontal bars, for names of any length: `rows` is [[label, value, class]].
 export function ranked(title, rows, { note, first = "", last = "", show = (one) => number(one) } = {}) {
   const most = Math.max(1e-9, ...rows.map(([, value]) => Math.abs(value)));
-  const drawn = h("ul.ranked", { "aria-label": title }, rows.map(([name, value, kind]) =>
-    h("li", null,
-      h("span.name", { title: name }, name),
-      h("span.bar", { "aria-hidden": "true" }, h(`span.${kind ?? "series0"}`, { style: { width: `${(100 * Math.abs(value)) / most}%` } })),
-      h("span.num", null, show(value)))));
-  return figure(title, drawn, note, [first, last], rows.map(([name, value]) => [name, show(value)]));
+  const drawn = h(
+    "ul.ranked",
+    { "aria-label": title },
+    rows.map(([name, value, kind]) =>
+      h(
+        "li",
+        null,
+        h("span.name", { title: name }, name),
+        h(
+          "span.bar",
+          { "aria-hidden": "true" },
+          h(`span.${kind ?? "series0"}`, { style: { width: `${(100 * Math.abs(value)) / most}%` } }),
+        ),
+        h("span.num", null, show(value)),
+      ),
+    ),
+  );
+  return figure(
+    title,
+    drawn,
+    note,
+    [first, last],
+    rows.map(([name, value]) => [name, show(value)]),
+  );
 }
 
 // Lines over steps: `series` is [[name, [[x, y]]]].
@@ -108,14 +175,32 @@ export function lines(title, series, { show = (one) => number(one), note, low, h
   const drawn = series.map(([name, values], at) => {
     const known = values.filter(([, value]) => Number.isFinite(value));
     const path = known.map(([step, value]) => `${x(step).toFixed(1)},${axis.y(value).toFixed(1)}`).join(" ");
-    const dots = known.length > 60 ? [] : known.map(([step, value]) =>
-      svg("circle", { class: `series${at % COLOURS}`, cx: x(step), cy: axis.y(value), r: 2.5 }, svg("title", null, `${name} ${first} ${step}: ${show(value)}`)));
+    const dots =
+      known.length > 60
+        ? []
+        : known.map(([step, value]) =>
+            svg(
+              "circle",
+              { class: `series${at % COLOURS}`, cx: x(step), cy: axis.y(value), r: 2.5 },
+              svg("title", null, `${name} ${first} ${step}: ${show(value)}`),
+            ),
+          );
     return [svg("polyline", { class: `line series${at % COLOURS}`, points: path }), dots];
   });
-  const ticks = niceTicks(from, to, 5).filter(Number.isInteger).map((tick) => label(x(tick), number(tick)));
+  const ticks = niceTicks(from, to, 5)
+    .filter(Number.isInteger)
+    .map((tick) => label(x(tick), number(tick)));
   const steps = [...new Set(xs)].sort((a, b) => a - b);
   const maps = series.map(([, values]) => new Map(values));
-  const rows = steps.map((step) => [number(step), ...maps.map((map) => (map.has(step) ? show(map.get(step)) : "\u2013"))]);
-  return figure(title, h("div", null, canvas(title, axis.lines, drawn, ticks), legend(series.map(([name]) => name))), note, [first, ...series.map(([name]) => name)], rows);
+  const rows = steps.map((step) => [
+    number(step),
+    ...maps.map((map) => (map.has(step) ? show(map.get(step)) : "\u2013")),
+  ]);
+  return figure(
+    title,
+    h("div", null, canvas(title, axis.lines, drawn, ticks), legend(series.map(([name]) => name))),
+    note,
+    [first, ...series.map(([name]) => name)],
+    rows,
+  );
 }
-

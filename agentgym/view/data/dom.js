@@ -6,11 +6,14 @@ const SVG = "http://www.w3.org/2000/svg";
 
 // Replaces characters that would colour, move or reorder what follows by visible ones.
 export function visible(text) {
-  return String(text).replaceAll("\r\n", "\n").replace(LONE_SURROGATES, "\ufffd").replace(CONTROLS, (one) => {
-    const code = one.codePointAt(0);
-    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-    return code === 0x7f ? "\u2421" : `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
-  });
+  return String(text)
+    .replaceAll("\r\n", "\n")
+    .replace(LONE_SURROGATES, "\ufffd")
+    .replace(CONTROLS, (one) => {
+      const code = one.codePointAt(0);
+      if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+      return code === 0x7f ? "\u2421" : `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+    });
 }
 
 function fill(element, properties, children) {
@@ -61,11 +64,23 @@ export function lazyDetails(className, summary, make, open = false) {
 
 export function table(caption, heads, rows, className = "plain") {
   return h(
-    "div.scroll", { tabindex: 0, role: "region", "aria-label": caption },
-    h(`table.${className}`, null,
+    "div.scroll",
+    { tabindex: 0, role: "region", "aria-label": caption },
+    h(
+      `table.${className}`,
+      null,
       h("caption.hidden", null, caption),
-      h("thead", null, h("tr", null, heads.map((head) => head instanceof Node ? head : h("th", { scope: "col" }, head)))),
-      h("tbody", null, rows)),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          heads.map((head) => (head instanceof Node ? head : h("th", { scope: "col" }, head))),
+        ),
+      ),
+      h("tbody", null, rows),
+    ),
   );
 }
 

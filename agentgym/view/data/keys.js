@@ -15,11 +15,26 @@ const KEYS = [
 
 export function helpDialog() {
   const close = () => dialog.close();
-  const dialog = h("dialog.help", { "aria-labelledby": "help-head" },
+  const dialog = h(
+    "dialog.help",
+    { "aria-labelledby": "help-head" },
     h("h2", { id: "help-head" }, "Keys"),
-    h("table.plain", null, h("thead.hidden", null, h("tr", null, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "what it does"))),
-      h("tbody", null, KEYS.map(([key, what]) => h("tr", null, h("th", { scope: "row" }, h("kbd", null, key)), h("td", null, what))))),
-    h("button", { type: "button", onclick: close }, "Close"));
+    h(
+      "table.plain",
+      null,
+      h(
+        "thead.hidden",
+        null,
+        h("tr", null, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "what it does")),
+      ),
+      h(
+        "tbody",
+        null,
+        KEYS.map(([key, what]) => h("tr", null, h("th", { scope: "row" }, h("kbd", null, key)), h("td", null, what))),
+      ),
+    ),
+    h("button", { type: "button", onclick: close }, "Close"),
+  );
   return dialog;
 }
 
@@ -62,7 +77,14 @@ export function listen({ help, theme }) {
   };
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && typing(event.target)) event.target.blur();
-    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || document.querySelector("dialog[open]")) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      typing(event.target) ||
+      document.querySelector("dialog[open]")
+    )
+      return;
     const action = actions[event.key];
     if (!action) return;
     event.preventDefault();

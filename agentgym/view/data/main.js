@@ -48,11 +48,18 @@ const themeButton = h("button", { type: "button", onclick: theme }, "theme: syst
 
 function frame() {
   app.replaceChildren(
-    h("header.top", null,
-      h("a.brand", { href: "#/" }, "agentgym"), status,
-      h("span.space"), themeButton,
-      h("button", { type: "button", onclick: () => help.showModal(), "aria-haspopup": "dialog" }, "keys: ?")),
-    main, help);
+    h(
+      "header.top",
+      null,
+      h("a.brand", { href: "#/" }, "agentgym"),
+      status,
+      h("span.space"),
+      themeButton,
+      h("button", { type: "button", onclick: () => help.showModal(), "aria-haspopup": "dialog" }, "keys: ?"),
+    ),
+    main,
+    help,
+  );
 }
 
 const PAGES = [
@@ -76,7 +83,12 @@ async function show({ keep = false } = {}) {
   try {
     page = await pageFor(path, wanted);
   } catch (problem) {
-    page = h("div.page", null, h("p.notice.bad", { role: "alert" }, problem.message), h("p", null, h("a", { href: "#/", rel: "up" }, "\u2190 all trajectories")));
+    page = h(
+      "div.page",
+      null,
+      h("p.notice.bad", { role: "alert" }, problem.message),
+      h("p", null, h("a", { href: "#/", rel: "up" }, "\u2190 all trajectories")),
+    );
   }
   if (turn !== shown) return;
   const at = window.scrollY;
@@ -86,7 +98,8 @@ async function show({ keep = false } = {}) {
   document.title = `${main.querySelector("h1")?.textContent ?? "agentgym"} \u2013 agentgym`;
   if (keep) {
     window.scrollTo(0, at);
-    if (marked) [...main.querySelectorAll("tr[data-key]")].find((row) => row.dataset.key === marked)?.classList.add("current");
+    if (marked)
+      [...main.querySelectorAll("tr[data-key]")].find((row) => row.dataset.key === marked)?.classList.add("current");
   } else {
     window.scrollTo(0, 0);
     if (turn > 1) main.focus({ preventScroll: true });

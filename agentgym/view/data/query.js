@@ -84,13 +84,22 @@ export function overview(rows) {
       values: [...collect(part, (row) => row.difficulty)].map(([level, some]) => [level, rate(some)]).sort(byNumber),
     })),
     turns: [...collect(played, (row) => row.turns)]
-      .map(([turns, some]) => [turns, some.filter((row) => row.success).length, some.filter((row) => !row.success).length])
+      .map(([turns, some]) => [
+        turns,
+        some.filter((row) => row.success).length,
+        some.filter((row) => !row.success).length,
+      ])
       .sort(byNumber),
     endings: [...collect(rows, (row) => row.reason)]
       .map(([reason, some]) => [reason, some[0].ending, some.length])
       .sort((a, b) => b[2] - a[2] || (String(a[0]) < String(b[0]) ? -1 : 1)),
     channels: channelMeans(played),
-    steps: [...collect(played.filter((row) => row.step !== null), (row) => row.step)]
+    steps: [
+      ...collect(
+        played.filter((row) => row.step !== null),
+        (row) => row.step,
+      ),
+    ]
       .map(([step, some]) => [step, rate(some).rate, mean(some.map((row) => row.reward))])
       .sort(byNumber),
   };

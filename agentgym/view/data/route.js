@@ -7,7 +7,9 @@ export function read() {
 }
 
 export function linkTo(path, wanted = {}) {
-  const query = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value !== "" && value !== undefined && value !== null)).toString();
+  const query = new URLSearchParams(
+    Object.entries(wanted).filter(([, value]) => value !== "" && value !== undefined && value !== null),
+  ).toString();
   return `#${path}${query ? `?${query}` : ""}`;
 }
 

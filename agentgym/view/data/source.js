@@ -9,7 +9,8 @@ class Live {
   async get(name, parameters = {}) {
     const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value != null));
     const answer = await fetch(`api/${name}?${query}`);
-    if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail ?? `the server answered ${answer.status}`);
+    if (!answer.ok)
+      throw new Error((await answer.json().catch(() => ({}))).detail ?? `the server answered ${answer.status}`);
     return answer.json();
   }
 }
@@ -45,7 +46,10 @@ class Embedded {
 
   async #select(wanted) {
     const found = wanted.q ? await this.#search(wanted.q) : null;
-    return sorted(this.rows.filter((row) => matches(row, wanted) && (!found || found.has(row.key))), wanted.sort);
+    return sorted(
+      this.rows.filter((row) => matches(row, wanted) && (!found || found.has(row.key))),
+      wanted.sort,
+    );
   }
 
   async list(wanted) {
@@ -61,13 +65,21 @@ class Embedded {
   async place(wanted) {
     const rows = await this.#select(wanted);
     const at = rows.findIndex((row) => row.key === wanted.key);
-    return { at, total: rows.length, previous: rows[at - 1]?.key ?? null, next: at < 0 ? null : rows[at + 1]?.key ?? null };
+    return {
+      at,
+      total: rows.length,
+      previous: rows[at - 1]?.key ?? null,
+      next: at < 0 ? null : (rows[at + 1]?.key ?? null),
+    };
   }
 
   async trajectory({ key }) {
     const row = this.#row(key);
     const content = await this.#content(row);
-    if (!content) throw new Error("This file does not hold the contents of this trajectory: it would be too large. Look at it with: agentgym view");
+    if (!content)
+      throw new Error(
+        "This file does not hold the contents of this trajectory: it would be too large. Look at it with: agentgym view",
+      );
     const wanted = groupOf(row);
     const group = this.rows.filter((one) => groupOf(one) === wanted).sort((a, b) => a.attempt - b.attempt);
     return { ...content, row, group };

@@ -26,15 +26,31 @@ export function mismatch(tokens) {
 
 function rowsOf(trajectory, tokens, modes) {
   const rows = [
-    { name: "sampled", values: Float64Array.from(tokens.loss_mask), kind: "mask", show: (value) => (value ? "sampled" : "observed") },
+    {
+      name: "sampled",
+      values: Float64Array.from(tokens.loss_mask),
+      kind: "mask",
+      show: (value) => (value ? "sampled" : "observed"),
+    },
     { name: "log-prob", values: Float64Array.from(tokens.logprobs), kind: "size", show: number },
   ];
   const gap = mismatch(tokens);
   if (gap) rows.push({ name: "trainer \u2212 sampler", values: gap, kind: "signed", show: number });
   for (const [mode, values] of Object.entries(modes)) {
-    rows.push({ name: `advantage: ${mode}`, values: advantagesOfTokens(trajectory, values, tokens.loss_mask.length), kind: "signed", show: number });
+    rows.push({
+      name: `advantage: ${mode}`,
+      values: advantagesOfTokens(trajectory, values, tokens.loss_mask.length),
+      kind: "signed",
+      show: number,
+    });
   }
-  if (new Set(tokens.versions).size > 2) rows.push({ name: "policy version", values: Float64Array.from(tokens.versions, (one) => Math.max(0, one)), kind: "size", show: number });
+  if (new Set(tokens.versions).size > 2)
+    rows.push({
+      name: "policy version",
+      values: Float64Array.from(tokens.versions, (one) => Math.max(0, one)),
+      kind: "size",
+      show: number,
+    });
   for (const row of rows) row.most = row.values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
   return rows;
 }
@@ -69,7 +85,14 @@ export function strips(trajectory, tokens, modes) {
     canvas.height = Math.round(height * ratio);
     const context = canvas.getContext("2d");
     context.scale(ratio, ratio);
-    const colours = { good: colour("good"), bad: colour("bad"), mask: colour("accent"), size: colour("series1"), track: colour("track"), text: colour("text") };
+    const colours = {
+      good: colour("good"),
+      bad: colour("bad"),
+      mask: colour("accent"),
+      size: colour("series1"),
+      track: colour("track"),
+      text: colour("text"),
+    };
     const columns = Math.min(width, view.count);
     const wide = width / columns;
     rows.forEach((row, line) => {
@@ -107,7 +130,8 @@ export function strips(trajectory, tokens, modes) {
   }
 
   function zoom(factor) {
-    const centre = view.cursor >= view.start && view.cursor < view.start + view.count ? view.cursor : view.start + view.count / 2;
+    const centre =
+      view.cursor >= view.start && view.cursor < view.start + view.count ? view.cursor : view.start + view.count / 2;
     const share = (centre - view.start) / view.count;
     const shown = Math.min(count, Math.max(LEAST, view.count * factor));
     move(centre - share * shown, shown);
@@ -123,22 +147,44 @@ export function strips(trajectory, tokens, modes) {
   function describe(at) {
     const turn = trajectory.turns.findIndex((one) => one.span && one.span[0] <= at && at < one.span[1]);
     const parts = [`token ${at} of ${count}`, `id ${tokens.completion_ids[at]}`, turn < 0 ? null : `turn ${turn + 1}`];
-    return [...parts, ...rows.map((row) => (row.kind === "mask" ? row.show(row.values[at]) : `${row.name} ${row.show(row.values[at])}`))].filter(Boolean).join(" \u00b7 ");
+    return [...parts, ...rows.map((row) => (row.kind === "mask" ? told(row, at) : `${row.name} ${told(row, at)}`))]
+      .filter(Boolean)
+      .join(" \u00b7 ");
+  }
+
+  // Only sampled tokens have more to tell than that they are there.
+  function told(row, at) {
+    return row.kind === "mask" || tokens.loss_mask[at] ? row.show(row.values[at]) : "\u2013";
   }
 
   function list() {
     const end = Math.min(view.start + view.count, view.start + LISTED);
     const body = [];
     for (let at = view.start; at < end; at += 1) {
-      body.push(h("tr", null, h("th", { scope: "row" }, String(at)), h("td.num", null, String(tokens.completion_ids[at])),
-        rows.map((row) => h("td.num", null, row.show(row.values[at])))));
+      body.push(
+        h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, String(at)),
+          h("td.num", null, String(tokens.completion_ids[at])),
+          rows.map((row) => h("td.num", null, told(row, at))),
+        ),
+      );
     }
     listing.replaceChildren(
       h("p.muted", null, `Tokens ${view.start} to ${end - 1}. The file holds ids; it does not hold the tokens' texts.`),
-      table("raw tokens", ["token", "id", ...rows.map((row) => row.name)], body, "data"));
+      table("raw tokens", ["token", "id", ...rows.map((row) => row.name)], body, "data"),
+    );
   }
 
-  const keys = { ArrowLeft: () => point(view.cursor - 1), ArrowRight: () => point(view.cursor + 1), "+": () => zoom(0.5), "-": () => zoom(2), Home: () => point(0), End: () => point(count - 1) };
+  const keys = {
+    ArrowLeft: () => point(view.cursor - 1),
+    ArrowRight: () => point(view.cursor + 1),
+    "+": () => zoom(0.5),
+    "-": () => zoom(2),
+    Home: () => point(0),
+    End: () => point(count - 1),
+  };
   canvas.addEventListener("keydown", (event) => {
     if (!keys[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -155,17 +201,32 @@ export function strips(trajectory, tokens, modes) {
   document.addEventListener("themechange", draw);
 
   const button = (text, label, act) => h("button", { type: "button", "aria-label": label, onclick: act }, text);
-  return h("div.strips", null,
-    h("div.strip-grid", null,
-      h("div.strip-names", { style: { height: `${height}px` } }, rows.map((row) => h("span", null, row.name))),
-      h("div.strip-box", { style: { height: `${height}px` } }, canvas)),
-    h("div.strip-controls", null,
+  return h(
+    "div.strips",
+    null,
+    h(
+      "div.strip-grid",
+      null,
+      h(
+        "div.strip-names",
+        { style: { height: `${height}px` } },
+        rows.map((row) => h("span", null, row.name)),
+      ),
+      h("div.strip-box", { style: { height: `${height}px` } }, canvas),
+    ),
+    h(
+      "div.strip-controls",
+      null,
       position,
       button("\u2212", "show more tokens", () => zoom(2)),
       button("+", "show fewer tokens", () => zoom(0.5)),
       button("all", "show all tokens", () => move(0, count)),
-      button("raw tokens", "list the tokens in sight", () => (listing.firstChild ? listing.replaceChildren() : list()))),
-    readout, listing, probe);
+      button("raw tokens", "list the tokens in sight", () => (listing.firstChild ? listing.replaceChildren() : list())),
+    ),
+    readout,
+    listing,
+    probe,
+  );
 }
 
 function summary(rows, count) {

@@ -13,9 +13,15 @@ const WHEN = "Credit is known once the episode has ended; during it, rewards are
 const KNOWN_NOTES = new Set(["credit", "gates", "trainer_logprobs"]);
 
 function facts(row, trajectory) {
-  const one = (name, value) => value !== null && value !== "" && h("div", null, h("dt", null, name), h("dd", null, value));
-  const errors = [row.tool_errors && plural(row.tool_errors, "tool error"), row.format_errors && plural(row.format_errors, "format error")].filter(Boolean);
-  return h("dl.facts", null,
+  const one = (name, value) =>
+    value !== null && value !== "" && h("div", null, h("dt", null, name), h("dd", null, value));
+  const errors = [
+    row.tool_errors && plural(row.tool_errors, "tool error"),
+    row.format_errors && plural(row.format_errors, "format error"),
+  ].filter(Boolean);
+  return h(
+    "dl.facts",
+    null,
     one("result", h("span", null, mark(row), ` ${row.reason ?? "running"}${row.ending ? ` (${row.ending})` : ""}`)),
     one("reward", signed(row.reward)),
     one("environment", row.env),
@@ -30,35 +36,70 @@ function facts(row, trajectory) {
     one("calls", `${number(row.calls)}${errors.length ? `, ${errors.join(", ")}` : ""}`),
     one("tokens", row.sampled === null ? null : `${number(row.sampled)} sampled`),
     one("time", seconds(row.seconds)),
-    row.tags.length > 0 && one("tags", row.tags.join(" ")));
+    row.tags.length > 0 && one("tags", row.tags.join(" ")),
+  );
 }
 
 function more(trajectory) {
   const json = (value) => bounded(JSON.stringify(value, null, 2), (part) => code(part));
   return [
-    Object.keys(trajectory.env_kwargs ?? {}).length > 0 && lazyDetails("extra", "arguments of the environment", () => json(trajectory.env_kwargs)),
-    trajectory.tools?.length > 0 && lazyDetails("extra", `${plural(trajectory.tools.length, "tool")} with schemas`, () => json(trajectory.tools)),
+    Object.keys(trajectory.env_kwargs ?? {}).length > 0 &&
+      lazyDetails("extra", "arguments of the environment", () => json(trajectory.env_kwargs)),
+    trajectory.tools?.length > 0 &&
+      lazyDetails("extra", `${plural(trajectory.tools.length, "tool")} with schemas`, () => json(trajectory.tools)),
   ];
 }
 
 function details(trajectory, notes) {
-  const found = [...Object.entries(trajectory.details ?? {}), ...Object.entries(notes).filter(([kind]) => !KNOWN_NOTES.has(kind))];
+  const found = [
+    ...Object.entries(trajectory.details ?? {}),
+    ...Object.entries(notes).filter(([kind]) => !KNOWN_NOTES.has(kind)),
+  ];
   if (!found.length) return null;
-  return h("dl.pairs.block", null, found.map(([name, value]) => h("div", null, h("dt", null, name),
-    h("dd", null, bounded(typeof value === "string" ? value : JSON.stringify(value, null, 1), (part) => h("div.text.mono", null, part))))));
+  return h(
+    "dl.pairs.block",
+    null,
+    found.map(([name, value]) =>
+      h(
+        "div",
+        null,
+        h("dt", null, name),
+        h(
+          "dd",
+          null,
+          bounded(typeof value === "string" ? value : JSON.stringify(value, null, 1), (part) =>
+            h("div.text.mono", null, part),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function turnBox(turn, at, pay, modelTurn) {
   const cutOff = turn.action?.finish_reason === "length";
-  return h("section.turn", { id: `turn-${at + 1}`, "aria-label": `turn ${at + 1}` },
-    h("h3", null, turn.action === null ? "graded as it stood" : `turn ${at + 1}`,
+  return h(
+    "section.turn",
+    { id: `turn-${at + 1}`, "aria-label": `turn ${at + 1}` },
+    h(
+      "h3",
+      null,
+      turn.action === null ? "graded as it stood" : `turn ${at + 1}`,
       turn.span && h("span.muted", null, ` ${plural(turn.span[1] - turn.span[0], "token")}`),
-      cutOff && h("span.warn", null, " cut off at the limit of tokens")),
-    h("div.turn-body", null,
-      h("div.messages", null,
+      cutOff && h("span.warn", null, " cut off at the limit of tokens"),
+    ),
+    h(
+      "div.turn-body",
+      null,
+      h(
+        "div.messages",
+        null,
         turn.action !== null && message(actionMessage(turn.action)),
-        (turn.observation ?? []).map((one) => message(one, { call: answersCall(turn, one) }))),
-      h("aside.evidence", { "aria-label": `what turn ${at + 1} earned` }, besideTurn(turn, at, pay, modelTurn))));
+        (turn.observation ?? []).map((one) => message(one, { call: answersCall(turn, one) })),
+      ),
+      h("aside.evidence", { "aria-label": `what turn ${at + 1} earned` }, besideTurn(turn, at, pay, modelTurn)),
+    ),
+  );
 }
 
 // Dialects give results of tools back in messages of the user; they are shown as results all the same.
@@ -68,7 +109,13 @@ function answersCall(turn, one) {
 
 function payBox(trajectory, pay) {
   if (pay.problem) return h("p.notice", null, `Gates and credit cannot be shown: ${pay.problem}`);
-  return h("div", null, pay.note && h("p.notice", null, pay.note), payTable(trajectory, pay), h("p.muted", null, `${pay.about} ${WHEN}`));
+  return h(
+    "div",
+    null,
+    pay.note && h("p.notice", null, pay.note),
+    payTable(trajectory, pay),
+    h("p.muted", null, `${pay.about} ${WHEN}`),
+  );
 }
 
 function tokenBox(source, found) {
@@ -93,35 +140,61 @@ function cards(source, found) {
 }
 
 export function neighbours(place, wanted, up) {
-  const link = (key, text, label) => key === null || key === undefined
-    ? h("span.muted", { "aria-hidden": "true" }, text)
-    : h("a", { href: linkTo(`/t/${key}`, wanted), rel: label, "aria-label": `${label} trajectory` }, text);
-  return h("nav.crumbs", { "aria-label": "trajectories" },
+  const link = (key, text, label) =>
+    key === null || key === undefined
+      ? h("span.muted", { "aria-hidden": "true" }, text)
+      : h("a", { href: linkTo(`/t/${key}`, wanted), rel: label, "aria-label": `${label} trajectory` }, text);
+  return h(
+    "nav.crumbs",
+    { "aria-label": "trajectories" },
     h("a", { href: linkTo("/", wanted), rel: "up" }, "\u2190 all"),
     link(place.previous, "\u2039 previous", "prev"),
     h("span.muted", null, place.at < 0 ? "" : `${number(place.at + 1)} of ${number(place.total)}`),
     link(place.next, "next \u203a", "next"),
-    up);
+    up,
+  );
 }
 
 export async function trajectoryPage(source, state, wanted, key) {
-  const [found, place] = await Promise.all([source.get("trajectory", { key }), source.get("place", { ...wanted, key })]);
+  const [found, place] = await Promise.all([
+    source.get("trajectory", { key }),
+    source.get("place", { ...wanted, key }),
+  ]);
   const { row, trajectory, pay, notes, group } = found;
-  const groupLink = group.length > 1 && h("a", { href: linkTo(`/g/${key}`, wanted), rel: "group" },
-    `group: ${plural(group.length, "attempt")}, ${percent(group.filter((one) => one.success).length / group.length)} solved`);
+  const groupLink =
+    group.length > 1 &&
+    h(
+      "a",
+      { href: linkTo(`/g/${key}`, wanted), rel: "group" },
+      `group: ${plural(group.length, "attempt")}, ${percent(group.filter((one) => one.success).length / group.length)} solved`,
+    );
   let modelTurn = -1;
   const turns = trajectory.turns.map((turn, at) => {
     if (turn.action !== null) modelTurn += 1;
     return turnBox(turn, at, pay.problem ? null : pay, turn.action === null ? null : modelTurn);
   });
-  return h("div.page.trajectory", null,
+  return h(
+    "div.page.trajectory",
+    null,
     neighbours(place, wanted, groupLink),
     h("h1.id", null, row.id),
-    facts(row, trajectory), more(trajectory),
+    facts(row, trajectory),
+    more(trajectory),
     trajectory.error && h("p.notice.bad", null, trajectory.error),
-    h("div.columns", null,
+    h(
+      "div.columns",
+      null,
       h("div.side", null, cards(source, found)),
-      h("div.story", null,
-        h("section.opening", { "aria-label": "opening messages" }, (trajectory.opening ?? []).map((one) => message(one))),
-        turns)));
+      h(
+        "div.story",
+        null,
+        h(
+          "section.opening",
+          { "aria-label": "opening messages" },
+          (trajectory.opening ?? []).map((one) => message(one)),
+        ),
+        turns,
+      ),
+    ),
+  );
 }
