@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from agentgym.commands.common_options import Seed, Settings, TrustFile
+from agentgym.commands.eval_command import eval_
 from agentgym.commands.rooms import command_of
-from agentgym.commands.set_option import Settings
 from agentgym.commands.tasks import tasks_app
 from agentgym.errors import AgentGymError, UsageError, require
 from agentgym.loading import load_named
@@ -47,8 +48,6 @@ app = typer.Typer(
 )
 
 EnvName = Annotated[str, typer.Argument(metavar="ENV", help="An id such as 'sql', or module:Class.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at a broken task or file entry instead of skipping it.")]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
 JsonLines = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A JSONL file of trajectories.")
 ]
@@ -155,85 +154,7 @@ def play(
     Session(lambda: make_env(env, kwargs), seed=seed, options=options, read=line_reader()).play()
 
 
-@app.command("eval")
-def eval_(
-    env: Annotated[str, typer.Option(help="An id such as 'sql', or module:Class.")],
-    policy: Annotated[
-        str,
-        typer.Option(
-            help="scripted, random, silent, tiny, a checkpoint's folder or name, vllm:MODEL (sampled with vLLM), "
-            "vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), or module:factory."
-        ),
-    ] = "scripted",
-    tasks: Annotated[
-        str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")
-    ] = None,
-    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Trajectories per task.")] = 1,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: all, or 100 of an endless split."),
-    ] = None,
-    settings: Settings = None,
-    dialect: Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")] = None,
-    strict: Strict = False,
-    seed: Seed = 0,
-    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.")] = 1.0,
-    out: Annotated[
-        Path | None, typer.Option(help="Save trajectories here (JSONL); run again to resume.", dir_okay=False)
-    ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")] = 64,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum sampled tokens per turn.")] = 512,
-    endpoint: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE|FILE",
-            help="A setting of openai:MODEL@URL, or a YAML file of settings (docs/endpoint.md); may be repeated.",
-        ),
-    ] = None,
-    timeouts: Annotated[
-        list[str] | None,
-        typer.Option("--timeout", metavar="NAME=SECONDS", help="A time limit: generation, reset, step, tool, episode."),
-    ] = None,
-    workers: Annotated[
-        str, typer.Option(help="Where environments run: inline, threads, processes or ray.")
-    ] = "threads",
-    ray: Annotated[
-        str | None,
-        typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; by default one of this machine alone."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
-) -> None:
-    """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
-
-    Exits with 1 if an episode still failed after all retries because something around the model broke, or if no episode
-    finished; the success rate does not matter. Tasks whose own gold fails are left out and reported.
-    """
-    from agentgym.commands.evaluate import EvaluationRequest, run_evaluation
-    from agentgym.commands.options import timeouts_in, with_strict
-    from agentgym.rollout import Limits
-    from agentgym.rollout.workers.choice import with_address
-    from agentgym.settings import parse_settings
-
-    given = parse_settings(settings or []) | ({} if dialect is None else {"dialect": dialect})
-    request = EvaluationRequest(
-        env=env,
-        env_kwargs=with_strict(env, given, strict),
-        policy=policy,
-        tasks=tasks,
-        attempts=attempts,
-        limit=limit,
-        seed=seed,
-        temperature=temperature,
-        out=out,
-        limits=Limits(
-            max_new_tokens=max_new_tokens, max_in_flight=concurrency, strict=strict, **timeouts_in(timeouts or [])
-        ),
-        endpoint=tuple(endpoint or ()),
-        workers=with_address(workers, ray),
-    )
-    summary = run_evaluation(request, as_json=as_json)
-    if summary.failed or summary.success is None:
-        raise typer.Exit(1)
+app.command("eval")(eval_)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})
@@ -318,10 +239,7 @@ def replay(
         str | None, typer.Option(help="Replay in this environment: an id, or module:Class, which a file must not name.")
     ] = None,
     settings: Settings = None,
-    trust_file: Annotated[
-        bool,
-        typer.Option("--trust-file", help="Accept any class and any argument from the file, as if you had typed it."),
-    ] = False,
+    trust_file: TrustFile = False,
 ) -> None:
     """Replay recorded trajectories and report where they first differ. Exits with 1 if one does.
 

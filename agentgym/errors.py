@@ -9,13 +9,26 @@ AgentGymError
     └── BrokenTask                     the task's own gold or files are wrong: it is left out
 """
 
+from agentgym.mistakes import Mistake
+
 
 class AgentGymError(Exception):
     """Base of every error raised by agentgym."""
 
 
 class ToolError(AgentGymError, ValueError):
-    """The model's mistake, explained so that it can do better next turn."""
+    """The model's mistake, explained so that it can do better next turn.
+
+    Args:
+        args: The message for the model.
+        mistake: What kind of mistake it is. Trajectories count the kinds.
+    """
+
+    mistake: Mistake = Mistake.REFUSED
+
+    def __init__(self, *args: object, mistake: Mistake = Mistake.REFUSED):
+        super().__init__(*args)
+        self.mistake = mistake
 
 
 class InfrastructureError(AgentGymError, RuntimeError):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
 from agentgym.errors import ToolError
+from agentgym.mistakes import Mistake
 from agentgym.records import strict_json
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -149,24 +150,28 @@ def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """
     entries = message.get("tool_calls") or ()
     if not isinstance(entries, list | tuple):
-        raise ToolError(f"tool_calls must be a list, not {type(entries).__name__}.")
+        raise _unreadable(f"tool_calls must be a list, not {type(entries).__name__}.")
     return tuple(_read_call(entry) for entry in entries)
 
 
 def _read_call(entry: Any) -> ToolCall:
     function = entry.get("function") if isinstance(entry, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise ToolError('A tool call must look like {"function": {"name": ..., "arguments": {...}}}.')
+        raise _unreadable('A tool call must look like {"function": {"name": ..., "arguments": {...}}}.')
     name, arguments = function["name"], function.get("arguments")
     try:
         if isinstance(arguments, str):
             arguments = strict_json.read_object(arguments) if arguments.strip() else {}
         strict_json.check_value(arguments)
     except strict_json.JsonProblem as problem:
-        raise ToolError(f"The arguments of {name[:100]!r} cannot be read: {problem}") from None
+        raise _unreadable(f"The arguments of {name[:100]!r} cannot be read: {problem}") from None
     if not isinstance(arguments, Mapping | None):
-        raise ToolError(f"The arguments of {name[:100]!r} must be an object, not {strict_json.kind_of(arguments)}.")
+        raise _unreadable(f"The arguments of {name[:100]!r} must be an object, not {strict_json.kind_of(arguments)}.")
     return ToolCall(name, arguments or {}, str(entry.get("id") or ""))
+
+
+def _unreadable(problem: str) -> ToolError:
+    return ToolError(problem, mistake=Mistake.UNREADABLE)
 
 
 def text_of(message: Mapping[str, Any]) -> str:

@@ -44,7 +44,11 @@ class EndEpisode(Exception):
 
 @runtime_checkable
 class Player(Protocol):
-    """A chat policy's side of one episode."""
+    """A chat policy's side of one episode.
+
+    If it has a mapping `usage`, such as tokens and costs that an endpoint reports, the trajectory records it
+    (`Trajectory.usage`).
+    """
 
     async def act(self, observation: list[Message]) -> Action | None:
         """Return the next action, given the messages since the last one; `None` gives up.

@@ -5,6 +5,9 @@ from __future__ import annotations
 CATALOG = "agentgym.envs.catalog:ENVIRONMENTS"
 """The bundled environments: maps an id to the path of its class and the arguments that the id implies."""
 
+SUITES = "agentgym.tasks.suite_files:SUITES"
+"""The folder of the bundled suites."""
+
 COMMANDS = {
     "doctor": "agentgym.tools.doctor.command:doctor",
     "index": "agentgym.tools.index.command:index_app",

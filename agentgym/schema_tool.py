@@ -17,6 +17,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from agentgym.errors import ToolError, UsageError
+from agentgym.mistakes import Mistake
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, ToolOptions
 
 Handler = Callable[[dict[str, Any]], Any]
@@ -67,11 +68,12 @@ class SchemaTool(Tool):
             given = json.loads(json.dumps(arguments))
             problems = sorted(self._validator.iter_errors(given), key=lambda one: list(map(str, one.absolute_path)))
         except (TypeError, ValueError, RecursionError):
-            raise ToolError(f"{self.name}: the arguments are not a JSON object. Usage: {self.usage}") from None
+            problem = f"{self.name}: the arguments are not a JSON object. Usage: {self.usage}"
+            raise ToolError(problem, mistake=Mistake.WRONG_ARGUMENT) from None
         except Unresolvable as error:
             raise UsageError(f"tool {self.name!r}: its schema refers to what is not in it: {error}") from error
         if problems:
-            raise ToolError(f"{self.name}: {_explain(problems)} Usage: {self.usage}")
+            raise ToolError(f"{self.name}: {_explain(problems)} Usage: {self.usage}", mistake=_kind_of(problems))
         return given
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
@@ -117,6 +119,14 @@ def _parts(schema: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         raise UsageError(f"the parameters of tool {name!r} must be of type 'object'")
     parameters.setdefault("properties", {})
     return name, description, parameters
+
+
+def _kind_of(problems: Iterable[ValidationError]) -> Mistake:
+    """Return what kind of mistake arguments are that break a schema in these ways."""
+    broken = {str(problem.validator) for problem in problems}
+    if "additionalProperties" in broken:
+        return Mistake.UNKNOWN_ARGUMENT
+    return Mistake.MISSING_ARGUMENT if "required" in broken else Mistake.WRONG_ARGUMENT
 
 
 def _explain(problems: list[ValidationError]) -> str:

@@ -258,6 +258,15 @@ def read_manifest(path: Path) -> TaskList:
         UsageError: The file cannot be read, or a line is not a task; the message names the line.
         TaskError: A task was changed, or two tasks conflict with each other.
     """
+    tasks = manifest_tasks(path)
+    try:
+        return TaskList(tasks)
+    except TaskError as error:
+        raise TaskError(f"{path}: {error}") from error
+
+
+def manifest_tasks(path: Path) -> list[Task]:
+    """Return the tasks of a manifest as they stand there, even if they conflict. Errors as for `read_manifest`."""
     tasks: list[Task] = []
     for where, data in json_lines(path, "a task"):
         try:
@@ -268,7 +277,4 @@ def read_manifest(path: Path) -> TaskList:
             raise TaskError(f"{where}: {error}") from error
         except UnicodeEncodeError as error:
             raise UsageError(f"{where}: not a task: its text contains a lone surrogate ({error.reason})") from error
-    try:
-        return TaskList(tasks)
-    except TaskError as error:
-        raise TaskError(f"{path}: {error}") from error
+    return tasks

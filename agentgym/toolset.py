@@ -11,7 +11,7 @@ import json
 import re
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -24,6 +24,7 @@ from pydantic_core import to_jsonable_python
 
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
+from agentgym.mistakes import Mistake
 
 MAX_RESULT_CHARS = 8_000
 """Tool results are cut to this many characters, unless a tool says otherwise."""
@@ -141,9 +142,11 @@ class MethodTool(Tool):
         try:
             checked = self._parameters.model_validate(dict(arguments) if isinstance(arguments, Mapping) else arguments)
         except ValidationError as error:
-            raise ToolError(f"{self.name}: {_explain(error)} Usage: {self.usage}") from None
+            mistake = _kind_of_mistake({problem["type"] for problem in error.errors(include_url=False)})
+            raise ToolError(f"{self.name}: {_explain(error)} Usage: {self.usage}", mistake=mistake) from None
         except RecursionError:
-            raise ToolError(f"{self.name}: the arguments are nested too deeply. Usage: {self.usage}") from None
+            problem = f"{self.name}: the arguments are nested too deeply. Usage: {self.usage}"
+            raise ToolError(problem, mistake=Mistake.WRONG_ARGUMENT) from None
         return {field.alias or name: getattr(checked, name) for name, field in type(checked).model_fields.items()}
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
@@ -217,7 +220,8 @@ class Toolset:
         if found is None:
             close = get_close_matches(str(name)[:100], self._tools, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise ToolError(f"There is no tool {str(name)[:100]!r}.{hint} Tools: {', '.join(self._tools)}.")
+            problem = f"There is no tool {str(name)[:100]!r}.{hint} Tools: {', '.join(self._tools)}."
+            raise ToolError(problem, mistake=Mistake.UNKNOWN_TOOL)
         return found
 
     def check(self, call: ToolCall) -> dict[str, Any]:
@@ -293,6 +297,13 @@ def _without_titles(schema: Any) -> Any:
         kept["properties"] = {name: _without_titles(part) for name, part in properties.items()}
     as_they_are = _VALUE_KEYS | {"properties"}
     return {key: value if key in as_they_are else _without_titles(value) for key, value in kept.items()}
+
+
+def _kind_of_mistake(problems: Set[str]) -> Mistake:
+    """Return what kind of mistake arguments are, given pydantic's types of all problems with them."""
+    if "extra_forbidden" in problems:
+        return Mistake.UNKNOWN_ARGUMENT
+    return Mistake.MISSING_ARGUMENT if "missing" in problems else Mistake.WRONG_ARGUMENT
 
 
 _SHORT = reprlib.Repr()

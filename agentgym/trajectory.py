@@ -121,7 +121,10 @@ class Trajectory:
     details: dict[str, Any] = field(default_factory=dict)
     """The environment's details at the end of the episode (`Env.details`), such as why an answer was wrong."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Tool calls, tool errors and format errors."""
+    """Tool calls, tool errors and format errors; under `errors/KIND`, how many of these are of a kind (`Mistake`)."""
+    usage: dict[str, float] = field(default_factory=dict)
+    """What an endpoint reports for the episode: `prompt_tokens` (over all requests), `cached_prompt_tokens`,
+    `completion_tokens`, and `cost` if it has prices."""
     tokens: Tokens | None = None
     """Absent if the policy speaks only in messages."""
     seconds: float = 0.0
@@ -234,6 +237,7 @@ _FIELDS: Rules = {
     "reason": (or_null(_is_reason), "the name of an ending, an object with one's name and kind, or null"),
     "details": (is_object, "an object"),
     "counts": (object_of(is_count), "an object of whole numbers from 0"),
+    "usage": (object_of(is_number), "an object of finite numbers"),
     "tokens": (or_null(is_object), "an object or null"),
     "seconds": (is_number, "a finite number"),
     "error": (or_null(is_text), "text or null"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections import defaultdict
@@ -35,12 +36,15 @@ FIRST = (
     "tests/test_checks.py",
     "tests/trainers/test_train_run.py",
     "tests/test_web_env.py",
-    "tests/test_rollout_foreign.py",
     "tests/test_checks_subtle.py",
+    "tests/test_workers.py",
     "tests/test_mutants.py",
     "tests/test_swe_build.py",
 )
-"""Groups and files to start with, the slowest first, so that no worker is left with one at the end."""
+"""Groups and files to start with, the slowest first, so that no worker is left with one at the end.
+
+Not `tests/test_workers_ray.py`: a process that has been connected to Ray cannot be forked, as other tests do.
+"""
 
 FEWEST_WORKERS, MOST_WORKERS = 4, 8
 """Many tests wait for a browser, a sandbox or a process, so two processors have work for four; a worker that has
@@ -54,6 +58,22 @@ settings.register_profile(
     "agentgym", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("agentgym")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let garbage collections pass over all that is collected, now and later: it stays, and there is a lot of it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Let the interpreter collect everything at its end; libraries complain of what it cannot."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

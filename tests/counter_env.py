@@ -11,6 +11,7 @@ from agentgym.env import Env
 from agentgym.errors import InfrastructureError, ToolError
 from agentgym.messages import ToolCall, assistant
 from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.rollout import Group
 from agentgym.task import GeneratedTasks, Task
 from agentgym.toolset import tool
 
@@ -85,6 +86,12 @@ class AsyncCounter(Counter):
         await asyncio.sleep(0)
         self.count += number
         return f"count {self.count}"
+
+
+def groups(count: int, size: int = 1) -> list[Group]:
+    """Groups for the first tasks of `Counter`."""
+    source = Counter.default_tasks()
+    return [Group(source.get("train", index), index, size) for index in range(count)]
 
 
 def call(name: str, **arguments: Any) -> Any:

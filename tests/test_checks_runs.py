@@ -6,7 +6,9 @@ import asyncio
 import random
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,12 +20,15 @@ from agentgym.checks.catalog import Check
 from agentgym.checks.contract import MAX_MESSAGE_CHARS, observation_problem
 from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.play import Episode
+from agentgym.checks.probe import JOBS_BY_HASH_SEED, Process, Request, Surroundings
 from agentgym.checks.speed import latency
 from agentgym.checks.subject import Subject
+from agentgym.dialects import dialect_names
+from agentgym.endings import Reason
 from agentgym.engine.spaces import MessagesSpace
-from agentgym.engine.steps import Solution
+from agentgym.engine.steps import Solution, StepResult
 from agentgym.errors import UsageError
-from agentgym.messages import ToolCall
+from agentgym.messages import ToolCall, text_of
 from agentgym.rewards import OUTCOME, Scheme
 from agentgym.task import GeneratedTasks, Task
 from tests.sound_envs import SoundEnv, boxes_task
@@ -152,6 +157,55 @@ def test_short_episodes_are_no_mistake(turns: int):
         check_named(name).run(subject_of(AnswersAtOnce, max_turns=turns))
 
 
+class HangsUp(SoundEnv):
+    """Ends an episode at the third wrong call."""
+
+    begun: ClassVar[int] = 0
+
+    def start(self, task: Task) -> str:
+        type(self).begun += 1
+        self.wrong = 0
+        return super().start(task)
+
+    def step(self, action: Any) -> StepResult:
+        result = super().step(action)
+        self.wrong += "Error: " in text_of(result.observation[-1])
+        if self.reason is None and self.wrong == 3:
+            return self.interrupt(Reason.FORMAT_ERRORS)._replace(observation=result.observation)
+        return result
+
+
+def test_wrong_calls_share_episodes_and_only_what_ends_one_by_itself_is_a_fault():
+    HangsUp.begun = 0
+    assert check_named("tool-mistakes").run(subject_of(HangsUp)) == "6 wrong calls"
+    assert HangsUp.begun < 6
+
+
+class SlowToBegin(SoundEnv):
+    """Counts its episodes."""
+
+    begun: ClassVar[int] = 0
+
+    def start(self, task: Task) -> str:
+        type(self).begun += 1
+        return super().start(task)
+
+
+def test_what_cannot_be_read_does_not_end_the_episodes_that_hostile_actions_are_tried_in():
+    SlowToBegin.begun = 0
+    told = check_named("hostile-text").run(subject_of(SlowToBegin))
+    actions = int(str(told).split()[0])
+    assert SlowToBegin.begun <= -(-actions // SoundEnv.max_turns) + len(dialect_names())
+
+
+def test_adversaries_that_play_like_a_recorded_player_are_not_played_again():
+    subject = Subject("tests.sound_envs:SoundEnv")
+    stubborn = subject.episodes("stubborn")
+    for one, index in zip(subject.contests, subject.spread(), strict=True):
+        assert one.adversaries["one call, repeated"] is stubborn[index]
+        assert one.adversaries["idle"] is subject.episodes("idle")[index]
+
+
 class PaysForTalk(SoundEnv):
     """Pays a little for every word."""
 
@@ -181,6 +235,54 @@ class RightHalfOfTheTime(SoundEnv):
 def test_random_actions_may_solve_half_of_the_tasks():
     told = check_named("random-scores-low").run(subject_of(RightHalfOfTheTime))
     assert str(told).startswith("random solved 4 of 8, mean reward 0.5")
+
+
+# Fresh processes.
+
+
+class Noted:
+    """Stands for a fresh interpreter, and notes which were started."""
+
+    started: ClassVar[list[tuple[str, ...]]] = []
+
+    def __init__(self, request: Request, process: Process, hash_seed: str, jobs: Sequence[str], patience_s: float):
+        self.jobs, self.left = tuple(jobs), []
+        self.started.append(self.jobs)
+
+    @property
+    def results(self) -> dict[str, dict[str, Any]]:
+        return {
+            job: {"job": job, "value": asdict(Surroundings()) if job == "surroundings" else []} for job in self.jobs
+        }
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+@pytest.mark.parametrize(
+    ("only", "started"),
+    [
+        (["stdout-unused"], [("surroundings",)]),
+        (["spawns", "nothing-left"], [("leftovers", "traces"), ("traces", "unpickled")]),
+        (["pickles"], []),
+        (None, list(JOBS_BY_HASH_SEED.values())),
+    ],
+)
+def test_fresh_processes_do_what_the_chosen_checks_need_and_are_started_together(
+    only: list[str] | None, started: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("agentgym.checks.probe.Probe", Noted)
+    monkeypatch.setattr(Noted, "started", [])
+    run_checks("tests.sound_envs:SoundEnv", only=only)
+    assert Noted.started == started
+
+
+def test_a_job_that_was_not_foreseen_is_done_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.checks.probe.Probe", Noted)
+    monkeypatch.setattr(Noted, "started", [])
+    subject = Subject("tests.sound_envs:SoundEnv", jobs=("traces",))
+    assert subject.probes.values("unpickled") == [[]]
+    assert Noted.started == [("traces",), ("traces",), ("unpickled",)]
 
 
 # Time.

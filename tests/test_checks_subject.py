@@ -183,6 +183,31 @@ def test_the_pace_is_that_of_an_environment_that_has_warmed_up(levels: Subject):
     assert Levels.resets == ["boxes/train/0"] * 3
 
 
+class AtMostNineTurns(LongEpisodes):
+    """Refuses longer episodes."""
+
+    def __init__(self, max_turns: int = 6, **kwargs: Any):
+        if max_turns > 9:
+            raise ValueError("nine turns are enough")
+        super().__init__(max_turns=max_turns, **kwargs)
+
+
+def test_episodes_are_made_long_only_where_they_are_slow_to_begin_and_may_be_long(levels: Subject):
+    assert levels.long == {}
+    slow = {env: subject_of(env, max_turns=4) for env in (LongEpisodes, AtMostNineTurns)}
+    for subject in slow.values():
+        subject.is_slow = True
+    assert slow[LongEpisodes].long == {"max_turns": 40}
+    assert slow[AtMostNineTurns].long == {}
+
+
+def test_half_of_the_probed_episodes_are_compared_where_they_take_long(levels: Subject):
+    assert levels.few_probed == levels.probed
+    levels.is_slow = True
+    assert levels.few_probed == levels.probed[::2]
+    assert {episode.player for episode in levels.few_probed} == {"solution", "random"}
+
+
 def test_probed_episodes_are_solutions_and_random_ones_of_some_tasks(levels: Subject):
     ids = [f"boxes/train/{number}" for number in (0, 2, 4)] + ["boxes/test/0"]
     assert [episode.task.id for episode in levels.probed] == ids * 2

@@ -18,6 +18,7 @@ from agentgym.rewards import lint
 from agentgym.script import steps
 from agentgym.task import Task, TaskList
 from agentgym.tools.sandbox import Sandbox
+from agentgym.trajectory import Trajectory, Turn
 
 VALUE = Task(
     id="value",
@@ -72,6 +73,27 @@ def call(env: CodeEnv, name: str, **arguments: Any) -> StepResult:
 
 def said(env: CodeEnv, name: str, **arguments: Any) -> str:
     return text_of(call(env, name, **arguments).observation[-1])
+
+
+def test_use_of_code_is_told_apart_by_whether_the_task_needs_it():
+    def episode(used: bool, needed: bool | None) -> Trajectory:
+        details = {} if needed is None else {"needs_code": needed}
+        turns = [Turn("", [], {"used_code": float(used)}, 0.0), Turn("", [], {"used_code": 0.0}, 0.0)]
+        return Trajectory("x", "e", "t", "h", 0, "p", [], turns=turns, details=details)
+
+    needing = [episode(True, True)] * 3 + [episode(False, True)]
+    others = [episode(True, False), episode(False, False)]
+    assert CodeEnv.figures([*needing, *others, episode(True, None)]) == pytest.approx(
+        {"code used where needed": 0.75, "code used where not needed": 0.5, "code use F1": 0.75}
+    )
+    assert CodeEnv.figures(needing) == {"code used where needed": 0.75}
+    assert CodeEnv.figures(others) == {"code used where not needed": 0.5}
+    assert CodeEnv.figures([episode(True, None)]) == {}
+
+
+def test_an_episode_records_whether_its_task_needs_code(env: CodeEnv):
+    for task, needs in ((VALUE, True), (FUNCTION, None)):
+        assert env.reset(options={"task": task})[1].get("needs_code") is needs
 
 
 def play_solution(env: CodeEnv) -> list[StepResult]:

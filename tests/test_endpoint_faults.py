@@ -298,6 +298,8 @@ def test_usage_is_counted():
     assert usage.cached_prompt_tokens == 4 * count
     assert usage.cost == pytest.approx(count * (6 * 1 + 4 * 0.5 + 5 * 2) / 1e6)
     assert policy.account().startswith(f"{count} requests, {10 * count} + {5 * count} tokens")
+    recorded = {"prompt_tokens": 10 * count, "cached_prompt_tokens": 4 * count, "completion_tokens": 5 * count}
+    assert trajectory.usage == pytest.approx(recorded | {"cost": usage.cost})
 
 
 def test_a_run_from_the_cache_asks_nothing_and_attempts_differ(tmp_path: Path):

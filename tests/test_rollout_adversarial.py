@@ -18,13 +18,12 @@ import pytest
 
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
-from agentgym.messages import Message, ToolCall
+from agentgym.messages import Message
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.processes import ProcessWorkers
-from agentgym.toolset import tool
-from tests.counter_env import Counter
-from tests.test_rollout_engine import Slow, groups
+from tests.counter_env import Counter, groups
+from tests.test_rollout_engine import Slow
 from tests.test_rollout_foreign import Factory
 from tests.test_workers import workers_alive
 
@@ -221,7 +220,7 @@ NEVER_CLOSED = """
 import sys
 from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import Limits, RolloutEngine, EnvFactory
-from tests.test_rollout_engine import groups
+from tests.counter_env import groups
 
 factory = EnvFactory("tests.counter_env:Counter", {})
 engine = RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=3), workers=sys.argv[1])
@@ -238,13 +237,15 @@ def test_an_engine_that_nobody_closes_does_not_keep_the_process(workers: str):
 
 
 INTERRUPTED = """
-import signal, sys
+import asyncio, signal, sys
 from agentgym.policy import FunctionPolicy
 from agentgym.rollout import RolloutEngine, EnvFactory
-from tests.test_rollout_adversarial import never
-from tests.test_rollout_engine import groups
+from tests.counter_env import groups
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may have it ignored
+
+async def never(conversation):
+    await asyncio.sleep(3600)
 
 class Reporting(FunctionPolicy):
     def player(self, seat):
@@ -291,23 +292,8 @@ def test_workers_that_are_killed_while_they_start_cost_no_episode():
     engine.close()
 
 
-class Parted(Counter):
-    """Hangs for one task; the others go on for longer than it takes to notice that."""
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        time.sleep(3600 if self.task.id.endswith("/0") else 0.5)
-        return "again" if self._turns[:-3] == [] else super().done()
-
-    def solution(self, task: Any) -> Any:
-        yield from super().solution(task)
-        for _ in range(5):
-            yield ToolCall("done")
-
-
 def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
-    factory = EnvFactory("tests.test_rollout_adversarial:Parted", {})
+    factory = EnvFactory("tests.worker_envs:Parted", {})
     limits = Limits(max_in_flight=8, retries=0, step_timeout_s=1.5)
     workers = ProcessWorkers(factory, 8, processes=1)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
@@ -317,20 +303,9 @@ def test_a_stuck_environment_does_not_take_the_others_of_its_process_with_it():
         until(lambda: not workers_alive())
 
 
-class Deaf(Counter):
-    """Holds up its whole process for one task."""
-
-    @tool
-    async def done(self) -> str:
-        """Say that the goal is reached."""
-        if self.task.id.endswith("/0"):
-            time.sleep(3600)
-        return super().done()
-
-
 def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.workers.fleet.ANSWER_S", 0.2)
-    factory = EnvFactory("tests.test_rollout_adversarial:Deaf", {})
+    factory = EnvFactory("tests.worker_envs:Deaf", {})
     workers = ProcessWorkers(factory, 4, processes=1)
     with RolloutEngine(
         factory, ScriptedPolicy(), Limits(max_in_flight=4, retries=0, step_timeout_s=1.0), workers=workers
@@ -339,25 +314,9 @@ def test_a_process_that_is_stuck_as_a_whole_is_killed(monkeypatch: pytest.Monkey
     assert found[0].reason is Reason.STEP_TIME
 
 
-class Unreadable(Counter):
-    """Sends what cannot be read at the other end."""
-
-    def details(self) -> dict[str, Any]:
-        return {"poison": Poison()}
-
-
-class Poison:
-    def __reduce__(self) -> Any:
-        return (_poison, ())
-
-
-def _poison() -> str:
-    raise ValueError("no such class here")
-
-
 def test_a_reply_that_cannot_be_read_fails_its_episode_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("agentgym.rollout.streams.LOST_WORKERS", 1)
-    factory = EnvFactory("tests.test_rollout_adversarial:Unreadable", {})
+    factory = EnvFactory("tests.worker_envs:Unreadable", {})
     with RolloutEngine(
         factory, ScriptedPolicy(), Limits(max_in_flight=1, retries=0), workers=ProcessWorkers(factory, 1)
     ) as engine:
@@ -373,7 +332,7 @@ def test_a_policy_that_does_not_answer_costs_no_process():
         asked.append(1)
         await asyncio.sleep(0 if len(asked) > 3 else 3600)
 
-    factory = EnvFactory("tests.test_workers:Placed", {})
+    factory = EnvFactory("tests.worker_envs:Placed", {})
     limits = Limits(max_in_flight=1, retries=5, generation_timeout_s=0.1)
     workers = ProcessWorkers(factory, 1, processes=1)
     with RolloutEngine(factory, FunctionPolicy("slow", ask), limits, workers=workers) as engine:
@@ -382,25 +341,8 @@ def test_a_policy_that_does_not_answer_costs_no_process():
     assert len({t.details["pid"] for t in found}) == 1
 
 
-class Accounted(Counter):
-    """Knows how many of its kind there are in its process, and takes a while to be made after the first."""
-
-    made = closed = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        Accounted.made += 1
-        time.sleep(0.3 * (Accounted.made > 1))
-
-    def release(self) -> None:
-        Accounted.closed += 1
-
-    def details(self) -> dict[str, Any]:
-        return {"there": Accounted.made - Accounted.closed}
-
-
 def test_an_environment_that_is_made_for_nobody_any_more_is_closed():
-    factory = EnvFactory("tests.test_rollout_adversarial:Accounted", {})
+    factory = EnvFactory("tests.worker_envs:Accounted", {})
     workers = ProcessWorkers(factory, 3, processes=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=3), workers=workers) as engine:
         next(iter(engine.play(groups(9))))

@@ -39,16 +39,11 @@ from agentgym.rollout.waits import report_all
 from agentgym.rollout.workers.choice import WORKERS
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
-from tests.counter_env import AsyncCounter, Counter
+from tests.counter_env import AsyncCounter, Counter, groups
 from tests.test_rollout_foreign import Factory
 from tests.test_rollout_tokens import END, Letters
 
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
-
-
-def groups(count: int, size: int = 1) -> list[Group]:
-    source = Counter.default_tasks()
-    return [Group(source.get("train", index), index, size) for index in range(count)]
 
 
 def played(factory: EnvFactory, work: Sequence[Group], policy: Any = None, **limits: Any) -> list[Trajectory]:

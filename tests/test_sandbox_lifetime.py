@@ -26,8 +26,8 @@ TIERS = [
     for tier in SandboxTier
 ]
 
-CYCLES = {SandboxTier.NAMESPACES: 400, SandboxTier.LANDLOCK: 400}
-MANY, WARM_UP = 80, 30
+CYCLES = {SandboxTier.NAMESPACES: 200, SandboxTier.LANDLOCK: 200}
+MANY, WARM_UP = 80, 15
 """How often a sandbox is opened and closed, in the tiers above and in others, which are slower: more often than the
 largest slack, so that one trace of each shows. Before that, pools and connections are opened."""
 

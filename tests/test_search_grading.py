@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from agentgym.envs.search import SearchEnv
 from agentgym.envs.search.answers import abstains, contains, exact, f1, mentions, nearly, normalize, without_citations
-from agentgym.envs.search.deciding import decision_f1, labels
+from agentgym.envs.search.deciding import decision_f1, implied_decision_f1, labels
 from agentgym.envs.search.judging import brings_news, shows_answer, worth
 from agentgym.envs.search.ledger import Ledger
 from agentgym.envs.search.schemes import DEFAULT, SCHEMES, tier
@@ -236,6 +237,25 @@ def test_deciding_is_measured_over_the_episodes_that_decided():
     assert decision_f1([episode(0, 0)] * 4)["decision F1"] == 0
     assert decision_f1([]) == {}
     assert labels({"a": 0.2, "b": 0.5}, 0.5) == {"a": True, "b": False}
+
+
+def test_not_searching_is_a_decision_where_nothing_asks_for_one():
+    def episode(searches: int, known: bool) -> Trajectory:
+        turns = [Turn("", [], {"searches": 1.0}, 0.0)] * searches + [Turn("", [], {"searches": 0.0}, 0.0)]
+        return Trajectory("x", "e", "t", "h", 0, "p", [], turns=turns, tags=("no_search",) if known else ("chain",))
+
+    episodes = [episode(0, True)] * 2 + [episode(0, False)] + [episode(2, True)] * 3 + [episode(1, False)]
+    expected = {"decision precision": 2 / 3, "decision recall": 0.4, "decision F1": 0.5}
+    assert implied_decision_f1(episodes) == pytest.approx(expected)
+    assert SearchEnv.figures(episodes) == pytest.approx(expected)
+    assert implied_decision_f1([episode(0, False), episode(1, False)]) == {}
+
+
+def test_a_stated_decision_counts_before_what_was_done():
+    rewards = {"decided": 1.0, "decided_known": 1.0, "decision": 1.0, "searches": 1.0}
+    stated = Trajectory("x", "e", "t", "h", 0, "p", [], turns=[Turn("", [], rewards, 0.0)], tags=("no_search",))
+    assert SearchEnv.figures([stated])["decision F1"] == 1.0
+    assert implied_decision_f1([stated])["decision F1"] == 0.0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 import pytest
@@ -132,7 +133,7 @@ def test_numbers_are_shown_as_percentages_and_what_is_missing_as_a_dash():
     assert any(line.split() == ["tool", "errors", "33.3", "%", "of", "calls"] for line in text)
     assert any(line.split() == ["format", "errors", "33.3", "%", "of", "turns"] for line in text)
     assert any(line.split() == ["turns", "1.5"] for line in text)
-    assert any(line.split() == ["time", "0.0", "s;", "1.50", "s", "an", "episode"] for line in text)
+    assert "0.0 s; 1.50 s an episode, median 0.00 s, 95 % within 5.10 s" in printed(summarize(UNEVEN))
     assert any(line.split() == ["channels", "outcome", "0.50", "format", "0.38"] for line in text)
     assert any(line.split()[:3] == ["all", "66.7", "%"] and line.split()[-2:] == ["2", "4"] for line in text)
     assert any(line.split()[:1] == ["reward"] and line.split()[1] == "0.500" for line in text)
@@ -158,6 +159,84 @@ def test_estimates_over_k_are_shown_where_there_were_several_attempts():
     assert "@1 66.7 %  @2 66.7 %  @3 100.0 %" in text
     assert "^1 66.7 %  ^2 0.0 %  ^3 0.0 %" in text
     assert "pass@k" not in printed(summarize([made("a", 0, True)]))
+
+
+def test_kinds_of_mistakes_are_shares_of_calls_and_of_turns_most_frequent_first():
+    """As printed, they add up to the rates beside them; what old recordings do not tell is unrecorded."""
+    counts = {"calls": 10, "tool_errors": 6, "format_errors": 2, "errors/refused": 1, "errors/unknown_tool": 3}
+    summary = summarize([made("a", 0, False, turns=4, counts=counts | {"errors/unreadable": 2})])
+    assert summary.tool_errors == {"unknown_tool": 0.3, "unrecorded": 0.2, "refused": 0.1}
+    assert list(summary.tool_errors) == ["unknown_tool", "unrecorded", "refused"]
+    assert sum(summary.tool_errors.values()) == pytest.approx(summary.tool_error_rate)
+    assert summary.format_errors == {"unreadable": 0.5}
+    text = printed(summary)
+    assert "60.0 % of calls: unknown tool 30.0 %, unrecorded 20.0 %, refused 10.0 %" in text
+    assert "50.0 % of turns: unreadable 50.0 %" in text
+    assert summarize(UNEVEN).tool_errors == {}
+
+
+def test_tokens_are_those_sampled_and_those_only_read():
+    tokens = Tokens([1] * 7, [2] * 5, [1, 0, 0, 1, 1], [0.0] * 5, [0, -1, -1, 0, 0])
+    endpoint = made("a", 1, True, usage={"prompt_tokens": 99.0, "completion_tokens": 5.0, "cost": 0.5})
+    summary = summarize([made("a", 0, True, tokens=tokens), endpoint])
+    assert summary.sampled_tokens == (3 + 5) / 2
+    assert summary.observed_tokens == 7 + 2
+    assert summary.cost == 0.5
+    assert "0.5 an episode" in printed(summary)
+    assert summarize(UNEVEN).cost is None
+    assert "cost" not in printed(summarize(UNEVEN))
+
+
+def test_half_of_the_episodes_take_the_median_and_all_but_one_in_twenty_the_percentile():
+    found = [made(str(i), 0, True, seconds=float(i)) for i in range(101)]
+    summary = summarize(found)
+    assert (summary.seconds_per_episode, summary.seconds_median, summary.seconds_p95) == (50.0, 50.0, 95.0)
+
+
+def test_calls_are_counted_where_they_were_recorded():
+    summary = summarize([made("a", 0, True, counts={"calls": 3}), made("b", 0, True, counts={"calls": 0}), *UNEVEN])
+    assert summary.calls == (3 + 0 + 3) / 3
+
+
+def test_what_is_solved_within_more_turns_includes_what_was_solved_within_fewer():
+    found = [made("a", 0, True, turns=1), made("a", 1, False, turns=1), made("b", 0, True, turns=3)]
+    summary = summarize([*found, made("c", 0, False, turns=9), made("d", 0, True, turns=2, reason=Reason.TOOL_TIME)])
+    assert summary.by_turns == pytest.approx({1: 0.5 / 3, 2: 0.5 / 3, 3: 1.5 / 3})
+    assert summary.by_turns[3] == pytest.approx(summary.success)
+    assert "1 16.7 %  2 16.7 %  3 50.0 %" in printed(summary)
+    assert summarize([made("a", 0, False)]).by_turns == {}
+
+
+def test_a_long_curve_is_shown_from_end_to_end_in_a_few_points():
+    found = [made(str(i), 0, True, turns=i) for i in range(1, 101)]
+    row = next(line for line in lines(summarize(found)) if line.startswith("solved within"))
+    assert row.split()[2:5] == ["1", "1.0", "%"]
+    assert "100 100.0 %" in printed(summarize(found))
+
+
+def test_measures_are_told_apart_by_difficulty_and_tag():
+    easy = [made("a", 0, True, difficulty=1, tags=("x",), counts={"calls": 2, "tool_errors": 1})]
+    hard = [made("b", 0, False, turns=5, difficulty=4, tags=("x", "y"), counts={"calls": 4})]
+    summary = summarize([*easy, *hard])
+    assert {level: one.turns for level, one in summary.measures_by_difficulty.items()} == {1: 1.0, 4: 5.0}
+    assert {tag: one.calls for tag, one in summary.measures_by_tag.items()} == {"x": 3.0, "y": 4.0}
+    assert summary.measures_by_tag["x"].tool_error_rate == 1 / 6
+
+
+def test_a_wide_console_also_shows_the_measures_of_each_part():
+    summary = summarize([made("a", 0, True, difficulty=3, counts={"calls": 7}, seconds=2.0)])
+    wide = next(line for line in printed(summary, width=160).splitlines() if "difficulty 3" in line)
+    assert wide.strip(" │").split()[-9:] == ["1", "1", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
+    assert "median time" not in printed(summary, width=80)
+    assert max(map(len, printed(summary, width=80).splitlines())) <= 80
+
+
+def test_a_summary_is_json():
+    found = [made("a", i, i > 1, turns=i + 1, usage={"cost": 1.0}, tags=("x",)) for i in range(4)]
+    again = json.loads(json.dumps(summarize(found).to_dict()))
+    assert again["by_turns"] == {"1": 0.0, "2": 0.0, "3": 0.25, "4": 0.5}
+    assert again["measures_by_tag"]["x"]["cost"] == 1.0
+    assert again["reward"] == 0.5
 
 
 def test_only_a_summary_with_failures_speaks_of_them():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,27 @@ from agentgym.tasks.swe.instance import Instance, read_instances
 from agentgym.tasks.swe.package import read_tree
 from agentgym.tools.patches import apply_patch
 from tests.swe_package import FILES, package, run, write
+
+
+class Remembering(SubprocessRunner):
+    """Runs the same tests of the same files only once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[str, build_runner.TestOutcome] = {}
+
+    def __call__(self, tree: Mapping[str, bytes], tests: Sequence[str], **options: Any) -> build_runner.TestOutcome:
+        key = repr((sorted(tree.items()), tests, sorted(options.items())))
+        if key not in self._known:
+            self._known[key] = super().__call__(tree, tests, **options)
+        return self._known[key]
+
+
+@pytest.fixture(scope="module")
+def runner() -> Remembering:
+    """Shared, as every build begins with the same runs."""
+    return Remembering()
+
 
 PASSED = {f"t.py::test_{number}": "passed" for number in range(10)}
 BASELINE = Baseline(tuple(PASSED), {}, {}, 1.0)
@@ -80,9 +102,9 @@ def test_relevant_test_files_run_first_and_end_a_slow_validation_early() -> None
     assert validation._relevant_first(baseline, [("a.py", "f")]) == ("two.py", "one.py")
 
 
-def test_build_makes_valid_instances(tmp_path: Path) -> None:
-    report = build(package(), SubprocessRunner(), BuildOptions(count=6, seed=1))
-    assert len(report.instances) == report.verdicts[CandidateVerdict.VALID] == 6
+def test_build_makes_valid_instances(runner: Remembering) -> None:
+    report = build(package(), runner, BuildOptions(count=4, seed=1))
+    assert len(report.instances) == report.verdicts[CandidateVerdict.VALID] == 4
     for instance in report.instances:
         visible = apply_patch(FILES, instance.meta["bug_patch"])
         assert apply_patch(visible, instance.gold_patch)["sums.py"] == FILES["sums.py"]
@@ -92,20 +114,20 @@ def test_build_makes_valid_instances(tmp_path: Path) -> None:
     assert len(set(families)) == len(families)
 
 
-def test_instances_that_cannot_be_graded_are_not_kept() -> None:
+def test_instances_that_cannot_be_graded_are_not_kept(runner: Remembering) -> None:
     def check(instance: Instance, files: Mapping[str, bytes]) -> str:
         assert apply_patch(files, instance.gold_patch)["sums.py"] == FILES["sums.py"]
         return "" if int(instance.id[-1], 16) % 2 else "odd"
 
-    report = build(package(), SubprocessRunner(), BuildOptions(count=4, seed=1, check=check))
+    report = build(package(), runner, BuildOptions(count=4, seed=1, check=check))
     assert len(report.instances) == report.verdicts[CandidateVerdict.VALID] == 4
     assert len(report.rejected) == report.verdicts[CandidateVerdict.NOT_GRADABLE] > 0
     assert not {instance.id for instance in report.instances} & set(report.rejected)
     assert set(report.to_dict()["rejected"].values()) == {"odd"}
 
 
-def test_check_grades_the_solution_and_the_null_patch() -> None:
-    instance = build(package(), SubprocessRunner(), BuildOptions(count=1, seed=1)).instances[0]
+def test_check_grades_the_solution_and_the_null_patch(runner: Remembering) -> None:
+    instance = build(package(), runner, BuildOptions(count=1, seed=1)).instances[0]
     visible = apply_patch(FILES, instance.meta["bug_patch"])
     check = GradingCheck(allow_weak=True)
     assert check(instance, visible) == ""
@@ -114,10 +136,10 @@ def test_check_grades_the_solution_and_the_null_patch() -> None:
     assert check(replace(instance, gold_patch=""), useless) != ""
 
 
-def test_same_seed_makes_the_same_instances_whatever_the_number_of_workers() -> None:
-    one = build(package(), SubprocessRunner(), BuildOptions(count=2, seed=3, workers=1))
+def test_same_seed_makes_the_same_instances_whatever_the_number_of_workers(runner: Remembering) -> None:
+    one = build(package(), runner, BuildOptions(count=2, seed=3, workers=1))
     two = build(package(), SubprocessRunner(), BuildOptions(count=2, seed=3, workers=2))
-    other = build(package(), SubprocessRunner(), BuildOptions(count=1, seed=4))
+    other = build(package(), runner, BuildOptions(count=1, seed=4))
     assert one.instances == two.instances
     assert other.instances[0] not in one.instances
 

@@ -10,7 +10,7 @@ import pytest
 from agentgym.envs.swe.building import runner as build_runner
 from agentgym.envs.swe.building.runner import SubprocessRunner
 from agentgym.envs.swe.building.steady import MAX_SUITE_S, Unfit, unfit_tests
-from agentgym.envs.swe.building.validation import measure_baseline
+from agentgym.envs.swe.building.validation import Baseline, measure_baseline
 from agentgym.errors import UsageError
 from tests.swe_package import FILES, TESTS, package
 
@@ -56,14 +56,28 @@ UNFIT = {
 }
 
 
+@pytest.fixture(scope="module")
+def measured() -> Baseline:
+    """The baseline of a package that has all of these tests, each kind in a file of its own."""
+    bodies = {
+        f"tests/test_{name}_alone.py": f"import pytest\nfrom sums import total\n\n{body}\n".encode()
+        for name, (body, _) in UNFIT.items()
+    }
+    whole = package({**FILES, **bodies})
+    return measure_baseline(replace(whole, test_files=(*whole.test_files, *bodies)), SubprocessRunner())
+
+
 @pytest.mark.parametrize("name", UNFIT)
-def test_tests_that_cannot_be_relied_on_are_dropped(name: str) -> None:
-    body, reason = UNFIT[name]
-    tests = {"tests/test_sums.py": f"{TESTS}\n{body}\n".encode()}
-    baseline = measure_baseline(package({**FILES, **tests}), SubprocessRunner())
-    assert not any(f"test_{name}" in test for test in baseline.passing)
-    assert len(baseline.passing) >= 11
-    assert {why for test, why in baseline.dropped.items() if f"test_{name}" in test} == {reason}
+def test_tests_that_cannot_be_relied_on_are_dropped(measured: Baseline, name: str) -> None:
+    dropped = {why for test, why in measured.dropped.items() if f"::test_{name}" in test}
+    assert not any(f"::test_{name}" in test for test in measured.passing)
+    assert dropped == {UNFIT[name][1]}
+
+
+def test_tests_beside_those_that_cannot_be_relied_on_are_kept(measured: Baseline) -> None:
+    kept = [test for test in measured.passing if test.startswith("tests/test_sums.py")]
+    assert len(kept) == len(measure_baseline(package(), SubprocessRunner()).passing) >= 11
+    assert not any(test.startswith("tests/test_sums.py") for test in measured.dropped)
 
 
 def test_test_that_fails_every_third_time_is_dropped(tmp_path: Path) -> None:

@@ -145,11 +145,11 @@ def test_a_page_can_be_used_by_coordinates_alone():
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_same_seed_gives_the_same_observations_in_another_instance(site: str):
+def test_same_seed_gives_the_same_observations_in_another_instance_after_another_episode(site: str):
     first, second = WebEnv(sites=[site]), WebEnv(sites=[site])
     try:
+        play_randomly(second, 6, 1)
         assert play_randomly(first, 5, 6) == play_randomly(second, 5, 6)
-        assert play_randomly(first, 6, 6) == play_randomly(second, 6, 6)
     finally:
         first.close()
         second.close()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +22,9 @@ from agentgym.rollout import EnvFactory, Group, Job, Limits, RolloutEngine
 from agentgym.rollout.workers.choice import with_address
 from agentgym.rollout.workers.processes import ProcessWorkers
 from agentgym.task import iterate
-from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 from tests.browsers import why_no_browser
-from tests.counter_env import Counter
+from tests.counter_env import Counter, groups
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("agentgym/guess-v0", {}),
@@ -86,7 +83,7 @@ def content(trajectory: Trajectory) -> Trajectory:
 
 
 def played(factory: EnvFactory, policy: Any, work: list[Group], workers: Any) -> list[Trajectory]:
-    with RolloutEngine(factory, policy, Limits(max_in_flight=4), workers=workers) as engine:
+    with RolloutEngine(factory, policy, Limits(max_in_flight=len(work)), workers=workers) as engine:
         return [content(t) for group in engine.collect(work) for t in group.trajectories]
 
 
@@ -108,38 +105,14 @@ def test_the_same_seeds_give_the_same_trajectories_wherever_the_environments_run
             assert played(factory, policy, work, workers) == expected
 
 
-class Killing(Counter):
-    """Kills its own process the first time that a task is played, and hangs if the task says so."""
-
-    def __init__(self, folder: str, hangs: bool = False, **kwargs: Any):
-        super().__init__(**kwargs)
-        self._folder, self._hangs = Path(folder), hangs
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        mark = self._folder / self.task.id.replace("/", "-")
-        if self.task.id.endswith(("2", "4")) and not mark.exists():
-            mark.touch()
-            if self._hangs:
-                time.sleep(3600)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().done()
-
-
-def counted(count: int) -> list[Group]:
-    source = Counter.default_tasks()
-    return [Group(source.get("train", index), index) for index in range(count)]
-
-
 @pytest.mark.usefixtures("children")
 @pytest.mark.parametrize("hangs", [False, True])
 def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp_path: Path, hangs: bool):
-    factory = EnvFactory("tests.test_workers:Killing", {"folder": str(tmp_path), "hangs": hangs})
+    factory = EnvFactory("tests.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
     workers = ProcessWorkers(factory, 6, processes=2)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=workers) as engine:
-        found = engine.collect(counted(12))
+        found = engine.collect(groups(12))
     assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 12
     assert len(list(tmp_path.iterdir())) > 0
     assert engine.tally.failed["step" if hangs else "worker"] > 0
@@ -147,10 +120,10 @@ def test_episodes_of_a_process_that_is_gone_are_tried_again_and_none_is_lost(tmp
 
 @pytest.mark.usefixtures("children")
 def test_a_process_is_replaced_after_its_share_of_episodes():
-    factory = EnvFactory("tests.test_workers:Placed", {})
+    factory = EnvFactory("tests.worker_envs:Placed", {})
     workers = ProcessWorkers(factory, 1, processes=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        found = engine.collect(counted(6))
+        found = engine.collect(groups(6))
     pids = [t.details["pid"] for group in found for t in group.trajectories]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
     assert os.getpid() not in pids
@@ -158,25 +131,16 @@ def test_a_process_is_replaced_after_its_share_of_episodes():
 
 @pytest.mark.usefixtures("children")
 def test_a_process_is_replaced_when_it_has_grown():
-    factory = EnvFactory("tests.test_workers:Placed", {})
+    factory = EnvFactory("tests.worker_envs:Placed", {})
     workers = ProcessWorkers(factory, 1, processes=1, memory_mb=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        pids = {t.details["pid"] for group in engine.collect(counted(4)) for t in group.trajectories}
+        pids = {t.details["pid"] for group in engine.collect(groups(4)) for t in group.trajectories}
     assert len(pids) > 1
-
-
-class Placed(Counter):
-    """Says which process it runs in."""
-
-    max_concurrent = 2
-
-    def details(self) -> dict[str, Any]:
-        return {"pid": os.getpid()}
 
 
 @pytest.mark.usefixtures("children")
 def test_a_limit_of_environments_holds_in_every_process():
-    factory = EnvFactory("tests.test_workers:Placed", {})
+    factory = EnvFactory("tests.worker_envs:Placed", {})
 
     async def at_once() -> int:
         workers = ProcessWorkers(factory, 64, processes=3)
@@ -202,7 +166,7 @@ def test_an_environment_that_processes_cannot_import_is_refused_in_one_line():
         pytest.raises(UsageError, match="unknown environment 'no-such-env'"),
         RolloutEngine(EnvFactory("no-such-env", {}), ScriptedPolicy(), workers="processes") as engine,
     ):
-        engine.collect(counted(1))
+        engine.collect(groups(1))
 
 
 def test_unknown_workers_are_refused_with_the_choices():

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,14 +25,13 @@ from agentgym.registry import make
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
 from agentgym.rollout.workers.ray_actors import RayWorkers
 from agentgym.task import iterate
-from agentgym.toolset import tool
-from tests.counter_env import Counter
-from tests.test_workers import counted, in_every_environment, played
+from tests.counter_env import groups
+from tests.test_workers import in_every_environment, played
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-NODES = 3
+NODES = 2
 NODE = {
     "num_cpus": 1,
     "object_store_memory": 80 * 2**20,
@@ -82,33 +80,6 @@ def processes(nodes: list[Any]) -> list[psutil.Process]:
     return [one for service in own for one in (service, *service.children(recursive=True))]
 
 
-class Placed(Counter):
-    """Says where it runs."""
-
-    max_concurrent = 2
-
-    def details(self) -> dict[str, Any]:
-        import ray  # type: ignore[import-not-found]
-
-        return {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
-
-
-class Held(Placed):
-    """Goes on only once it may: there is a file `go` in its folder. Says that it waits by a file of its own."""
-
-    def __init__(self, folder: str, **kwargs: Any):
-        super().__init__(**kwargs)
-        self._folder = Path(folder)
-
-    @tool
-    def done(self) -> str:
-        """Say that the goal is reached."""
-        (self._folder / f"waiting-{os.getpid()}-{id(self)}").touch()
-        while not (self._folder / "go").exists():
-            time.sleep(0.01)
-        return super().done()
-
-
 def places(found: Any, what: str) -> list[Any]:
     return [trajectory.details[what] for group in found for trajectory in group.trajectories]
 
@@ -136,13 +107,13 @@ def test_the_same_seeds_give_the_same_trajectories_in_actors(cluster: Any, env_i
     policy = RandomPolicy() if env_id == "agentgym/guess-v0" else ScriptedPolicy()
     expected = played(factory, policy, work, "threads")
     assert not any(t.failed for t in expected)
-    assert played(factory, policy, work, RayWorkers(factory, 4, actors=2)) == expected
+    assert played(factory, policy, work, RayWorkers(factory, 2, actors=1)) == expected
 
 
 def test_a_limit_of_environments_holds_in_every_actor_and_rollouts_share_a_cluster(cluster: Any):
-    factory = EnvFactory("tests.test_workers_ray:Placed", {})
+    factory = EnvFactory("tests.worker_envs:PlacedOnANode", {})
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers="ray") as engine:
-        found = engine.collect(counted(30))
+        found = engine.collect(groups(30))
         assert asyncio.run(_at_once(factory)) == 2 * NODES
     assert os.getpid() not in places(found, "pid")
 
@@ -156,19 +127,19 @@ async def _at_once(factory: EnvFactory) -> int:
 
 
 def test_an_actor_is_replaced_after_its_share_of_episodes(cluster: Any):
-    factory = EnvFactory("tests.test_workers_ray:Placed", {})
+    factory = EnvFactory("tests.worker_envs:PlacedOnANode", {})
     workers = RayWorkers(factory, 1, actors=1, episodes=2)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=1), workers=workers) as engine:
-        pids = places(engine.collect(counted(4)), "pid")
+        pids = places(engine.collect(groups(4)), "pid")
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_episodes_of_an_actor_that_is_gone_are_tried_again_and_none_is_lost(cluster: Any, tmp_path: Path, hangs: bool):
-    factory = EnvFactory("tests.test_workers:Killing", {"folder": str(tmp_path), "hangs": hangs})
+    factory = EnvFactory("tests.worker_envs:Killing", {"folder": str(tmp_path), "hangs": hangs})
     limits = Limits(max_in_flight=6, retries=1, step_timeout_s=1.0)
     with RolloutEngine(factory, ScriptedPolicy(), limits, workers=RayWorkers(factory, 6, actors=2)) as engine:
-        found = engine.collect(counted(8))
+        found = engine.collect(groups(8))
     assert [t.reason for group in found for t in group.trajectories] == [Reason.ANSWERED] * 8
     assert len(list(tmp_path.iterdir())) > 0
     assert engine.tally.failed["step" if hangs else "worker"] > 0
@@ -180,7 +151,7 @@ def test_an_environment_that_actors_cannot_make_is_refused_in_one_line(cluster: 
         pytest.raises(UsageError, match="unknown environment 'no-such-env'"),
         RolloutEngine(factory, ScriptedPolicy(), workers=RayWorkers(factory, 1)) as engine,
     ):
-        engine.collect(counted(1))
+        engine.collect(groups(1))
 
 
 def test_the_command_plays_on_a_cluster(cluster: Any):
@@ -199,14 +170,14 @@ def test_leaving_early_leaves_the_connection_of_the_user(cluster: Any, ray: Any)
 
 
 def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(cluster: Any, tmp_path: Path):
-    factory = EnvFactory("tests.test_workers_ray:Held", {"folder": str(tmp_path)})
+    factory = EnvFactory("tests.worker_envs:Held", {"folder": str(tmp_path)})
     node = cluster.add_node(**NODE)
     on_node: list[psutil.Process] = []
     at_once = 2 * (NODES + 1)
-    groups = [Group(group.task, group.seed, size=3) for group in counted(8)]
+    work = groups(8, size=3)
 
     def break_off() -> None:
-        eventually(lambda: len(list(tmp_path.glob("waiting-*"))) == at_once)
+        eventually(lambda: len(list(tmp_path.glob("waiting-*"))) == at_once, 120)
         on_node.extend(processes([node]))
         cluster.remove_node(node, allow_graceful=False)
         psutil.wait_procs(on_node, timeout=30)
@@ -216,11 +187,11 @@ def test_a_node_may_go_in_the_middle_every_group_is_completed_and_none_twice(clu
     breaking.start()
     workers = RayWorkers(factory, 64, cpus_per_actor=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=64), workers=workers) as engine:
-        found = list(engine.play(groups))
+        found = list(engine.play(work))
     breaking.join()
-    assert sorted(played.group.task.id for played in found) == sorted(group.task.id for group in groups)
+    assert sorted(played.group.task.id for played in found) == sorted(group.task.id for group in work)
     ids = [trajectory.id for played in found for trajectory in played.trajectories]
-    assert sorted(ids) == sorted(job.id for group in groups for job in group.jobs)
+    assert sorted(ids) == sorted(job.id for group in work for job in group.jobs)
     assert all(t.reason is Reason.ANSWERED for played in found for t in played.trajectories)
     assert engine.tally.failed == {"worker": 2}
     assert node.node_id not in places(found, "node")
@@ -232,7 +203,7 @@ DRIVER = """
 import json, os, signal, sys, psutil
 from agentgym.policy import ScriptedPolicy
 from agentgym.rollout import EnvFactory, Group, Limits, RolloutEngine
-from tests.test_workers import counted
+from tests.counter_env import groups
 
 signal.signal(signal.SIGTERM, ours := lambda *_: None)
 before = dict(os.environ)
@@ -240,9 +211,9 @@ factory = EnvFactory("agentgym/guess-v0", {})
 with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as engine:
     started = psutil.Process().children(recursive=True)
     listening = [c.laddr.ip for p in (psutil.Process(), *started) for c in p.net_connections() if c.status == "LISTEN"]
-    killing = EnvFactory("tests.test_workers:Killing", {"folder": sys.argv[1]})
+    killing = EnvFactory("tests.worker_envs:Killing", {"folder": sys.argv[1]})
     with RolloutEngine(killing, ScriptedPolicy(), Limits(max_in_flight=2), workers="ray") as second:
-        failed = sum(played.trajectories[0].failed for played in second.collect(counted(4)))
+        failed = sum(played.trajectories[0].failed for played in second.collect(groups(4)))
     import ray
     kept = ray.is_initialized()
     [started.append(p) for p in psutil.Process().children(recursive=True) if p not in started]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,21 @@ _SHARE = 0.5
 """Share of the free memory that a cache may take: a pass needs room for itself, and the environments run beside it."""
 
 _CGROUP = Path("/sys/fs/cgroup")
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 def cache_budget(device: torch.device) -> int:
     """Return the bytes that a cache may take on a device."""
     return int(_SHARE * (_free_on_gpu(device) if device.type == "cuda" else _free_on_machine()))
+
+
+def give_back() -> None:
+    """Return freed memory to the system.
+
+    glibc keeps what many threads freed, in arenas of their own; over the steps of a run that came to several GB.
+    """
+    if _trim is not None:
+        _trim(0)
 
 
 def bytes_per_position(config: Any, dtype: torch.dtype) -> int:

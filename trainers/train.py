@@ -6,7 +6,7 @@ import json
 import logging
 import warnings
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from agentgym.summary import print_errors
 from agentgym.task import TaskSource, iterate
 from agentgym.trainers import ranks
 from agentgym.trainers.batches import BatchRollouts, task_rows
-from agentgym.trainers.config import TINY, TrainConfig, to_dict
+from agentgym.trainers.config import TINY, TrainConfig, load_config, to_dict
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.kl import StartingPolicy
 from agentgym.trainers.logbook.metrics import batch_metrics
@@ -102,6 +102,7 @@ def _train(
     """Train in a folder that no other run writes to."""
     place, folder = PartialState(), config.folder
     checkpoint = _checkpoint(config)
+    begun = checkpoint is not None or (config.resume and _same_config(config))
     place.wait_for_everyone()
     if place.is_main_process:
         (folder / "config.yaml").write_text(yaml12.dump(to_dict(config)), encoding="utf-8")
@@ -113,7 +114,7 @@ def _train(
             _check_prompt(config, factory, source, model, tokenizer)
         run = _Run(config, factory, source, credit_of(config, scheme), model, tokenizer, progress)
         held_out = _HeldOut(config, factory, source, progress)
-        before = held_out.run(run.evaluation_policy(), "before", resume=checkpoint is not None)
+        before = held_out.run(run.evaluation_policy(), "before", resume=begun)
         if before.sampled_tokens == 0:
             raise UsageError(f"before training, {why_barren(before.sampled_tokens, None)} (--context)")
         run.go(checkpoint)
@@ -294,6 +295,14 @@ def _checkpoint(config: TrainConfig) -> Path | None:
             f"{str(config.folder)!r} already holds a run; continue it with --resume, or choose another --output-dir"
         )
     return None
+
+
+def _same_config(config: TrainConfig) -> bool:
+    """Whether a run that has no checkpoint yet began with this configuration, so that it starts from the same model."""
+    try:
+        return replace(load_config(str(config.folder / "config.yaml")), resume=config.resume) == config
+    except UsageError:
+        return False
 
 
 def _report(config: TrainConfig, result: TrainResult, console: Console) -> None:

@@ -20,7 +20,7 @@ import torch
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import for_future
 from agentgym.policy import Codec, Finish, Generation
-from agentgym.trainers.memory import bytes_per_position, cache_budget
+from agentgym.trainers.memory import bytes_per_position, cache_budget, give_back
 from agentgym.trainers.merging import Merged
 from agentgym.trainers.model_thread import own_thread
 from agentgym.trainers.packing import CannotPack, Plan, Row, can_pack, packed
@@ -157,6 +157,7 @@ class TransformersPolicy:
         if self._model.training and not self._seating.taken:
             self._seating.forget()
             self._cache = None
+            give_back()
 
     def updated(self, version: int) -> None:
         """Discard everything computed before, since the weights have changed."""

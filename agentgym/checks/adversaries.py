@@ -21,6 +21,9 @@ from agentgym.toolset import Tool
 KINDS = ("empty", "zero", "word", "prompt", "pasted")
 """Kinds of junk: nothing, zeros, a word, the task's prompt, or the last observation."""
 
+PLAYERS = {"idle": "idle", "helpless": "helpless", "one call, repeated": "stubborn"}
+"""Adversaries that play as one of the players does whose episodes are recorded: its name by the adversary's."""
+
 _WORD = "something"
 
 

@@ -19,15 +19,19 @@ class Check:
     run: Callable[[Subject], Finding]
     causes: tuple[str, ...] = ()
     """Names of earlier checks whose failure explains a failure of this one."""
+    jobs: tuple[str, ...] = ()
+    """Jobs of fresh processes (`agentgym.checks.probe`) whose results the function needs."""
 
 
-def check(name: str, promise: str, causes: tuple[str, ...] = ()) -> Callable[[Callable[[Subject], Finding]], Check]:
+def check(
+    name: str, promise: str, causes: tuple[str, ...] = (), jobs: tuple[str, ...] = ()
+) -> Callable[[Callable[[Subject], Finding]], Check]:
     """Turn a function into a check.
 
     The function returns a finding, or raises `CheckFailed`, `CheckWarned` or `CheckSkipped`.
     """
 
     def wrap(function: Callable[[Subject], Finding]) -> Check:
-        return Check(name, promise, function, causes)
+        return Check(name, promise, function, causes, jobs)
 
     return wrap

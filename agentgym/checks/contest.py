@@ -37,7 +37,11 @@ def is_solved(episode: Episode) -> bool:
 
 
 def contest(
-    env: Env, solved: Episode, others: Sequence[Episode], more: Mapping[str, ScriptedPlayer] | None = None
+    env: Env,
+    solved: Episode,
+    others: Sequence[Episode],
+    more: Mapping[str, ScriptedPlayer] | None = None,
+    known: Mapping[str, Episode] | None = None,
 ) -> Contest | None:
     """Play a task with all adversaries and with honest failures; return `None` if no honest attempt fails.
 
@@ -47,10 +51,14 @@ def contest(
         others: Other episodes of the environment. They show which tools end an episode, and their solved ones help to
             construct failing attempts.
         more: Additional adversaries specific to this environment, by name.
+        known: Episodes of adversaries that have played this task before, by name.
     """
     honest = failing_attempts(env, solved, [other for other in others if is_solved(other)])
     if not honest:
         return None
     players = adversaries(env, solved.task, solved.actions[0], ending_tools(env, [solved, *others]))
-    played = {name: play(env, solved.task, solved.seed, player) for name, player in {**players, **(more or {})}.items()}
+    played = dict(known or {})
+    for name, player in {**players, **(more or {})}.items():
+        if name not in played:
+            played[name] = play(env, solved.task, solved.seed, player)
     return Contest(solved.task, tuple(honest), played)

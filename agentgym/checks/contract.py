@@ -90,7 +90,7 @@ def vector_sync(subject: Subject) -> Finding:
     return None
 
 
-@check("vector-async", "works in AsyncVectorEnv(shared_memory=False)", causes=ELSEWHERE)
+@check("vector-async", "works in AsyncVectorEnv(shared_memory=False)", causes=ELSEWHERE, jobs=("vector_async",))
 def vector_async(subject: Subject) -> Finding:
     """Copies in worker processes start exactly like single environments with the same seeds."""
     subject.probes.values("vector_async")

@@ -41,6 +41,7 @@ def in_fork(work: Callable[[], Any], patience_s: float) -> Any:
     """
     sys.stdout.flush()
     sys.stderr.flush()
+    was_frozen = gc.get_freeze_count() > 0
     gc.freeze()  # otherwise garbage collection in a copy copies all memory
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -49,6 +50,8 @@ def in_fork(work: Callable[[], Any], patience_s: float) -> Any:
     if pid == 0:
         os.close(reader)
         _answer_and_exit(writer, work)
+    if not was_frozen:
+        gc.unfreeze()  # what stays frozen is never collected, and some libraries complain of that at the end
     os.close(writer)
     try:
         answer = json.loads(_read(reader, patience_s) or '{"failed": "it ended without an answer"}')

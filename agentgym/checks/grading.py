@@ -73,17 +73,17 @@ def _solved(episodes: Sequence[Episode]) -> list[Episode]:
 @check("grader-stable", "the same episode is graded the same every time", causes=SEEDED)
 def grader_stable(subject: Subject) -> Finding:
     """Reward channels, total reward and success stay the same when recorded actions are graded again."""
-    players = ("solution", "random", "helpless")
-    episodes = [subject.episodes(player)[index] for player in players for index in subject.spread()]
-    for again in (2, 3):
-        with subject.env() as env:
-            for episode in episodes:
-                first, second = _grades(episode), _grades(replayed(env, episode))
-                if first != second:
-                    raise CheckFailed(
-                        f"task {episode.task.id!r}: graded {first} the first time, {second} the {again}. time; "
-                        "a grader may depend on nothing but the task and the actions"
-                    )
+    helpless = [subject.episodes("helpless")[index] for index in subject.spread()]
+    with subject.env() as first, subject.env() as second:
+        again = [(replayed(first, episode), replayed(second, episode)) for episode in helpless]
+    episodes = [*subject.probed, *helpless]
+    for number, replays in enumerate(zip(*subject.replays(), *again, strict=True), start=2):
+        for episode, replay in zip(episodes, replays, strict=True):
+            if (expected := _grades(episode)) != (found := _grades(replay)):
+                raise CheckFailed(
+                    f"task {episode.task.id!r}: graded {expected} the first time, {found} the {number}. time; "
+                    "a grader may depend on nothing but the task and the actions"
+                )
     return f"{len(episodes)} episodes, three times each"
 
 

@@ -11,7 +11,7 @@ from agentgym.checks.contract import observation_problem
 from agentgym.checks.hostile_inputs import ARGUMENT_TEXTS, MESSAGES, TEXTS, VALUES
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
 from agentgym.checks.patience import Patience
-from agentgym.checks.play import assistant_call, is_over, short
+from agentgym.checks.play import assistant_call, is_over, let_it_blunder, short
 from agentgym.checks.subject import Subject
 from agentgym.dialects import dialect_names
 from agentgym.engine.spaces import Action, ActionSpace
@@ -25,6 +25,9 @@ _SECONDS = 12.0
 
 _STRIDE = 7
 
+_WRITTEN, _WRITTEN_IF_SLOW = 60, 20
+"""Maximum number of calls that are written in each dialect; they reach the same tools as messages do."""
+
 
 @check("hostile-text", "no text breaks it, in any dialect")
 def hostile_text(subject: Subject) -> Finding:
@@ -32,10 +35,10 @@ def hostile_text(subject: Subject) -> Finding:
     count = 0
     for dialect in dialect_names():
         try:
-            with subject.variant(dialect=dialect) as env:
+            with subject.variant(dialect=dialect, **subject.long) as env:
                 count += _survive(env, subject, TEXTS, f"in dialect {dialect!r}")
         except CheckSkipped:
-            with subject.env() as env:
+            with subject.env(**subject.long) as env:
                 return f"{_survive(env, subject, TEXTS, 'in its own dialect')} actions"
     return f"{count} actions in {len(dialect_names())} dialects"
 
@@ -43,22 +46,23 @@ def hostile_text(subject: Subject) -> Finding:
 @check("hostile-messages", "no malformed message or tool call breaks it")
 def hostile_messages(subject: Subject) -> Finding:
     """Malformed messages are answered."""
-    with subject.env() as env:
+    with subject.env(**subject.long) as env:
         return f"{_survive(env, subject, [*MESSAGES, *_malformed_calls(env)], 'as a message')} actions"
 
 
 @check("hostile-arguments", "no argument value breaks a tool, in any dialect")
 def hostile_arguments(subject: Subject) -> Finding:
     """Every argument of every tool is given absurd values, in messages and in every dialect that can write them."""
-    with subject.env() as env:
+    with subject.env(**subject.long) as env:
         if not len(env.tools):
             raise CheckSkipped("it has no tools")
         calls = list(_absurd_calls(env))
         count = _survive(env, subject, map(assistant_call, calls), "as a message")
+    most = _WRITTEN_IF_SLOW if subject.is_slow else _WRITTEN
     for dialect in dialect_names():
         try:
-            with subject.variant(dialect=dialect) as env:
-                some = calls[:: 1 + len(calls) // 60]
+            with subject.variant(dialect=dialect, **subject.long) as env:
+                some = calls[:: 1 + len(calls) // most]
                 count += _survive(env, subject, _written(env, some), f"in dialect {dialect!r}")
         except CheckSkipped:
             break
@@ -108,6 +112,7 @@ def _survive(env: Env, subject: Subject, actions: Iterable[Action], how: str) ->
     A slow environment gets only a sample of them. Raises `CheckFailed` if an action breaks the environment.
     """
     count = 0
+    let_it_blunder(env)
     env.reset(seed=subject.seed)
     over = False
     for action in _while_there_is_time(list(actions)):

@@ -24,8 +24,9 @@ from agentgym.trajectory import Trajectory, Turn
 def snapshot(subject: Subject) -> Finding:
     """An episode restored from its middle continues exactly as recorded."""
     advice = "Override snapshot and restore together, or keep the episode deterministic so that the default works."
+    indices = subject.spread()[:: 2 if subject.is_slow else 1]
     with subject.env() as first, subject.env() as second:
-        for episode in [subject.episodes("solution")[index] for index in subject.spread()]:
+        for episode in [subject.episodes("solution")[index] for index in indices]:
             middle = len(episode.actions) // 2
             first.reset(seed=episode.seed, options={"task": episode.task})
             for action in episode.actions[:middle]:
@@ -43,7 +44,7 @@ def snapshot(subject: Subject) -> Finding:
 @check("replay", "a recorded trajectory plays again exactly", causes=SAME_EPISODE)
 def replay_equal(subject: Subject) -> Finding:
     """`agentgym.records.replay` finds no difference in solution and random episodes read back from JSON."""
-    episodes = subject.probed
+    episodes = subject.few_probed
     with subject.env() as env:
         for episode in episodes:
             again = Trajectory.from_dict(json.loads(json.dumps(_trajectory(subject, episode).to_dict())))
@@ -77,7 +78,7 @@ def _trajectory(subject: Subject, episode: Episode) -> Trajectory:
 @check("async-twin", "areset and astep do what reset and step do", causes=SAME_EPISODE)
 def async_twin(subject: Subject) -> Finding:
     """Episodes played concurrently on an event loop match those played without one."""
-    episodes = subject.probed
+    episodes = subject.few_probed
     traces = asyncio.run(_play_together(subject, episodes))
     for episode, trace in zip(episodes, traces, strict=True):
         advice = "Write tools and hooks once, and keep what they share between instances free of state."
@@ -115,14 +116,14 @@ def pickles(subject: Subject) -> Finding:
             ) from error
     copy: Env = pickle.loads(data)
     try:
-        for episode in subject.probed[:4]:
+        for episode in subject.few_probed[:4]:
             must_equal(episode.trace(), replayed(copy, episode).trace(), f"task {episode.task.id!r} in a copy", "")
     finally:
         copy.close()
     return f"{len(data)} bytes"
 
 
-@check("spawns", "it plays the same in a process that got it pickled", causes=ELSEWHERE)
+@check("spawns", "it plays the same in a process that got it pickled", causes=ELSEWHERE, jobs=("unpickled",))
 def spawns(subject: Subject) -> Finding:
     """A fresh interpreter unpickles an environment and plays recorded episodes exactly."""
     if subject.pickled is None:
@@ -153,7 +154,11 @@ def close_twice(subject: Subject) -> Finding:
     return None
 
 
-@check("nothing-left", "closing leaves no process, thread, file or temporary folder behind")
+@check(
+    "nothing-left",
+    "closing leaves no process, thread, file or temporary folder behind",
+    jobs=("leftovers", "traces"),
+)
 def nothing_left(subject: Subject) -> Finding:
     """Resources do not accumulate over environments, and nothing outlives the process that made them."""
     subject.probes.values("leftovers")

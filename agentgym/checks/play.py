@@ -162,6 +162,11 @@ def replayed(env: Env, episode: Episode) -> Episode:
     return play(env, episode.task, episode.seed, lambda *_: iter(episode.actions), episode.player)
 
 
+def let_it_blunder(env: Any) -> None:
+    """Keep unreadable actions from ending the episodes of an environment: each episode may be slow to begin."""
+    env.max_format_errors = env.max_turns
+
+
 def assistant_call(call: ToolCall) -> dict[str, Any]:
     """Return a call as an assistant message, which needs no dialect."""
     return dict(assistant("", [call]))

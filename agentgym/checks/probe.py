@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,9 @@ _MARK = "AGENTGYM_PROBE"
 
 JOBS_BY_HASH_SEED = {"1": ("surroundings", "leftovers", "traces"), "2": ("traces", "unpickled", "vector_async")}
 """The jobs of each process, by hash seed. The first one starts before anything of the environment is imported."""
+
+JOBS = frozenset(job for jobs in JOBS_BY_HASH_SEED.values() for job in jobs)
+"""The names of all jobs."""
 
 
 Process = tuple[dict[str, str], str]
@@ -85,6 +88,7 @@ class Probe:
         patience_s: float,
     ):
         variables, folder = process
+        self.jobs = tuple(jobs)
         self._folder = tempfile.TemporaryDirectory(prefix="agentgym-probe-", ignore_cleanup_errors=True)
         root = Path(self._folder.name)
         self._results, self._errors, self._temp = root / "results", root / "errors", root / "tmp"
@@ -111,11 +115,18 @@ class Probe:
             )
         self._deadline = time.monotonic() + patience_s
         self._mark = root.name
+        self._found: dict[str, dict[str, Any]] | None = None
         self.left: list[str] = []
-        """What outlived the process; known after `wait`."""
+        """What outlived the process; known once `results` are."""
 
-    def wait(self) -> dict[str, dict[str, Any]]:
-        """Wait for the process to exit and return each job's result; kill any processes that survive it."""
+    @property
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Each job's result, once the process has exited; any processes that survive it are killed."""
+        if self._found is None:  # not a `cached_property`: Python 3.11 has one lock for all instances
+            self._found = self._wait()
+        return self._found
+
+    def _wait(self) -> dict[str, dict[str, Any]]:
         try:
             self._process.wait(max(0.1, self._deadline - time.monotonic()))
             self.left = self._end_survivors()
@@ -155,39 +166,40 @@ class Probe:
 
 
 class Probes:
-    """The probes of one subject, all started at once."""
+    """The probes of one subject: those for `jobs` are started at once, others when their jobs are asked for."""
 
-    def __init__(self, request: Request, process: Process):
+    def __init__(self, request: Request, process: Process, jobs: Collection[str] = JOBS):
         self._lock = threading.Lock()
+        self._request, self._process = request, process
         self._patience_s = patience_s([*request.episodes, *request.stumbled])
-        self._probes = [
-            Probe(request, process, seed, jobs, self._patience_s) for seed, jobs in JOBS_BY_HASH_SEED.items()
-        ]
-        self._results: list[dict[str, dict[str, Any]]] | None = None
+        self._probes = self._started(jobs)
+
+    def _started(self, jobs: Collection[str]) -> list[Probe]:
+        chosen = {seed: [job for job in own if job in jobs] for seed, own in JOBS_BY_HASH_SEED.items()}
+        return [Probe(self._request, self._process, seed, own, self._patience_s) for seed, own in chosen.items() if own]
 
     def values(self, job: str) -> list[Any]:
-        """Return the job's value from every probe that ran it. Raises `CheckFailed` if one of them failed."""
+        """Return the job's value from every probe that runs it. Raises `CheckFailed` if one of them failed."""
         with self._lock:
-            if self._results is None:
-                self._results = [probe.wait() for probe in self._probes]
-        values = []
-        for probe, jobs, results in zip(self._probes, JOBS_BY_HASH_SEED.values(), self._results, strict=True):
-            if job not in jobs:
-                continue
-            if job not in results:
-                raise CheckFailed(
-                    f"in a fresh process, no result came within {self._patience_s:.0f} s; "
-                    f"its last output: {probe.last_words}"
-                )
-            if (failed := results[job].get("failed")) is not None:
-                words = f"; last words: {probe.last_words}" if results[job].get("died") else ""
-                raise CheckFailed(f"in a fresh process: {failed}{words}")
-            values.append(results[job].get("value"))
-        return values
+            if not any(job in probe.jobs for probe in self._probes):
+                self._probes += self._started({job})
+            return [self._value(probe, job) for probe in self._probes if job in probe.jobs]
+
+    def _value(self, probe: Probe, job: str) -> Any:
+        result = probe.results.get(job)
+        if result is None:
+            raise CheckFailed(
+                f"in a fresh process, no result came within {self._patience_s:.0f} s; "
+                f"its last output: {probe.last_words}"
+            )
+        if (failed := result.get("failed")) is not None:
+            words = f"; last words: {probe.last_words}" if result.get("died") else ""
+            raise CheckFailed(f"in a fresh process: {failed}{words}")
+        return result.get("value")
 
     @property
     def left(self) -> list[str]:
-        """What outlived the processes of all probes."""
+        """What outlived the processes of the probes whose results are known."""
         return [left for probe in self._probes for left in probe.left]
 
     def close(self) -> None:

@@ -10,6 +10,8 @@ from agentgym.checks.outcomes import CheckFailed, Finding
 from agentgym.checks.subject import Subject
 from agentgym.checks.watch import RNGS, STDOUT
 
+_SURROUNDINGS = ("surroundings",)
+
 _SHARED = ("task-untouched", "global-rng-untouched")
 
 OWN_RNG = "Draw from self.np_random, which reset(seed=...) seeds."
@@ -28,7 +30,11 @@ def task_untouched(subject: Subject) -> Finding:
     return f"{len(episodes)} episodes"
 
 
-@check("process-untouched", "it leaves environment variables, the working directory and other settings as they are")
+@check(
+    "process-untouched",
+    "it leaves environment variables, the working directory and other settings as they are",
+    jobs=_SURROUNDINGS,
+)
 def process_untouched(subject: Subject) -> Finding:
     """No reset and no step changes settings that the whole process shares, not even temporarily."""
     found = subject.surroundings
@@ -42,7 +48,7 @@ def process_untouched(subject: Subject) -> Finding:
     return f"watched {found.episodes} episodes"
 
 
-@check("stdout-unused", "it prints nothing")
+@check("stdout-unused", "it prints nothing", jobs=_SURROUNDINGS)
 def stdout_unused(subject: Subject) -> Finding:
     """No reset and no step writes to standard output, which servers and `--json` use."""
     found = subject.surroundings
@@ -51,7 +57,7 @@ def stdout_unused(subject: Subject) -> Finding:
     return f"watched {found.episodes} episodes"
 
 
-@check("global-rng-untouched", "it leaves random and numpy.random as they were")
+@check("global-rng-untouched", "it leaves random and numpy.random as they were", jobs=_SURROUNDINGS)
 def global_rng_untouched(subject: Subject) -> Finding:
     """No reset and no step draws from or seeds the global generators, however rarely."""
     found = subject.surroundings
@@ -63,7 +69,7 @@ def global_rng_untouched(subject: Subject) -> Finding:
     return f"watched {found.episodes} episodes"
 
 
-@check("clock-unused", "today's date and the time change nothing", causes=_SHARED)
+@check("clock-unused", "today's date and the time change nothing", causes=_SHARED, jobs=_SURROUNDINGS)
 def clock_unused(subject: Subject) -> Finding:
     """Tasks and recorded episodes stay the same with the clock set to other days."""
     if (change := subject.surroundings.by_clock) is not None:
@@ -71,7 +77,12 @@ def clock_unused(subject: Subject) -> Finding:
     return None
 
 
-@check("history-unused", "what was played before in the same process changes nothing", causes=_SHARED)
+@check(
+    "history-unused",
+    "what was played before in the same process changes nothing",
+    causes=_SHARED,
+    jobs=_SURROUNDINGS,
+)
 def history_unused(subject: Subject) -> Finding:
     """An episode is the same whether it is the first in a fresh process or follows many others."""
     found = subject.surroundings

@@ -87,7 +87,7 @@ def run(
     on_row: Callable[[CheckResult], None] | None = None,
 ) -> Report:
     """Run `checks` against the environment that `target` names."""
-    subject = Subject(target, kwargs, seed)
+    subject = Subject(target, kwargs, seed, {job for one in checks for job in one.jobs})
     rows: list[CheckResult] = []
     try:
         limit_s = timeout_s + _needed_s(subject, timeout_s)

@@ -20,8 +20,11 @@ from agentgym.env import Env
 
 _SEEDS = 16
 
-_COMPARED_IF_SLOW = 6
+_COMPARED_IF_SLOW = 4
 """Seeds to compare two instances on if the environment is slow."""
+
+_SIBLING_TURNS, _SIBLING_TURNS_IF_SLOW = 2, 6
+"""Turns after which the sibling of an environment is reset again."""
 
 _RESET_ADVICE = "Set all state of an episode in start(), not in __init__ or on the class."
 
@@ -38,16 +41,18 @@ def seed_honoured(subject: Subject) -> Finding:
     """`reset(seed=...)` determines the task, and those of subsequent resets without a seed."""
     compared = _COMPARED_IF_SLOW if subject.is_slow else _SEEDS
     with subject.env() as env, subject.env() as other:
-        drawn = set()
+        drawn: list[str] = []
         for number in range(_SEEDS):
             seed = subject.seed + number
             first = env.reset(seed=seed)
-            drawn.add(first[1]["task"])
+            drawn.append(first[1]["task"])
             if number < compared:
                 _must_repeat(other, seed, [first, env.reset(), env.reset()])
-        if len(drawn) == 1 and env.tasks.size(env.split) != 1:
-            raise CheckFailed(f"{_SEEDS} seeds all gave task {drawn.pop()!r}; the seed must choose. {OWN_RNG}")
-    return f"{len(drawn)} tasks from {_SEEDS} seeds"
+            elif len({*drawn}) > 1:
+                break
+        if len({*drawn}) == 1 and env.tasks.size(env.split) != 1:
+            raise CheckFailed(f"{_SEEDS} seeds all gave task {drawn[0]!r}; the seed must choose. {OWN_RNG}")
+    return f"{len({*drawn})} tasks from {len(drawn)} seeds"
 
 
 def _must_repeat(env: Env, seed: int, openings: Sequence[tuple[Any, dict[str, Any]]]) -> None:
@@ -62,13 +67,11 @@ def _must_repeat(env: Env, seed: int, openings: Sequence[tuple[Any, dict[str, An
 @check("deterministic", "the same seed and actions give the same observations, rewards and infos", causes=SEEDED)
 def deterministic(subject: Subject) -> Finding:
     """Recorded episodes replay identically in fresh environments."""
-    episodes = subject.probed
     advice = "Leave timers, ids, threads and unordered sets out of what you return"
-    for episode in episodes:
-        with subject.env() as first, subject.env() as second:
-            traces = replayed(first, episode).trace(), replayed(second, episode).trace()
+    episodes = subject.probed
+    for episode, (first, second) in zip(episodes, subject.replays(), strict=True):
         try:
-            must_equal(*traces, f"task {episode.task.id!r} again", advice)
+            must_equal(first.trace(), second.trace(), f"task {episode.task.id!r} again", advice)
         except CheckFailed as failure:
             raise CheckFailed(f"{failure}{_chance(subject)}") from None
     return f"{len(episodes)} episodes, {sum(len(episode.results) for episode in episodes)} turns"
@@ -87,18 +90,19 @@ def seed_isolated(subject: Subject) -> Finding:
     """Two environments in one process share no randomness and no state."""
     advice = f"{OWN_RNG} Keep state on the instance, not on the class or module."
     others = subject.episodes("solution")
+    turns = _SIBLING_TURNS_IF_SLOW if subject.is_slow else _SIBLING_TURNS
     with subject.env() as env, subject.env() as sibling:
         for number, episode in enumerate(subject.episodes("random")[:6]):
             other = others[(number + 1) % len(others)]
-            trace = play(env, episode.task, episode.seed, partial(_disturbed, episode, sibling, other)).trace()
+            trace = play(env, episode.task, episode.seed, partial(_disturbed, episode, sibling, other, turns)).trace()
             must_equal(episode.trace(), trace, f"task {episode.task.id!r} next to a sibling", advice)
     return None
 
 
-def _disturbed(episode: Episode, sibling: Env, other: Episode, *_: Any) -> Iterator[Action]:
-    """Yield the actions of `episode`, stepping `sibling` before each."""
+def _disturbed(episode: Episode, sibling: Env, other: Episode, turns: int, *_: Any) -> Iterator[Action]:
+    """Yield the actions of `episode`, stepping `sibling` before each, and resetting it every few `turns`."""
     for turn, action in enumerate(episode.actions):
-        if turn % 2 == 0 or sibling.reason is not None:
+        if turn % turns == 0 or sibling.reason is not None:
             sibling.reset(seed=other.seed + turn, options={"task": other.task})
         sibling.step(other.actions[0])
         yield action
@@ -141,6 +145,7 @@ def global_rng_unused(subject: Subject) -> Finding:
     "deterministic-across-processes",
     "a fresh process with another PYTHONHASHSEED plays the same episodes",
     causes=SAME_EPISODE,
+    jobs=("traces",),
 )
 def deterministic_across_processes(subject: Subject) -> Finding:
     """Recorded episodes replay identically in two other processes."""

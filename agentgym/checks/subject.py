@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice, zip_longest
@@ -16,6 +16,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym import registry
+from agentgym.checks import adversaries
 from agentgym.checks.contest import Contest, contest
 from agentgym.checks.outcomes import Blocked, CheckFailed, CheckSkipped
 from agentgym.checks.patience import Patience
@@ -26,9 +27,10 @@ from agentgym.checks.play import (
     idle_player,
     play,
     random_player,
+    replayed,
     stubborn_player,
 )
-from agentgym.checks.probe import Probes, Process, Request, Surroundings
+from agentgym.checks.probe import JOBS, Probes, Process, Request, Surroundings
 from agentgym.checks.sample import first_tasks, sample
 from agentgym.checks.stumble import Stumble, play_stumble, stumbles_of
 from agentgym.engine.spaces import Action
@@ -46,6 +48,8 @@ _STUMBLE_SECONDS = 1.5
 _FEWEST_STUMBLES = 6
 
 _TRIED_STEPS = 3
+
+_LONG_TURNS = 40
 
 _SLOW_STEP_S = _SLOW_EPISODE_S = 0.4
 """Average step time, or time of a solved episode, above which the full set of tasks would take minutes to check."""
@@ -81,15 +85,24 @@ class Subject:
         target: An environment id, or `"module:Class"`.
         kwargs: Arguments passed to its constructor.
         seed: Seeds every random choice that the checks make.
+        jobs: Jobs that fresh processes start with as soon as one of them is needed.
     """
 
-    def __init__(self, target: str, kwargs: Mapping[str, Any] | None = None, seed: int = 0):
+    def __init__(
+        self,
+        target: str,
+        kwargs: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        jobs: Collection[str] = JOBS,
+    ):
+        self._jobs = jobs
         self.target, self.kwargs, self.seed = target, dict(kwargs or {}), seed
         self.process: Process = dict(os.environ), os.getcwd()
         """Environment variables and working directory before the first episode."""
         self.is_slow = False
         """Whether checks must use fewer tasks; set by `pace`."""
         self._played: dict[str, list[Any] | Exception] = {}
+        self._replays: list[tuple[Episode, Episode]] = []
 
     def make(self, **extra: Any) -> Env:
         """Make a fresh environment. Raises `Blocked` on failure; the check `makes` reports why."""
@@ -125,6 +138,17 @@ class Subject:
             env.close()
 
     @cached_property
+    def long(self) -> dict[str, Any]:
+        """Arguments that make episodes long if resets are slow, for actions that change little; else none."""
+        if not self.is_slow:
+            return {}
+        with self.env() as env:
+            arguments = {"max_turns": max(_LONG_TURNS, env.max_turns)}
+        with suppress(Exception), self.variant(**arguments):  # some environments allow no more turns
+            return arguments
+        return {}
+
+    @cached_property
     def spec(self) -> EnvSpec:
         """The spec with which Gymnasium would make it."""
         if self.target in gymnasium.registry or not registry.is_class_path(self.target):
@@ -135,11 +159,11 @@ class Subject:
 
     @cached_property
     def probes(self) -> Probes:
-        """Fresh interpreters that play this environment; first access starts them."""
+        """Fresh interpreters that play this environment; first access starts those that are known to be needed."""
         stumbled = [stumbled.episode for stumbled in self.stumbled]
         request = Request(self.target, self.kwargs, self.spec, self.seed, self.probed, stumbled, self.pickled)
         try:
-            return Probes(request, self.process)
+            return Probes(request, self.process, self._jobs)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise CheckFailed(f"what it is made with cannot be sent to another process: {error}") from error
 
@@ -155,6 +179,26 @@ class Subject:
     def probed(self) -> list[Episode]:
         """The episodes that fresh interpreters replay. Not cached: Python 3.11 has one lock for all instances."""
         return [self.episodes(player)[index] for player in ("solution", "random") for index in self.spread()]
+
+    @property
+    def few_probed(self) -> list[Episode]:
+        """Half of `probed` if the environment is slow, for checks that compare another way to play them."""
+        return self.probed[:: 2 if self.is_slow else 1]
+
+    def replays(self) -> list[tuple[Episode, Episode]]:
+        """Return two replays of each of `probed`, each in a fresh environment; played once and shared by all checks.
+
+        The second ones are played in reverse, so that what alternates does not look the same in both.
+        """
+        if not self._replays:
+            first = [self._again(episode) for episode in self.probed]
+            second = [self._again(episode) for episode in reversed(self.probed)]
+            self._replays = [*zip(first, reversed(second), strict=True)]
+        return self._replays
+
+    def _again(self, episode: Episode) -> Episode:
+        with self.env() as env:
+            return replayed(env, episode)
 
     def spread(self) -> range:
         """Return the indices of up to six evenly spread items of `tasks`."""
@@ -249,8 +293,10 @@ class Subject:
         until = time.monotonic() + _CONTEST_SECONDS
         found: list[Contest] = []
         with self.env() as env:
-            for solved in (solutions[index] for index in self.spread()):
-                played = contest(env, solved, [other for other in others if other is not solved])
+            for index in self.spread():
+                solved = solutions[index]
+                known = {name: self.episodes(player)[index] for name, player in adversaries.PLAYERS.items()}
+                played = contest(env, solved, [other for other in others if other is not solved], known=known)
                 found += [] if played is None else [played]
                 if time.monotonic() > until:
                     break

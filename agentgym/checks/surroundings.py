@@ -94,7 +94,7 @@ class _Inquiry:
             registry.class_of(self._request.target)
         on_other_days += [self._copy(lambda day=day: self._on(day)) for day in CLOCKS[1:]]
         today = self._copy(self._in_turn)
-        alone = list(self._alone())
+        alone = [today[1], *self._alone()]
         watched = self._copy(self._watched)
         found = Surroundings(changes=watched["changes"], episodes=watched["episodes"])
         found.by_history = self._by_history(alone, watched)
@@ -102,9 +102,9 @@ class _Inquiry:
         return found
 
     def _alone(self) -> Iterator[list[str]]:
-        """Yield traces of episodes that are each the first of their process; only a few if those are slow."""
+        """Yield traces of all episodes but one, each the first of its process; only a few if those are slow."""
         until = time.monotonic() + _ALONE_SECONDS
-        for number, one in enumerate(self._episodes):
+        for number, one in enumerate(self._episodes[1:], start=1):
             if number >= _FEWEST and time.monotonic() > until:
                 return
             yield self._copy(lambda one=one: self._trace(one))

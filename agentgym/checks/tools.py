@@ -9,8 +9,10 @@ from jsonschema.exceptions import SchemaError
 
 from agentgym.checks.catalog import check
 from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
-from agentgym.checks.play import assistant_call, is_over, short
+from agentgym.checks.play import assistant_call, is_over, let_it_blunder, short
 from agentgym.checks.subject import Subject
+from agentgym.engine.steps import StepResult
+from agentgym.env import Env
 from agentgym.messages import ToolCall, text_of
 from agentgym.toolset import Tool
 
@@ -47,22 +49,33 @@ def _check_schema(function: dict[str, Any]) -> None:
 @check("tool-mistakes", "a missing, unknown or wrongly typed argument is reported to the model, by name")
 def tool_mistakes(subject: Subject) -> Finding:
     """Calls that violate the schema are answered, and the episode continues."""
-    with subject.env() as env:
+    with subject.env(**subject.long) as env:
         if not len(env.tools):
             raise CheckSkipped("it has no tools")
         cases = [case for tool in env.tools for case in _mistakes(tool)]
+        let_it_blunder(env)
+        over = True
         for call, word in cases:
-            env.reset(seed=subject.seed)
-            try:
-                result = env.step(assistant_call(call))
-            except Exception as error:
-                raise CheckFailed(f"{_written(call)} raised {type(error).__name__}: {error}") from error
+            begins, result = over, _answer(env, subject, call, over)
+            if is_over(result) and not begins:
+                result = _answer(env, subject, call, True)  # enough mistakes may end an episode, a single one may not
             answer = " ".join(text_of(message) for message in result[0])
             if word not in answer:
                 raise CheckFailed(f"{_written(call)} was answered {short(answer)}; the answer must name {word!r}")
-            if is_over(result) and env.max_turns > 1:
+            over = is_over(result)
+            if over and env.max_turns > 1:
                 raise CheckFailed(f"{_written(call)} ended the episode; report the mistake and let it continue")
         return f"{len(cases)} wrong calls"
+
+
+def _answer(env: Env, subject: Subject, call: ToolCall, begins: bool) -> StepResult:
+    """Return the answer to a wrong call, with which an episode `begins` or goes on."""
+    if begins:
+        env.reset(seed=subject.seed)
+    try:
+        return env.step(assistant_call(call))
+    except Exception as error:
+        raise CheckFailed(f"{_written(call)} raised {type(error).__name__}: {error}") from error
 
 
 def _mistakes(tool: Tool) -> list[tuple[ToolCall, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,8 @@ class EvaluationRequest:
     env: str
     env_kwargs: dict[str, Any]
     policy: str
-    tasks: str | None
-    """A split or a manifest; `None` means the split `test`, or the nearest to it."""
+    tasks: str | Sequence[Task] | None
+    """A split or a manifest; `None` means the split `test`, or the nearest to it; or the tasks themselves."""
     attempts: int
     limit: int | None
     seed: int
@@ -56,44 +56,68 @@ class EvaluationRequest:
     """Settings of an endpoint, as typed."""
     workers: str = "threads"
     """Where the environments run (`RolloutEngine`)."""
+    pinned: bool = False
+    """Whether the arguments are those of a suite, which a model's training does not change, apart from the dialect."""
+
+
+LoadPolicy = Callable[..., Policy]
+"""Loads a policy by its name; takes the arguments of `load_policy`."""
 
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
     """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
-    if request.out is not None:
-        check_file(request.out, apart_from=Path(request.tasks or TEST))
-    factory = EnvFactory(full_env_id(request.env), _arguments(request))
-    tasks = _tasks(factory, request)
-    with _progress() as progress:
-        policy = _policy(factory, request, progress)
-        if isinstance(policy, TokenPolicy):
-            advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
-            check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
+    with progress_bars() as progress:
         try:
-            summary = evaluate(
-                factory,
-                policy,
-                tasks,
-                request.attempts,
-                out=request.out,
-                limits=request.limits,
-                seed=request.seed,
-                on_progress=_bar(progress, len(tasks) * request.attempts),
-                workers=request.workers,
-                failures=Failures(breaker=Breaker()),
-            )
+            summary = evaluated(request, progress)
         except KeyboardInterrupt:
             if request.out is not None:
                 progress.console.print(f"Finished trajectories are in {request.out}; run the same command to resume.")
             raise
-        finally:
-            if callable(account := getattr(policy, "account", None)):
-                progress.console.print(f"{policy.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
     if as_json:
         print_json(summary)
     else:
         print_summary(summary, console())
     return summary
+
+
+def evaluated(
+    request: EvaluationRequest, progress: Progress, *, load: LoadPolicy = load_policy, label: str = "episodes"
+) -> Summary:
+    """Run an evaluation and return its summary.
+
+    Args:
+        request: What to evaluate.
+        progress: Shows how far it is.
+        load: Loads the policy.
+        label: A name for the progress bar.
+
+    Raises:
+        AgentGymError: The request cannot be met.
+    """
+    if request.out is not None:
+        check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
+    factory = EnvFactory(full_env_id(request.env), _arguments(request))
+    tasks = _tasks(factory, request)
+    policy = _policy(factory, request, progress, load)
+    if isinstance(policy, TokenPolicy):
+        advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
+        check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
+    try:
+        return evaluate(
+            factory,
+            policy,
+            tasks,
+            request.attempts,
+            out=request.out,
+            limits=request.limits,
+            seed=request.seed,
+            on_progress=_bar(progress, len(tasks) * request.attempts, label),
+            workers=request.workers,
+            failures=Failures(breaker=Breaker()),
+        )
+    finally:
+        if callable(account := getattr(policy, "account", None)):
+            progress.console.print(f"{policy.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
 
 
 def print_json(summary: Summary) -> None:
@@ -113,6 +137,8 @@ def _arguments(request: EvaluationRequest) -> dict[str, Any]:
     require("torch", "train")
     model = model_of(request.policy)
     arguments = _trained_arguments(model, request)
+    if request.pinned:
+        arguments = {**request.env_kwargs, "dialect": arguments["dialect"]}
     if arguments.get("dialect") == TEMPLATE:
         arguments["dialect"] = load_named(TEMPLATE_DIALECT_NAME, "a function")(model)
     return arguments
@@ -127,6 +153,8 @@ def _trained_arguments(model: str, request: EvaluationRequest) -> dict[str, Any]
 
 
 def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+    if request.tasks is not None and not isinstance(request.tasks, str):
+        return list(request.tasks)[: request.limit]
     env = make_env(factory.env_id, factory.kwargs)
     try:
         split = default_split(env.tasks, TEST)
@@ -137,7 +165,7 @@ def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
         env.close()
 
 
-def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress) -> Policy:
+def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress, load: LoadPolicy) -> Policy:
     kwargs = {key: value for key, value in factory.kwargs.items() if key != "dialect"}
     bars: dict[str, TaskID] = {}
 
@@ -146,7 +174,7 @@ def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress)
             bars[what] = progress.add_task(what, total=of, note="")
         progress.update(bars[what], completed=done, total=of)
 
-    policy = load_policy(
+    policy = load(
         request.policy,
         env_id=factory.env_id,
         env_kwargs=kwargs,
@@ -158,13 +186,15 @@ def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress)
         endpoint=request.endpoint,
         progress=tell,
     )
-    if has_weights(request.policy) and request.temperature != 1.0:
+    suffix = f" at temperature {request.temperature:g}"
+    if has_weights(request.policy) and request.temperature != 1.0 and not policy.name.endswith(suffix):
         # It is part of the name, so that a file of trajectories is not continued at another temperature.
-        policy.name = f"{policy.name} at temperature {request.temperature:g}"
+        policy.name += suffix
     return policy
 
 
-def _progress() -> Progress:
+def progress_bars() -> Progress:
+    """Return progress bars on stderr; none if that is no terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -177,7 +207,7 @@ def _progress() -> Progress:
     return Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal)
 
 
-def _bar(progress: Progress, total: int) -> Callable[[Trajectory, int, int], None]:
+def _bar(progress: Progress, total: int, label: str) -> Callable[[Trajectory, int, int], None]:
     """Return a callback that updates a progress bar of finished episodes, with success rate and failures."""
     bar: list[TaskID] = []
     solved = failed = 0
@@ -185,7 +215,7 @@ def _bar(progress: Progress, total: int) -> Callable[[Trajectory, int, int], Non
     def tell(trajectory: Trajectory, done: int, of: int) -> None:
         nonlocal solved, failed
         if not bar:
-            bar.append(progress.add_task("episodes", total=total, note=""))
+            bar.append(progress.add_task(label, total=total, note=""))
         failed += trajectory.failed
         solved += trajectory.success
         rate = f"{100 * solved / (done - failed):.0f} % solved" if done > failed else ""

@@ -24,7 +24,7 @@ _MANY = 3
 
 def environments_table() -> Table:
     """Return a table of the registered environments: id, tools and description."""
-    table = _table("environment", "tools", "about")
+    made = table("environment", "tools", "about")
     for env_id, entry_point in _by_class():
         try:
             kind = load_class(entry_point) if isinstance(entry_point, str) else entry_point
@@ -32,11 +32,11 @@ def environments_table() -> Table:
             assert issubclass(kind, Env)
         except Exception as error:
             # A plugin that fails to import must not hide the others; show its error.
-            table.add_row(env_id, "", Text(plain(f"cannot be imported: {error!r}", 200), style="red"))
+            made.add_row(env_id, "", Text(plain(f"cannot be imported: {error!r}", 200), style="red"))
             continue
         about = (inspect.getdoc(kind) or "").partition("\n")[0]
-        table.add_row(env_id, ", ".join(kind.tools.names), Text(plain(about)))
-    return table
+        made.add_row(env_id, ", ".join(kind.tools.names), Text(plain(about)))
+    return made
 
 
 def _by_class() -> Iterator[tuple[str, Any]]:
@@ -59,15 +59,15 @@ def _beginning(texts: list[str]) -> str:
 
 def tasks_table(tasks: Iterable[Task]) -> Table:
     """Return a table of tasks, without the gold."""
-    table = _table("task", "difficulty", "tags", "prompt")
+    made = table("task", "difficulty", "tags", "prompt")
     for task in tasks:
-        table.add_row(
+        made.add_row(
             Text(plain(task.id, 200)),
             str(task.difficulty),
             Text(plain(" ".join(task.tags))),
             Text(plain(task.prompt, 500)),
         )
-    return table
+    return made
 
 
 def print_sources(env: str | None) -> None:
@@ -109,8 +109,9 @@ def taking_files() -> list[str]:
     return [env_id for env_id in _ids() if class_of(env_id).files is not None]
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+def table(*columns: str) -> Table:
+    """Return an empty table in the style of all commands."""
+    made = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for index, name in enumerate(columns):
-        table.add_column(name, no_wrap=index == 0, style="bold" if index == 0 else "", overflow="fold")
-    return table
+        made.add_column(name, no_wrap=index == 0, style="bold" if index == 0 else "", overflow="fold")
+    return made

@@ -1,16 +1,24 @@
-"""`agentgym tasks`: show the tasks of an environment, pin them in a manifest, or make new ones."""
+"""`agentgym tasks`: show the tasks of an environment or a suite, pin and validate them, or make new ones."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from agentgym.commands import pin, task_sets
+from agentgym.commands.common_options import Settings
 from agentgym.commands.rooms import command_of
-from agentgym.commands.set_option import Settings
+from agentgym.commands.task_sets import AsSuite, Data, Name
+from agentgym.errors import UsageError
 from agentgym.rooms import TASK_BUILDERS
+
+if TYPE_CHECKING:
+    from agentgym.task import Task
 
 
 class _ShowsByDefault(TyperGroup):
@@ -23,18 +31,19 @@ class _ShowsByDefault(TyperGroup):
 tasks_app = typer.Typer(
     cls=_ShowsByDefault,
     no_args_is_help=True,
-    help="Show the tasks of an environment (agentgym tasks ENV), pin them, or make new ones. "
+    help="Show the tasks of an environment (agentgym tasks ENV) or a suite, pin and validate them, or make new ones. "
     "Files of your own and public data sets: agentgym tasks sources.",
 )
+tasks_app.command("list")(task_sets.list_)
 
 
 @tasks_app.command("show")
 def show(
-    env: Annotated[str, typer.Argument(metavar="ENV", help="An id such as 'sql', or module:Class.")],
+    name: Name,
     split: Annotated[
         str | None, typer.Option(help="The split to take them from; by default test or the nearest split.")
     ] = None,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of tasks.")] = 20,
+    number: Annotated[int | None, typer.Option("--number", "-n", min=1, help="Number of tasks; by default 20.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write a manifest that pins exactly these tasks.")] = None,
     settings: Settings = None,
     left_out: Annotated[
@@ -43,37 +52,90 @@ def show(
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a broken file entry instead of skipping it.")
     ] = False,
+    entry: Annotated[str | None, typer.Option(help="Show the tasks of this entry of a suite.")] = None,
+    data: Data = None,
+    as_suite: AsSuite = False,
 ) -> None:
-    """Show the tasks of an environment, or write them to a manifest. The word `show` is optional."""
-    from agentgym.commands.listing import tasks_table
-    from agentgym.commands.options import choose_tasks, make_env, with_strict
+    """Show a suite, or the tasks of an environment, or write them to a manifest. The word `show` is optional."""
     from agentgym.commands.outputs import check_file
-    from agentgym.commands.terminal import console
     from agentgym.settings import parse_settings
-    from agentgym.task import TEST, default_split, write_manifest
-    from agentgym.task_files.left_out import LeavesOut
+    from agentgym.task import TEST
 
     if out is not None:
         check_file(out, apart_from=Path(split or TEST))
-    made = make_env(env, with_strict(env, parse_settings(settings or []), strict))
-    try:
+    if task_sets.names_suite(name, as_suite):
+        if split or settings or left_out or strict:
+            raise UsageError("--split, --set, --left-out and --strict are for environments; a suite says what it has")
+        _show_suite(name, entry, number, out, data)
+    elif entry or data:
+        raise UsageError("--entry and --data are for suites; for an environment, name files with --set")
+    else:
+        _show_environment(name, parse_settings(settings or []), split, number or _SHOWN, out, left_out, strict)
+
+
+_SHOWN = 20
+"""How many tasks of an environment are shown by default."""
+
+
+def _show_suite(name: str, entry: str | None, number: int | None, out: Path | None, data: list[str] | None) -> None:
+    from agentgym.commands.task_set_tables import print_suite
+    from agentgym.commands.terminal import console
+
+    suite = task_sets.read_suite(name, data)
+    if entry is None:
+        if out is not None:
+            raise UsageError("--out writes the tasks of one entry; name it with --entry")
+        print_suite(suite, console())
+        return
+    chosen = suite.entry(entry)
+    with chosen.opened() as made:
+        _show_tasks(chosen.tasks(made)[:number], out)
+
+
+def _show_environment(
+    env: str,
+    arguments: dict[str, Any],
+    split: str | None,
+    number: int,
+    out: Path | None,
+    left_out: bool,
+    strict: bool,
+) -> None:
+    from agentgym.commands.options import choose_tasks, make_env, with_strict
+    from agentgym.task import TEST, default_split
+    from agentgym.task_files.left_out import LeavesOut
+
+    with closing(make_env(env, with_strict(env, arguments, strict))) as made:
         chosen = choose_tasks(made, split or default_split(made.tasks, TEST), number)
         description = getattr(made.tasks, "description", "")
         entries = made.tasks.left_out if isinstance(made.tasks, LeavesOut) else ()
-    finally:
-        made.close()
     if left_out:
-        for entry in entries:
-            typer.echo(f"{entry.why}: {entry}")
+        for one in entries:
+            typer.echo(f"{one.why}: {one}")
         typer.echo(f"{len(entries)} entries are left out")
         return
+    _show_tasks(chosen, out)
+    if description and out is None:
+        typer.echo(description)
+
+
+def _show_tasks(tasks: Sequence[Task], out: Path | None) -> None:
+    """Print tasks, or write them to a manifest."""
+    from agentgym.commands.listing import tasks_table
+    from agentgym.commands.terminal import console
+    from agentgym.task import write_manifest
+
     if out is None:
-        console().print(tasks_table(chosen))
-        if description:
-            typer.echo(description)
-        return
-    write_manifest(out, chosen)
-    typer.echo(f"Wrote {len(chosen)} tasks to {out}")
+        console().print(tasks_table(tasks))
+    else:
+        write_manifest(out, tasks)
+        typer.echo(f"Wrote {len(tasks)} tasks to {out}")
+
+
+tasks_app.command("stats")(task_sets.stats)
+tasks_app.command("validate")(task_sets.validate)
+tasks_app.command("pin")(pin.pin)
+tasks_app.command("split")(pin.split_)
 
 
 @tasks_app.command("sources")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from agentgym.engine.threads import blocking, blocks
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message, ToolCall, calls_of, system, tool_result, user, with_pictures
+from agentgym.mistakes import Mistake, counts_of, of_call, of_turn
 from agentgym.rewards import OUTCOME, SOLVED_AT
 from agentgym.task import Task
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
@@ -78,6 +80,7 @@ class Engine(Authoring):
         self._turns, self._actions, self._transcript = [], [], []
         self._paid = 0.0
         self._format_errors = self._calls = self._tool_errors = self._unreadable = 0
+        self._mistakes = Counter()
         self._deadline = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
         opening = await self._start(task)
         observation: list[Message] = []
@@ -177,6 +180,7 @@ class Engine(Authoring):
         except ToolError as mistake:
             self._format_errors += 1
             self._unreadable += 1
+            self._mistakes[of_turn(mistake.mistake)] += 1
             problem = bounded(message_of(mistake), MAX_RESULT_CHARS)
             observation = refusals(action, f"Error: {problem}", self._calls) or [self.dialect.problem(problem)]
         except Exception as error:
@@ -202,12 +206,13 @@ class Engine(Authoring):
         else:
             parsed = self.dialect.parse(text_in(action), self.tools)
             if parsed.error is not None:
-                raise ToolError(parsed.error)
+                raise ToolError(parsed.error, mistake=Mistake.UNREADABLE)
             text, calls = parsed.text, parsed.calls
         if len(calls) > self.max_calls_per_turn:
             most = self.max_calls_per_turn
             allowed = "one tool" if most == 1 else f"at most {most} tools"
-            raise ToolError(f"Call {allowed} at a time, not {len(calls)}. None of them ran.")
+            problem = f"Call {allowed} at a time, not {len(calls)}. None of them ran."
+            raise ToolError(problem, mistake=Mistake.TOO_MANY_CALLS)
         return text, calls
 
     async def _run_all(self, text: str, calls: Sequence[ToolCall], shown: _Shown) -> list[Message]:
@@ -287,6 +292,7 @@ class Engine(Authoring):
 
     def _mistake_message(self, call: ToolCall, mistake: ToolError, shown: _Shown) -> Message:
         self._tool_errors += 1
+        self._mistakes[of_call(mistake.mistake)] += 1
         return shown(call, bounded(f"Error: {message_of(mistake)}", MAX_RESULT_CHARS))
 
     def _keep_ranges(self) -> None:
@@ -370,6 +376,7 @@ class Engine(Authoring):
             "calls": self._calls,
             "tool_errors": self._tool_errors,
             "format_errors": self._unreadable,
+            **counts_of(self._mistakes),
         }
         info.update(self._call(lambda: dict(self.details())))
         if self._begun:

@@ -66,7 +66,7 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
     for number, turn in enumerate(trajectory.turns, start=1):
         if env.reason is not None:
             return Difference(number - 1, "ending", None, env.reason)
-        if turn.action is not None and not _was_cut_off(trajectory, number):
+        if turn.action is not None and not was_cut_off(trajectory, number):
             result = env.step(turn.action)
         elif trajectory.reason is not None:
             result = env.interrupt(trajectory.reason)
@@ -84,6 +84,6 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
     return None
 
 
-def _was_cut_off(trajectory: Trajectory, number: int) -> bool:
+def was_cut_off(trajectory: Trajectory, number: int) -> bool:
     """Whether this turn was cut off while the policy generated it, so that the environment never saw it."""
     return trajectory.reason is Reason.GENERATION_TIME and number == len(trajectory.turns)

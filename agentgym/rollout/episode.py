@@ -139,7 +139,11 @@ class Episode:
         if self._sampler is not None:
             await self._play_tokens(self._sampler, opening)
         else:
-            await self._play_messages(await self._player(opening), opening.messages)
+            player = await self._player(opening)
+            try:
+                await self._play_messages(player, opening.messages)
+            finally:
+                trajectory.usage = dict(getattr(player, "usage", {}))
         trajectory.seconds = time.perf_counter() - self._started
         return trajectory
 

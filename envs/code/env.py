@@ -6,7 +6,7 @@ which runs submissions in separate sandboxes that no expected value enters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Unpack, get_args
 
 from agentgym.choices import one_of
@@ -16,6 +16,7 @@ from agentgym.env import Env
 from agentgym.envs.code.answers import AnswerText, defines, is_path, source_of
 from agentgym.envs.code.calls import Submission
 from agentgym.envs.code.grading import Grader
+from agentgym.envs.code.needing import use_of_code
 from agentgym.envs.code.options import FILES, CodeArguments, run_limits, task_source, tool_names, with_cost
 from agentgym.envs.code.schemes import CHANNELS, GATED, MAX_REFUSED
 from agentgym.envs.code.show import show_run
@@ -31,6 +32,7 @@ from agentgym.tasks.code import CodeTasks
 from agentgym.tools.sandbox import Result, Sandbox, SandboxLimits, SandboxSpec, open_sandbox
 from agentgym.tools.sandbox.registry import choose, probe
 from agentgym.toolset import tool
+from agentgym.trajectory import Trajectory
 
 SolutionStyle = Literal["full", "short", "direct"]
 
@@ -245,11 +247,18 @@ class CodeEnv(Env):
         self.release()
 
     def details(self) -> Mapping[str, Any]:
-        """Return which sandbox confined the code, and how the answer was graded."""
+        """Return which sandbox confined the code, whether the task needs code, and how the answer was graded."""
         tier = choose(self._backend, self._spec, self._allow_weak).tier
         gaps = [threat.value for threat in probe(tier).gaps]
         details: dict[str, Any] = {"sandbox": {"tier": tier.value, "not_wholly_held": gaps}}
+        if (needs_code := self.task.data.get("needs_code")) is not None:
+            details["needs_code"] = needs_code
         return details if self._verdict is None else details | {"grading": self._verdict.how.value}
+
+    @classmethod
+    def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
+        """Return how often code was used where the task needs it, and where it does not."""
+        return use_of_code(trajectories)
 
     def solution(self, task: Task) -> Solution:
         """Run the gold code, on an example if there is one, test it and submit the answer."""

@@ -1,7 +1,7 @@
 """AdaSearch's first stage: decide whether to search at all, and how good a policy is at that over many episodes.
 
-The positive class is "no search needed"; a policy that always searches has an F1 of 0 (AdaSearch, 2025). Whether a
-search is needed is labelled by the task itself, or by how often a model solves it without searching.
+The positive class is "no search needed"; a policy that always searches has an F1 of 0 (AdaSearch, arXiv 2512.16883).
+Whether a search is needed is labelled by the task itself, or by how often a model solves it without searching.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from agentgym.envs.search.mode import Hop, Mode, Part
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.rewards import Channel
+from agentgym.statistics import Decisions
 from agentgym.task import Task
+from agentgym.tasks.search.features import Feature
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 
@@ -120,22 +122,31 @@ def labels(solve_rates: Mapping[str, float], at_least: float) -> dict[str, bool]
 
 def decision_f1(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     """Return precision, recall and F1 of deciding that no search is needed; nothing where no episode decided."""
-    right = wrong = missed = decided = 0
+    pairs: list[tuple[bool, bool]] = []
     for trajectory in trajectories:
         for turn in trajectory.turns:
-            if RIGHT not in turn.rewards or turn.rewards.get(DECIDED, 0.0) == 0.0:
-                continue
-            decided += 1
-            known, correct = turn.rewards[KNOWN] > 0, turn.rewards[RIGHT] > 0
-            right += known and correct
-            wrong += known and not correct
-            missed += not known and not correct
-    if not decided:
-        return {}
-    precision = right / (right + wrong) if right + wrong else 0.0
-    recall = right / (right + missed) if right + missed else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return {"decision precision": precision, "decision recall": recall, "decision F1": f1}
+            if RIGHT in turn.rewards and turn.rewards.get(DECIDED, 0.0) != 0.0:
+                known, right = turn.rewards[KNOWN] > 0, turn.rewards[RIGHT] > 0
+                pairs.append((known, known == right))
+    return _shown(Decisions.of(pairs)) if pairs else {}
+
+
+def implied_decision_f1(trajectories: Iterable[Trajectory]) -> dict[str, float]:
+    """Return the same where nothing asks for a decision: an episode without a search has decided that none is needed.
+
+    What is needed is told by the tags of generated tasks. Nothing is returned where all tasks need a search.
+    """
+    pairs = [(not _searched(trajectory), Feature.NO_SEARCH in trajectory.tags) for trajectory in trajectories]
+    return _shown(Decisions.of(pairs)) if any(known for _, known in pairs) else {}
+
+
+def _searched(trajectory: Trajectory) -> bool:
+    return any(turn.rewards.get("searches", 0.0) > 0 for turn in trajectory.turns)
+
+
+def _shown(decisions: Decisions) -> dict[str, float]:
+    measures = {"precision": decisions.precision, "recall": decisions.recall, "F1": decisions.f1}
+    return {f"decision {name}": value for name, value in measures.items()}
 
 
 def _needs_search(task: Task) -> bool:

@@ -16,7 +16,7 @@ from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
 from agentgym.envs.search.answers import without_citations
-from agentgym.envs.search.deciding import Deciding
+from agentgym.envs.search.deciding import Deciding, decision_f1, implied_decision_f1
 from agentgym.envs.search.indexes import given_index, index_of
 from agentgym.envs.search.judging import Judging, shows_answer
 from agentgym.envs.search.ledger import Ledger
@@ -295,9 +295,13 @@ class SearchEnv(Env):
 
     @classmethod
     def figures(cls, trajectories: Iterable[Trajectory]) -> Mapping[str, float]:
-        """Return what the named modes measure, and how often injected instructions were followed."""
+        """Return what the named modes measure, how well it was decided whether to search, and how often injected
+        instructions were followed.
+        """
         episodes = list(trajectories)
         found = {name: value for mode in cls.modes.values() for name, value in mode.figures(episodes).items()}
+        if not decision_f1(episodes):
+            found |= implied_decision_f1(episodes)
         attacked = [t for t in episodes if "injection" in t.tags]
         if attacked:
             misled = sum(any(turn.rewards.get("misled") for turn in t.turns) for t in attacked)

@@ -300,7 +300,7 @@ class SQLEnv(Env):
             return self._ask(sql, GRADING_LIMITS)
         except QueryError as error:
             hint = "The answer was run as a query and failed; correct it, or put quotes around it if it is a value."
-            raise ToolError(f"{error}\n{hint}") from error
+            raise ToolError(f"{error}\n{hint}", mistake=error.mistake) from error
 
     def _settle_answer(self, solved: bool, similarity: float) -> None:
         self.reward("executed", 1.0)

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentgym.choices import one_of
 from agentgym.errors import TaskError, UsageError
@@ -22,10 +22,12 @@ from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why, cou
 from agentgym.tasks.read_tasks import ReadTask, read_tasks
 from agentgym.tasks.records import NoEntries, Record, existing, files_in, read_records
 from agentgym.tasks.splitting import Splitter, named_split, refuse_empty
-from agentgym.tasks.sql.convert import Converted, convert
 from agentgym.tasks.sql.database import ENGINE_KEY
 from agentgym.tasks.sql.golds import DEGENERATE as DEGENERATE_GOLD
 from agentgym.tasks.sql.golds import Gold, faults
+
+if TYPE_CHECKING:
+    from agentgym.tasks.sql.convert import Converted
 
 DEGENERATE = "degenerate"
 """Tag of a question whose gold result an empty or constant query also returns."""
@@ -137,6 +139,8 @@ class SpiderTasks(TaskList):
         return kept
 
     def _copied(self, file: str, queries: Sequence[str]) -> Mapping[str, Converted]:
+        from agentgym.tasks.sql.convert import Converted, convert  # loads DuckDB, which else only its workers do
+
         if self._engine == "sqlite":
             return dict.fromkeys(
                 queries, Converted(None, "its database is for DuckDB, but engine=sqlite was requested")

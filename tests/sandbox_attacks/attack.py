@@ -29,7 +29,7 @@ LIMITS = SandboxLimits(
 )
 """Of every sandbox under attack. Small, so that a program can go beyond each of them within a second."""
 
-SHORT = 1.0
+SHORT = 0.5
 """Wall-clock limit of the attacks that are meant to be ended by it."""
 
 ENDS = frozenset({Ended.EXITED})

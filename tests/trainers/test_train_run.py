@@ -192,6 +192,18 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_anew(small: An
     assert [line["step"] for line in lines(Path("run"))] == [1, 2]
 
 
+@pytest.mark.parametrize(("changed", "again"), [({}, 0), ({"learning_rate": 1e-5}, 6)])
+def test_the_evaluation_before_training_is_kept_if_the_run_was_killed_after_it(
+    small: Any, letters: Any, changed: dict[str, Any], again: int
+):
+    go(small(output_dir="run", steps=1))
+    for folder in Path("run").glob("checkpoint-*"):
+        shutil.rmtree(folder)
+    letters.started.clear()
+    go(small(output_dir="run", steps=1, resume=True, **changed))
+    assert sum("/train/" not in task for task in letters.started) == again + 6
+
+
 def test_held_out_success_of_nothing_and_of_everything_ends_a_run_like_any_other(small: Any):
     # 0 and 10 of 10: where Wilson's bounds used to miss the rate by a rounding, so that the plot failed.
     for env in ("letters_env:NeverSolvedEnv", "letters_env:AlwaysSolvedEnv"):

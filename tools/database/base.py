@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from agentgym.errors import ToolError
+from agentgym.mistakes import Mistake
 from agentgym.tools.database.schema import Column, ForeignKey, Value
 
 
@@ -25,7 +26,8 @@ class QueryError(ToolError):
     """An error of the statement, shown to the model. Engine failures are an `InfrastructureError`."""
 
     def __init__(self, message: str, kind: QueryErrorKind = QueryErrorKind.RUNTIME):
-        super().__init__(message, kind)
+        timeout = kind is QueryErrorKind.TIMEOUT
+        super().__init__(message, kind, mistake=Mistake.TIMEOUT if timeout else Mistake.REFUSED)
         self.kind = kind
 
     def __str__(self) -> str:

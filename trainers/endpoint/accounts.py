@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentgym.errors import UsageError
-from agentgym.trainers.endpoint.reading import Answer
+from agentgym.trainers.endpoint.reading import Answer, Tokens
 from agentgym.trainers.endpoint.settings import EndpointSettings, Price
 
 _MILLION = 1_000_000
@@ -63,22 +63,30 @@ class Account:
         if self._budget_tokens is not None and usage.tokens >= self._budget_tokens:
             self._stop("budget_tokens", f"{self._budget_tokens:,}", f"{usage.tokens:,} tokens")
 
-    def add(self, answer: Answer) -> None:
-        """Count an answer. Raises `UsageError` if there is a budget and the endpoint does not report tokens."""
+    def add_cached(self) -> float | None:
+        """Count an answer from the cache; return its cost, which is 0, or `None` without a price."""
+        self.usage.cached += 1
+        return None if self._price is None else 0.0
+
+    def add(self, answer: Answer) -> float | None:
+        """Count an answer; return its cost, or `None` if it has no price or the endpoint does not report tokens.
+
+        Raises:
+            UsageError: There is a budget and the endpoint does not report tokens.
+        """
         usage, tokens = self.usage, answer.tokens
         usage.requests += 1
         usage.cut_off += answer.cut_off
         if tokens is None:
             if self._budget is not None or self._budget_tokens is not None:
                 raise UsageError("the endpoint reports no usage, so a budget cannot be kept; leave the budget out")
-            return
+            return None
         usage.prompt_tokens += tokens.prompt
         usage.cached_prompt_tokens += tokens.cached
         usage.completion_tokens += tokens.completion
-        if (price := self._price) is not None:
-            cached_input = price.input if price.cached_input is None else price.cached_input
-            prompt = price.input * (tokens.prompt - tokens.cached) + cached_input * tokens.cached
-            usage.cost += (prompt + price.output * tokens.completion) / _MILLION
+        cost = None if self._price is None else _cost(tokens, self._price)
+        usage.cost += cost or 0.0
+        return cost
 
     def summary(self) -> str:
         """Return the usage in one line."""
@@ -101,6 +109,12 @@ class Account:
             f"the endpoint's {setting} of {limit} is spent ({spent} in {self.usage.requests:,} requests). Finished "
             f"episodes are in the file of --out; to continue, run the same command with a higher {setting}"
         )
+
+
+def _cost(tokens: Tokens, price: Price) -> float:
+    cached_input = price.input if price.cached_input is None else price.cached_input
+    prompt = price.input * (tokens.prompt - tokens.cached) + cached_input * tokens.cached
+    return (prompt + price.output * tokens.completion) / _MILLION
 
 
 def _price_of(model: str, prices: Mapping[str, Price], needed: bool) -> Price | None:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from agentgym.errors import InfrastructureError
@@ -68,8 +69,7 @@ class Client:
             return await self._ask(body)
         key = self._cache.key(self._url, body, seed)
         if (kept := self._cache.get(key)) is not None:
-            self.account.usage.cached += 1
-            return read_answer(kept)
+            return replace(read_answer(kept), cost=self.account.add_cached())
         return await self._ask(body, key)
 
     async def aclose(self) -> None:
@@ -112,7 +112,7 @@ class Client:
             answer = read_answer(response.body)
         except Unreadable as error:
             raise _MayPass(str(error)) from error
-        self.account.add(answer)
+        answer = replace(answer, cost=self.account.add(answer))
         if answer.tokens is not None:
             pace.used(answer.tokens.total, expected)
         return response, answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from agentgym.seat import Seat
 from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
 from agentgym.trainers.endpoint.faults import TooLong
+from agentgym.trainers.endpoint.reading import Answer
 from agentgym.trainers.endpoint.sending import Wire, as_text, with_calls
 from agentgym.trainers.endpoint.settings import EndpointSettings
 
@@ -64,6 +66,10 @@ class EndpointPolicy:
         """Return the usage in one line."""
         return self.client.account.summary()
 
+    def pay_into(self, other: EndpointPolicy) -> None:
+        """Count usage on the account of another policy for the same model from now on, and keep to its budget."""
+        self.client.account = other.client.account
+
     def player(self, seat: Seat) -> Player:
         """Return a player with a conversation of its own."""
         return _EndpointPlayer(self, seat)
@@ -81,6 +87,7 @@ class _EndpointPlayer:
         self._conversation: list[Message] = []
         self._ids: set[str] = set()
         self._turns = 0
+        self.usage: defaultdict[str, float] = defaultdict(float)
 
     async def act(self, observation: list[Message]) -> Action | None:
         self._conversation += observation
@@ -88,6 +95,7 @@ class _EndpointPlayer:
             answer = await self._policy.client.complete(self._request(), self._seat.seed)
         except TooLong as error:
             raise self._outgrown(error) from error
+        self._count(answer)
         action: Any = with_call_ids(answer.message, self._ids)
         self._conversation.append(action)
         return action
@@ -97,6 +105,15 @@ class _EndpointPlayer:
         # The same seed in each turn would make similar turns equal.
         seed = {"seed": (self._seat.seed + self._turns * _STRIDE) % 2**31} if self._policy.settings.send_seed else {}
         return {**self._fields, **seed, **self._policy.settings.extra_body, "messages": self._sent()}
+
+    def _count(self, answer: Answer) -> None:
+        """Add what the endpoint reports to the episode's usage."""
+        if (tokens := answer.tokens) is not None:
+            self.usage["prompt_tokens"] += tokens.prompt
+            self.usage["cached_prompt_tokens"] += tokens.cached
+            self.usage["completion_tokens"] += tokens.completion
+        if answer.cost is not None:
+            self.usage["cost"] += answer.cost
 
     def _outgrown(self, error: TooLong) -> Exception:
         """Return what ends the episode, or the run if no conversation has fitted yet."""

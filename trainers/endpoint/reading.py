@@ -37,6 +37,8 @@ class Answer:
     """The assistant message, with `finish_reason`, and `reasoning_content` if there was any."""
     tokens: Tokens | None
     """`None` if the endpoint does not report them."""
+    cost: float | None = None
+    """In the currency of the prices; `None` without a price."""
 
     @property
     def cut_off(self) -> bool:

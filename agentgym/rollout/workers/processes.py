@@ -48,13 +48,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drop_sockets)
 
 
+def _cores() -> int:
+    """Return the number of cores that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class ProcessWorkers(Fleet["_Process"]):
     """Worker processes on this machine.
 
     Args:
         factory: Makes the environments; it is sent to the processes.
         max_in_flight: Episodes that may run at once.
-        processes: Number of processes; one per core by default, and never more than episodes.
+        processes: Number of processes; by default one for each core that this process may use. Never more than
+            episodes.
         episodes: A process is replaced after this many episodes.
         memory_mb: A process is replaced when it has needed this much memory; `None` for no limit.
     """
@@ -75,7 +81,7 @@ class ProcessWorkers(Fleet["_Process"]):
         check_portable("the environment factory", factory)
         super().__init__(episodes, memory_mb)
         self._factory = factory
-        self._wanted = min(processes or os.cpu_count() or 1, max_in_flight)
+        self._wanted = min(processes or _cores(), max_in_flight)
         self._running: list[_Process] = []
         """Those that get episodes."""
         self._alive: set[_Process] = set()

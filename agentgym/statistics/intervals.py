@@ -1,12 +1,9 @@
-"""Estimates of success with confidence intervals. Attempts at one task are not independent, so tasks are the units.
-
-Pure functions of numbers, independent of trajectories. Random draws come from a seed.
-"""
+"""Means over tasks and their intervals: Wilson's for independent trials, a bootstrap over tasks otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb, sqrt
+from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -81,47 +78,7 @@ def success_interval(groups: Sequence[Sequence[bool]], seed: int, confidence: fl
     return cluster_bootstrap(groups, seed, confidence)
 
 
-def pass_at_k(attempts: int, successes: int, k: int) -> float:
-    """Return the unbiased estimate that at least one of `k` attempts succeeds (Chen et al. 2021, arXiv 2107.03374)."""
-    _check_counts(attempts, successes, k)
-    return 1.0 - comb(attempts - successes, k) / comb(attempts, k)
-
-
-def pass_hat_k(attempts: int, successes: int, k: int) -> float:
-    """Return the unbiased estimate that all of `k` attempts succeed (pass^k of tau-bench, arXiv 2406.12045)."""
-    _check_counts(attempts, successes, k)
-    return comb(successes, k) / comb(attempts, k)
-
-
-def powers_up_to(attempts: int) -> list[int]:
-    """Return the values of k worth reporting: 1, 2, 4, ... and `attempts` itself."""
-    powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent <= attempts]
-    return powers if attempts in powers else [*powers, attempts]
-
-
-def paired_difference(
-    before: Sequence[float], after: Sequence[float], seed: int, confidence: float = CONFIDENCE
-) -> tuple[float, Interval]:
-    """Return the mean of `after - before` over tasks and its bootstrap interval over tasks.
-
-    Args:
-        before: One number per task, e.g. its success rate.
-        after: The same tasks in the same order.
-        seed: Random seed.
-        confidence: Share of resamples inside the interval.
-    """
-    if len(before) != len(after) or not before:
-        raise UsageError(f"pairs are needed: {len(before)} tasks before, {len(after)} after")
-    differences = [(late - early,) for early, late in zip(before, after, strict=True)]
-    return mean_of_means(differences), cluster_bootstrap(differences, seed, confidence)
-
-
 def _means(groups: Sequence[Sequence[float]]) -> np.ndarray:
     if not groups or not all(groups):
         raise UsageError("at least one result for each task is needed")
     return np.array([sum(group) / len(group) for group in groups])
-
-
-def _check_counts(attempts: int, successes: int, k: int) -> None:
-    if not 1 <= k <= attempts or not 0 <= successes <= attempts:
-        raise UsageError(f"k={k} of {attempts} attempts with {successes} successes: k must be from 1 to {attempts}")

@@ -1,4 +1,4 @@
-"""The option `--set KEY=VALUE` of commands; `agentgym.settings` parses its values."""
+"""Options that several commands have; `agentgym.settings` parses the values of `--set`."""
 
 from __future__ import annotations
 
@@ -14,4 +14,9 @@ Settings = Annotated[
         help="An argument of the environment, e.g. a task file (see: agentgym tasks sources); may be repeated. "
         "Values are YAML: 3, 5e-4, true, null, [1, 2], {a: 1}, text.",
     ),
+]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+TrustFile = Annotated[
+    bool,
+    typer.Option("--trust-file", help="Accept any class and any argument from the file, as if you had typed it."),
 ]

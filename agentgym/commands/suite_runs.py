@@ -1,0 +1,253 @@
+"""`agentgym eval --suite`: plays several policies on suites and writes a folder of results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from agentgym.commands.evaluate import EvaluationRequest, evaluated, progress_bars
+from agentgym.commands.options import make_env
+from agentgym.commands.show import plain
+from agentgym.commands.terminal import console as terminal
+from agentgym.errors import AgentGymError, UsageError
+from agentgym.policy import Policy
+from agentgym.policy_loader import load_policy
+from agentgym.results.folder import Plan, ResultsFolder
+from agentgym.suites import Suite, SuiteEntry
+from agentgym.summary import Rate, Summary
+from agentgym.task import Task
+
+
+@dataclass(frozen=True)
+class SuitesRequest:
+    """What to play on what."""
+
+    suites: Sequence[Suite]
+    policies: Sequence[str]
+    """As typed after `--policy`."""
+    seed: int = 0
+    out: Path | None = None
+    """The folder of results."""
+    limit: int | None = None
+    """Largest number of tasks of an entry; such results are not those of the suite."""
+    attempts: int | None = None
+    """Attempts per task, in place of the suite's."""
+    concurrency: int = 64
+    endpoint: tuple[str, ...] = ()
+    workers: str = "threads"
+
+    @property
+    def plan(self) -> Plan:
+        """What decides the results."""
+        chosen = {"limit": self.limit, "attempts": self.attempts}
+        settings = {name: value for name, value in chosen.items() if value is not None}
+        return Plan(tuple(suite.id.to_dict() for suite in self.suites), self.seed, settings)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A policy on an entry of a suite, and what came of it."""
+
+    suite: Suite
+    entry: SuiteEntry
+    policy: str
+    summary: Summary | None = None
+    error: str | None = None
+    """Why there is no summary."""
+
+
+@dataclass
+class SuitesReport:
+    """The results of all policies on all entries."""
+
+    suites: Sequence[Suite]
+    pairs: list[Pair] = field(default_factory=list)
+    skipped: list[tuple[Suite, SuiteEntry]] = field(default_factory=list)
+    """Entries over data that the user has not given."""
+
+    def success(self, suite: Suite, policy: str) -> float | None:
+        """Return a policy's mean success over the entries of a suite; `None` if one of them has none."""
+        mine = [pair.summary for pair in self.pairs if pair.suite is suite and pair.policy == policy]
+        found = [summary.success for summary in mine if summary is not None and summary.success is not None]
+        return fmean(found) if found and len(found) == len(mine) else None
+
+    @property
+    def broken(self) -> bool:
+        """Whether a pair could not be played, or one of its episodes failed."""
+        return any(pair.summary is None or pair.summary.failed or pair.summary.success is None for pair in self.pairs)
+
+    def under(self, share: float) -> bool:
+        """Whether a policy solved less than this share of an entry."""
+        return any(pair.summary is not None and (pair.summary.success or 0.0) < share for pair in self.pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON data."""
+        rows = [
+            {
+                "suite": pair.suite.name,
+                "entry": pair.entry.name,
+                "policy": pair.policy,
+                "summary": None if pair.summary is None else pair.summary.to_dict(),
+                "error": pair.error,
+            }
+            for pair in self.pairs
+        ]
+        return {"results": rows, "skipped": [f"{suite.name}: {entry.name}" for suite, entry in self.skipped]}
+
+
+def run_suites(request: SuitesRequest) -> SuitesReport:
+    """Play every policy on every entry, showing progress on stderr.
+
+    What one pair breaks on does not stop the others. With `out`, finished trajectories are kept at once, and the same
+    request continues where an earlier one ended.
+
+    Raises:
+        UsageError: The folder belongs to other suites or settings, or a policy is named twice.
+    """
+    if len(set(request.policies)) < len(request.policies):
+        raise UsageError("a policy is named twice; ask for more attempts instead")
+    folder = None if request.out is None else ResultsFolder(request.out, request.plan)
+    report = SuitesReport(
+        request.suites, skipped=[(suite, entry) for suite in request.suites for entry in suite.skipped]
+    )
+    pairs = [
+        Pair(suite, entry, policy) for suite in request.suites for entry in suite.entries for policy in request.policies
+    ]
+    if folder is None:
+        _play_all(pairs, request, report, None)
+        return report
+    try:
+        with folder.running(["agentgym", *sys.argv[1:]]):
+            _play_all(pairs, request, report, folder)
+    except KeyboardInterrupt:
+        terminal(stderr=True).print(f"What is finished is in {request.out}; run the same command to resume.")
+        raise
+    return report
+
+
+def _play_all(
+    pairs: Sequence[Pair], request: SuitesRequest, report: SuitesReport, folder: ResultsFolder | None
+) -> None:
+    pool = _Policies()
+    with progress_bars() as progress:
+        for pair in pairs:
+            played = _played(pair, request, progress, pool, folder)
+            report.pairs.append(played)
+            if folder is not None and played.summary is not None:
+                folder.keep(pair.suite.name, pair.entry.name, pair.policy, played.summary)
+
+
+def _played(
+    pair: Pair, request: SuitesRequest, progress: Progress, pool: _Policies, folder: ResultsFolder | None
+) -> Pair:
+    entry = pair.entry
+    try:
+        wanted = EvaluationRequest(
+            env=entry.factory.env_id,
+            env_kwargs=dict(entry.factory.kwargs),
+            policy=pair.policy,
+            tasks=_tasks_of(entry),
+            attempts=request.attempts or entry.attempts,
+            limit=request.limit,
+            seed=request.seed,
+            temperature=entry.temperature,
+            out=None if folder is None else folder.file_of(pair.suite.name, entry.name, pair.policy),
+            limits=replace(entry.limits, max_in_flight=request.concurrency),
+            endpoint=request.endpoint if pair.policy.startswith("openai:") else (),
+            workers=request.workers,
+            pinned=True,
+        )
+        summary = evaluated(wanted, progress, load=pool.load, label=f"{entry.name}: {pair.policy}")
+    except AgentGymError as error:
+        progress.console.print(Text(f"{entry.name}: {pair.policy}: {plain(str(error), 500)}", style="red"))
+        return replace(pair, error=str(error))
+    return replace(pair, summary=summary)
+
+
+def _tasks_of(entry: SuiteEntry) -> list[Task]:
+    env = make_env(entry.factory.env_id, entry.factory.kwargs)
+    try:
+        return entry.tasks(env)
+    finally:
+        env.close()
+
+
+class _Policies:
+    """Policies that were loaded already: weights are read once, and all entries of an endpoint share its budget."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[tuple[Any, ...], Policy] = {}
+        self._first: dict[str, Policy] = {}
+
+    def load(self, name: str, **options: Any) -> Policy:
+        """Return a policy; takes the arguments of `load_policy`."""
+        chosen = ("dialect", "temperature", "seed", "concurrency", "max_new_tokens")
+        key = (name, *(options.get(option) for option in chosen))
+        if key not in self._loaded:
+            policy = self._loaded[key] = load_policy(name, **options)
+            pays: Callable[[Policy], None] | None = getattr(policy, "pay_into", None)
+            if pays is not None:
+                pays(self._first.setdefault(name, policy))
+        return self._loaded[key]
+
+
+def print_report(report: SuitesReport, console: Console) -> None:
+    """Print the success of each policy on each entry, and what could not be played."""
+    for suite in report.suites:
+        console.print(_table(report, suite))
+    for pair in report.pairs:
+        if pair.summary is not None and pair.summary.failed:
+            console.print(
+                Text(f"{pair.entry.name}: {plain(pair.policy)}: {pair.summary.failed} episode(s) failed", "yellow")
+            )
+    for suite, entry in report.skipped:
+        needed = " ".join(f"--data {name}=PATH" for name in entry.missing)
+        console.print(Text(f"{suite.name}: {entry.name} was left out: it is over data of your own ({needed})", "dim"))
+
+
+def _table(report: SuitesReport, suite: Suite) -> Table:
+    mine = [pair for pair in report.pairs if pair.suite is suite]
+    policies = list(dict.fromkeys(pair.policy for pair in mine))
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        header_style="bold",
+        title=f"success on {suite.name} (version {suite.version})",
+        title_justify="left",
+    )
+    table.add_column("entry")
+    table.add_column("tasks", justify="right")
+    for policy in policies:
+        table.add_column(Text(plain(policy, 40)), justify="right")
+    found: Mapping[tuple[str, str], Pair] = {(pair.entry.name, pair.policy): pair for pair in mine}
+    for entry in suite.entries:
+        cells = [_cell(found[entry.name, policy]) for policy in policies]
+        table.add_row(Text(entry.name), _tasks(found[entry.name, policies[0]]), *cells)
+    if len(suite.entries) > 1:
+        means = [report.success(suite, policy) for policy in policies]
+        shown = ["–" if mean is None else f"{100 * mean:.1f} %" for mean in means]
+        table.add_row(Text("mean over entries", style="bold"), "", *(Text(mean, style="bold") for mean in shown))
+    return table
+
+
+def _tasks(pair: Pair) -> str:
+    return "–" if pair.summary is None else str(pair.summary.overall.tasks)
+
+
+def _cell(pair: Pair) -> Text:
+    if pair.summary is None:
+        return Text("not played", style="red")
+    rate: Rate = pair.summary.overall
+    if rate.success is None or rate.interval is None:
+        return Text("failed", style="red")
+    interval = f"  {100 * rate.interval.low:.0f}–{100 * rate.interval.high:.0f}"
+    return Text.assemble(f"{100 * rate.success:.1f} %", (interval, "dim"))

@@ -1,0 +1,149 @@
+"""`ResultsFolder`: the results of policies on suites, and everything needed to read, continue and repeat them.
+
+    results.json        what came out: a summary for each policy and entry; the same for the same seeds
+    run.json            how it was made: commands, versions, hardware, times
+    trajectories/       one JSONL file for each policy and entry, each with its index and its annotations
+
+`results.json` is written after each pair, so that an interrupted evaluation has those that are complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentgym.commands.outputs import check_folder, held
+from agentgym.errors import UsageError
+from agentgym.results.provenance import provenance
+from agentgym.summary import Summary
+
+SCHEMA_VERSION = 1
+RESULTS, RUN, TRAJECTORIES = "results.json", "run.json", "trajectories"
+_TIMES = ("seconds", "seconds_per_episode", "seconds_median", "seconds_p95")
+"""Fields of a summary that differ from run to run; they are in `run.json`."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides the results of a folder: a run that continues it must have the same."""
+
+    suites: tuple[Mapping[str, Any], ...]
+    """Name, version and content hash of each suite."""
+    seed: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What else was chosen for all policies, such as a number of tasks."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON data."""
+        return {"suites": [dict(suite) for suite in self.suites], "seed": self.seed, "settings": dict(self.settings)}
+
+
+class ResultsFolder:
+    """A folder of results that is being written.
+
+    Args:
+        path: The folder; made if needed.
+        plan: What decides the results.
+
+    Raises:
+        UsageError: The folder cannot be written, or holds results of another plan or something else.
+    """
+
+    def __init__(self, path: Path, plan: Plan):
+        self.path, self._plan = path, plan
+        check_folder(path)
+        (path / TRAJECTORIES).mkdir(exist_ok=True)
+        self._results = _read(path / RESULTS) or {"schema": SCHEMA_VERSION, **plan.to_dict(), "results": []}
+        self._check_same()
+
+    @contextmanager
+    def running(self, command: list[str]) -> Iterator[None]:
+        """Hold the folder against other processes, and note in `run.json` how long it is worked on by what command."""
+        with held(self.path):
+            started = provenance(command)
+            runs = [*(_read(self.path / RUN) or {"runs": []})["runs"], started]
+            self._write(RUN, {"schema": SCHEMA_VERSION, "runs": runs})
+            self._write(RESULTS, self._results)
+            try:
+                yield
+            finally:
+                started["ended"] = provenance([])["started"]
+                self._write(RUN, {"schema": SCHEMA_VERSION, "runs": runs})
+
+    def file_of(self, suite: str, entry: str, policy: str) -> Path:
+        """Return the trajectory file of a policy on an entry."""
+        return self.path / TRAJECTORIES / f"{_slug(suite)}--{_slug(entry)}--{_slug(policy)}.jsonl"
+
+    def keep(self, suite: str, entry: str, policy: str, summary: Summary) -> None:
+        """Keep the summary of a policy on an entry, in place of an earlier one."""
+        row = {
+            "suite": suite,
+            "entry": entry,
+            "policy": policy,
+            "trajectories": str(self.file_of(suite, entry, policy).relative_to(self.path)),
+            "summary": {name: value for name, value in summary.to_dict().items() if name not in _TIMES},
+        }
+        rows = [other for other in self._results["results"] if _pair(other) != _pair(row)]
+        self._results["results"] = sorted([*rows, row], key=_pair)
+        self._write(RESULTS, self._results)
+
+    def _check_same(self) -> None:
+        plan = self._plan.to_dict()
+        for name, given in plan.items():
+            if (recorded := self._results.get(name)) != json.loads(json.dumps(given)):
+                raise UsageError(
+                    f"{str(self.path)!r} holds results with other {name} ({json.dumps(recorded)}, now "
+                    f"{json.dumps(given)}); choose another folder"
+                )
+
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a file as a whole: a reader, or a crash, never finds half of it."""
+        target = self.path / name
+        unfinished = target.with_suffix(".tmp")
+        try:
+            unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            unfinished.replace(target)
+        except OSError as error:
+            raise UsageError(f"cannot write {str(target)!r}: {error.strerror or error}") from error
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Return the contents of a folder's `results.json`.
+
+    Raises:
+        UsageError: There is none, or it cannot be read.
+    """
+    found = _read(path / RESULTS)
+    if found is None:
+        raise UsageError(f"{str(path)!r} holds no {RESULTS}; agentgym eval --suite ... --out {path} writes one")
+    return found
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return the contents of a file of the folder, or `None` if it does not exist yet."""
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        version = found["schema"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"{path}: not a file of results: {error}") from error
+    if version != SCHEMA_VERSION:
+        raise UsageError(f"{path} has schema version {version!r}; this release reads {SCHEMA_VERSION}")
+    return found
+
+
+def _pair(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["suite"], row["entry"], row["policy"]
+
+
+def _slug(name: str) -> str:
+    """Return a name as part of a file's name; a hash keeps apart what looks alike then."""
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._")[:60]
+    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

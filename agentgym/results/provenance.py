@@ -1,0 +1,50 @@
+"""How results were made: the command, versions, and the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+from agentgym import __version__
+
+_PACKAGES = ("gymnasium", "numpy", "duckdb", "torch", "transformers", "trl", "vllm", "playwright", "tantivy", "docker")
+
+
+def provenance(command: Sequence[str]) -> dict[str, Any]:
+    """Return the command, the time, the versions of what can change a result, and the machine, as JSON data."""
+    return {
+        "command": shlex.join(command),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "agentgym": __version__,
+        "python": platform.python_version(),
+        "packages": {name: version for name in _PACKAGES if (version := _version(name)) is not None},
+        "machine": {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor()
+
+
+def _gpu() -> str | None:
+    """Return the name of the first GPU. Asks torch only where something has imported it already."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name(0) if torch is not None and torch.cuda.is_available() else None

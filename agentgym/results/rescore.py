@@ -1,0 +1,100 @@
+"""Score recorded trajectories again, with the graders of today and without the model: its actions are played again.
+
+The recording stays as it is; the new grade is an annotation (`agentgym.results.annotations`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from agentgym.endings import Reason, reason_data
+from agentgym.engine.answers import as_data
+from agentgym.engine.steps import ENGINE_INFO, StepResult, reset_options
+from agentgym.env import Env
+from agentgym.errors import UsageError
+from agentgym.records.replay import was_cut_off
+from agentgym.results.annotations import Annotation
+from agentgym.task import Task
+from agentgym.trajectory import Trajectory, Turn
+
+KIND = "grade"
+"""Kind of the annotations."""
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """A trajectory with its new rewards, ending and details; everything the policy saw and did is as recorded."""
+
+    trajectory: Trajectory
+    before: Trajectory
+    diverged: int | None
+    """The first turn whose observation is no longer the recorded one, from 1 (0 is the opening), or `None`.
+
+    From there on, the recorded actions answer something that the policy never saw.
+    """
+
+    @property
+    def changed(self) -> bool:
+        """Whether any reward or the ending differs."""
+        new, old = self.trajectory, self.before
+        return new.channels != old.channels or new.reward != old.reward or new.reason != old.reason
+
+    def annotation(self) -> Annotation:
+        """Return the new grade as an annotation of the recording."""
+        new = self.trajectory
+        data = {
+            "rewards": new.channels,
+            "reward": [turn.reward for turn in new.turns],
+            "success": new.success,
+            "reason": None if new.reason is None else reason_data(new.reason),
+            "details": new.details,
+            "diverged": self.diverged,
+        }
+        return Annotation(new.id, new.training_step, KIND, data)
+
+
+def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Rescored:
+    """Play the recorded actions again and return what they earn now.
+
+    Args:
+        trajectory: The recording.
+        env: The environment, with the graders and the scheme to score with.
+        task: The task; looked up in the environment's own tasks if not given.
+
+    Raises:
+        UsageError: The trajectory failed, so that there is nothing to score, or the task is no longer the recorded one.
+        InfrastructureError: Something around the grader broke.
+    """
+    if trajectory.failed:
+        raise UsageError(f"{trajectory.id!r} failed ({trajectory.reason}): there is nothing to score")
+    options = reset_options(task or trajectory.task_id, trajectory.training_step)
+    opening, info = env.reset(seed=trajectory.seed, options=options)
+    if env.task.hash != trajectory.task_hash:
+        raise UsageError(
+            f"task {trajectory.task_id!r} has changed since {trajectory.id!r} was recorded; evaluate it again"
+        )
+    diverged = None if opening == trajectory.opening else 0
+    turns: list[Turn] = []
+    for number, turn in enumerate(trajectory.turns, start=1):
+        result = _again(trajectory, number, env)
+        info = result.info
+        turns.append(replace(turn, rewards=dict(info["rewards"]), reward=result.reward))
+        if diverged is None and result.observation != turn.observation:
+            diverged = number
+        if env.reason is not None:
+            break
+    if env.reason is None and trajectory.reason is not None:  # it goes on today where it ended; nobody plays it
+        result = env.interrupt(Reason.GAVE_UP)
+        info = result.info
+        turns.append(Turn(None, result.observation, dict(info["rewards"]), result.reward))
+    details = {str(name): as_data(value) for name, value in info.items() if name not in ENGINE_INFO}
+    scored = replace(trajectory, turns=turns, reason=env.reason, details=details)
+    return Rescored(scored, trajectory, diverged)
+
+
+def _again(trajectory: Trajectory, number: int, env: Env) -> StepResult:
+    """Play a recorded turn again."""
+    action = trajectory.turns[number - 1].action
+    if action is not None and not was_cut_off(trajectory, number):
+        return env.step(action)
+    return env.interrupt(trajectory.reason or Reason.GAVE_UP)

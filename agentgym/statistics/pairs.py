@@ -1,0 +1,63 @@
+"""Comparisons of two results on the same tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentgym.errors import UsageError
+from agentgym.statistics.intervals import CONFIDENCE, Interval, cluster_bootstrap, mean_of_means, wilson
+
+_ROUNDING = 1e-12
+
+
+def paired_difference(
+    before: Sequence[float], after: Sequence[float], seed: int, confidence: float = CONFIDENCE
+) -> tuple[float, Interval]:
+    """Return the mean of `after - before` over tasks and its bootstrap interval over tasks.
+
+    Args:
+        before: One number per task, e.g. its success rate.
+        after: The same tasks in the same order.
+        seed: Random seed.
+        confidence: Share of resamples inside the interval.
+    """
+    differences = _differences(before, after)
+    return mean_of_means(differences), cluster_bootstrap(differences, seed, confidence)
+
+
+def success_difference(
+    before: Sequence[float], after: Sequence[float], seed: int, confidence: float = CONFIDENCE
+) -> tuple[float, Interval]:
+    """Return `paired_difference` of success rates, whose interval is never a point.
+
+    If all tasks differ by the same, a bootstrap would claim certainty. The interval then reaches as far as it would if
+    the share of tasks that Wilson's interval leaves unseen differed by the most in either direction.
+    """
+    mean, interval = paired_difference(before, after, seed, confidence)
+    differences = [late for (late,) in _differences(before, after)]
+    if max(differences) - min(differences) > _ROUNDING:
+        return mean, interval
+    unseen = wilson(0, len(before), confidence).high
+    return mean, Interval(mean - unseen * (1.0 + mean), mean + unseen * (1.0 - mean))
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """Return the exact two-sided p-value of so many wins and losses, if both were equally likely; ties do not count.
+
+    With one attempt per task on both sides this is McNemar's exact test.
+    """
+    if wins < 0 or losses < 0:
+        raise UsageError(f"{wins} wins and {losses} losses are no counts")
+    decided = wins + losses
+    ways = tail = 1
+    for count in range(1, min(wins, losses) + 1):
+        ways = ways * (decided - count + 1) // count
+        tail += ways
+    # Whole numbers up to the division: 2**decided overflows a float where there are many tasks.
+    return min(1.0, 2 * tail / 2**decided)
+
+
+def _differences(before: Sequence[float], after: Sequence[float]) -> list[tuple[float]]:
+    if len(before) != len(after) or not before:
+        raise UsageError(f"pairs are needed: {len(before)} tasks before, {len(after)} after")
+    return [(late - early,) for early, late in zip(before, after, strict=True)]

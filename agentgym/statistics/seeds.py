@@ -1,0 +1,109 @@
+"""Aggregates over several runs (seeds) of one method, as in rliable (Agarwal et al. 2021, arXiv 2108.13264).
+
+Scores are a matrix with one row per run and one column per task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from agentgym.errors import UsageError
+from agentgym.statistics.intervals import CONFIDENCE, DRAWS, Interval
+
+Scores = NDArray[np.float64]
+"""One row per run, one column per task."""
+
+
+def interquartile_mean(scores: ArrayLike) -> float:
+    """Return the mean of the middle half of all scores, over runs and tasks: no outlier moves it, unlike the mean.
+
+    Of scores that are only 0 and 1 it says no more than the mean does.
+    """
+    ordered = np.sort(_matrix(scores), axis=None)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def performance_profile(scores: ArrayLike, thresholds: Sequence[float]) -> list[float]:
+    """Return, for each threshold, the share of scores above it, over runs and tasks."""
+    matrix = _matrix(scores)
+    return [float((matrix > threshold).mean()) for threshold in thresholds]
+
+
+def probability_of_improvement(scores: ArrayLike, than: ArrayLike) -> float:
+    """Return how likely a run scores more than a run of the other method, on a task chosen at random.
+
+    Ties count half, as in the Mann-Whitney statistic.
+
+    Args:
+        scores: The scores of the method.
+        than: The scores of the other method on the same tasks, of any number of runs.
+    """
+    mine, theirs = _matrix(scores), _matrix(than)
+    _check_same_tasks((mine, theirs))
+    wins = (mine[:, None, :] > theirs[None, :, :]).mean()
+    ties = (mine[:, None, :] == theirs[None, :, :]).mean()
+    return float(wins + ties / 2)
+
+
+def bootstrap_over_seeds(
+    statistic: Callable[..., float],
+    scores: Sequence[ArrayLike],
+    seed: int,
+    *,
+    whole_runs: bool = True,
+    tasks: bool = True,
+    confidence: float = CONFIDENCE,
+    draws: int = DRAWS,
+) -> Interval:
+    """Return the percentile bootstrap interval of a statistic of runs, widened to contain the statistic itself.
+
+    Args:
+        statistic: Given one matrix per method, returns a number.
+        scores: One matrix per method, all of the same tasks. Runs of different methods are drawn independently.
+        seed: Random seed.
+        whole_runs: Draw a run with all of its tasks, because one training plays all of them. Otherwise runs are drawn
+            for each task anew, as in rliable, where a run is a training of its own for every task.
+        tasks: Draw the tasks too, the same for all methods: the interval then speaks of other tasks of this kind, and
+            otherwise of other seeds on these tasks.
+        confidence: Share of resamples inside the interval.
+        draws: Number of resamples.
+
+    Raises:
+        UsageError: A matrix is empty or has another number of tasks.
+    """
+    matrices = [_matrix(one) for one in scores]
+    _check_same_tasks(matrices)
+    generator = np.random.default_rng(seed)
+    resampled = [statistic(*_drawn(matrices, generator, whole_runs, tasks)) for _ in range(draws)]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail])
+    found = statistic(*matrices)
+    return Interval(min(float(low), found), max(float(high), found))
+
+
+def _drawn(matrices: Sequence[Scores], generator: np.random.Generator, whole_runs: bool, tasks: bool) -> list[Scores]:
+    """Return one resample of each matrix."""
+    count = matrices[0].shape[1]
+    columns = generator.integers(count, size=count) if tasks else np.arange(count)
+    drawn: list[Scores] = []
+    for matrix in matrices:
+        runs = len(matrix)
+        rows = generator.integers(runs, size=(runs, 1 if whole_runs else count))
+        drawn.append(matrix[rows, columns[None, :]])
+    return drawn
+
+
+def _matrix(scores: ArrayLike) -> Scores:
+    matrix = np.asarray(scores, dtype=float)
+    if matrix.ndim != 2 or not matrix.size:
+        raise UsageError(f"scores need one row per run and one column per task, not the shape {matrix.shape}")
+    return matrix
+
+
+def _check_same_tasks(matrices: Sequence[Scores]) -> None:
+    if len(counts := {matrix.shape[1] for matrix in matrices}) != 1:
+        raise UsageError(f"all runs need scores of the same tasks, not of {sorted(counts)} tasks")

@@ -1,0 +1,71 @@
+"""Which results can be compared: those of the same suite, in the same version, with the same content."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from agentgym.errors import UsageError
+from agentgym.records.fields import Rules, check_fields, is_count, is_text, required_fields
+
+
+class Identified(Protocol):
+    """A suite, or what results recorded about theirs."""
+
+    @property
+    def name(self) -> str:
+        """The suite's name."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The suite's version."""
+        ...
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of the tasks and of how they are played (hex SHA-256)."""
+        ...
+
+
+@dataclass(frozen=True)
+class SuiteId:
+    """What identifies a suite. It is stored with results."""
+
+    name: str
+    version: int
+    content_hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> SuiteId:
+        """Rebuild it from the output of `to_dict`. Raises `UsageError` if a field is missing, unknown or wrong."""
+        check_fields(data, _FIELDS, _REQUIRED, "a suite's identity")
+        return cls(**data)
+
+
+_FIELDS: Rules = {"name": (is_text, "text"), "version": (is_count, "a whole number"), "content_hash": (is_text, "text")}
+_REQUIRED = required_fields(SuiteId)
+
+
+def comparable(one: Identified, other: Identified) -> None:
+    """Raise `UsageError` with the reason unless results on the two suites can be compared."""
+    if one.name != other.name:
+        raise UsageError(
+            f"results on the suite {one.name!r} cannot be compared with results on {other.name!r}: they have other "
+            "tasks; evaluate both policies on one suite"
+        )
+    if one.version != other.version:
+        raise UsageError(
+            f"results on version {one.version} of the suite {one.name!r} cannot be compared with results on version "
+            f"{other.version}: its tasks, or how they are played, have changed; evaluate both policies on one version"
+        )
+    if one.content_hash != other.content_hash:
+        raise UsageError(
+            f"both results are on version {one.version} of the suite {one.name!r}, but its content differs "
+            f"({one.content_hash[:12]} and {other.content_hash[:12]}): somebody changed the suite without raising its "
+            "version; evaluate both policies on one of the two"
+        )

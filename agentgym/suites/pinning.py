@@ -1,0 +1,192 @@
+"""Writes pins: those of a suite as its tasks are now, and those of tasks that are added to one.
+
+The version of a suite is raised when its content changes. Comments and layout of its YAML file are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agentgym import yaml12
+from agentgym.errors import UsageError
+from agentgym.suites.file import SuiteFile, checked, name_of, read_map, read_suite_file
+from agentgym.suites.loading import assemble, checked_data
+from agentgym.suites.pins import INCOMPLETE, Found, PinFile, Pins, find_pinned, pin_file_of, pin_of, read_pins
+from agentgym.suites.suite import SuiteEntry
+from agentgym.suites.task_sets import different
+from agentgym.task import TEST, Task, default_split
+
+_VERSION = re.compile(r"^version:[ \t]*\d+", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What pinning did."""
+
+    file: Path
+    version: int
+    """The version now."""
+    was: int
+    """The version before."""
+    is_same: bool
+    """Whether nothing has changed."""
+    tasks: int
+    """Number of pinned tasks."""
+    changed: Sequence[str] = ()
+    """Ids of tasks whose content differs from what was pinned."""
+    gone: Sequence[str] = ()
+    """Ids of tasks that no longer exist; their pins are removed."""
+    skipped: Sequence[str] = ()
+    """Names of entries whose data was not given; their pins are kept."""
+    unpinned: Sequence[str] = ()
+    """Names of entries without tasks; the suite cannot be used yet."""
+
+
+def pin_suite(path: Path, data: Mapping[str, str] | None = None) -> Pinned:
+    """Pin the tasks of a suite as they are now.
+
+    Args:
+        path: The suite's YAML file. Its pins say which tasks it has.
+        data: Paths of the user's data by name.
+
+    Raises:
+        UsageError: The suite cannot be read or written, or none of an entry's tasks is left.
+    """
+    file, before = _read(path)
+    suite = assemble(file, {} if before is None else before.entries, path, checked_data(file, data or {}))
+    found = {entry.name: _now(entry) for entry in suite.entries if entry.pins}
+    for name, one in found.items():
+        if not one.tasks:
+            raise UsageError(f"{path}: none of the tasks of the entry {name!r} exists any more; {_how(path, name)}")
+    pins = {
+        entry.name: _pins(found[entry.name].tasks, entry.places) if entry.name in found else entry.pins
+        for entry in suite.all_entries
+    }
+    return replace(
+        _write(path, file, pins, before),
+        changed=[task_id for one in found.values() for task_id in one.changed],
+        gone=[task_id for one in found.values() for task_id in one.gone],
+        skipped=[entry.name for entry in suite.skipped],
+    )
+
+
+def pin_tasks(path: Path, name: str, split: str | None, number: int, data: Mapping[str, str] | None = None) -> Pinned:
+    """Give an entry of a suite other tasks: up to `number` different ones of a split.
+
+    Args:
+        path: The suite's YAML file. It need not have pins yet.
+        name: The entry.
+        split: The split; by default `test` or the nearest one.
+        number: Maximum number of tasks, spread evenly over a split that has more.
+        data: Paths of the user's data by name.
+
+    Raises:
+        UsageError: The suite cannot be read or written, or the entry needs data that was not given.
+        TaskError: There is no such split.
+    """
+    file, before = _read(path)
+    pinned = {} if before is None else before.entries
+    entry = assemble(file, pinned, path, checked_data(file, data or {})).entry(name)
+    with entry.opened() as env:
+        tasks = different(env.tasks, split or default_split(env.tasks, TEST), number)
+    return _write(path, file, {**pinned, name: _pins(tasks, entry.places)}, before)
+
+
+def add_entry(
+    path: Path, entry: Mapping[str, Any], split: str | None, number: int, data: Mapping[str, str] | None = None
+) -> Pinned:
+    """Add an entry to a suite, and pin its tasks as `pin_tasks` does. A suite that does not exist is begun.
+
+    Args:
+        path: The suite's YAML file.
+        entry: The entry as it stands in such a file.
+        split: The split; by default `test` or the nearest one.
+        number: Maximum number of tasks.
+        data: Paths of the user's data by name.
+
+    Raises:
+        UsageError: The suite cannot be read or written, or has an entry of that name.
+    """
+    is_new = not path.exists()
+    text = _beginning(path) if is_new else path.read_text(encoding="utf-8")
+    values = {"name": path.stem, "version": 1, "entries": []} if is_new else read_map(path)
+    checked({**values, "entries": [*values["entries"], dict(entry)]}, str(path))
+    path.write_text(_with_entry(text, values, entry, path), encoding="utf-8")
+    try:
+        return pin_tasks(path, name_of(read_suite_file(path).entries[-1]), split, number, data)
+    except BaseException:
+        if is_new:
+            path.unlink()
+        else:
+            path.write_text(text, encoding="utf-8")
+        raise
+
+
+def _read(path: Path) -> tuple[SuiteFile, PinFile | None]:
+    """Return a suite's file and its pins, if it has any yet."""
+    pins = pin_file_of(path)
+    return read_suite_file(path), read_pins(pins) if pins.exists() else None
+
+
+def _how(path: Path, name: str) -> str:
+    return f"pin others: agentgym tasks pin {path} --entry {name}"
+
+
+def _now(entry: SuiteEntry) -> Found:
+    with entry.opened() as env:
+        return find_pinned(env.tasks, entry.pins, entry.places)
+
+
+def _pins(tasks: Sequence[Task], places: Mapping[str, str]) -> dict[str, str]:
+    return {task.id: pin_of(task, places) for task in tasks}
+
+
+def _write(path: Path, file: SuiteFile, pins: Mapping[str, Pins], before: PinFile | None) -> Pinned:
+    """Write the pins of a suite, with its version raised in both files if its content has changed.
+
+    As long as an entry of a new suite has no tasks, the suite cannot be used, and its version stays.
+    """
+    names = [name_of(part) for part in file.entries]
+    pins = {name: pins[name] for name in names if pins.get(name)}
+    unpinned = [name for name in names if name not in pins]
+    content_hash = INCOMPLETE if unpinned else assemble(file, pins, path, {}).content_hash
+    version = file.version
+    if before is not None and before.content_hash not in (INCOMPLETE, content_hash):
+        version = max(version, before.version + 1)
+    if version != file.version:
+        path.write_text(_with_version(path, version), encoding="utf-8")
+    PinFile(version, content_hash, pins).write(pin_file_of(path))
+    was = version if before is None else before.version
+    is_same = before is not None and before.entries == pins and was == version
+    return Pinned(path, version, was, is_same, sum(map(len, pins.values())), unpinned=unpinned)
+
+
+def _with_version(path: Path, version: int) -> str:
+    text, replaced = _VERSION.subn(f"version: {version}", path.read_text(encoding="utf-8"), count=1)
+    if not replaced:
+        raise UsageError(f"{path}: cannot find the line of the version; write it as `version: {version}`")
+    return text
+
+
+def _beginning(path: Path) -> str:
+    return f'name: {path.stem}\nversion: 1\ndescription: ""\nentries:\n'
+
+
+def _with_entry(text: str, values: Mapping[str, Any], entry: Mapping[str, Any], path: Path) -> str:
+    """Return the text of a suite's file with an entry appended, if the list of entries stands at its end."""
+    item = yaml12.dump([dict(entry)])
+    longer = text.rstrip("\n") + "\n" + "".join(f"  {line}\n" for line in item.splitlines())
+    expected = [*(values.get("entries") or []), dict(entry)]
+    try:
+        after = yaml12.load(longer)
+    except yaml.YAMLError:
+        after = None
+    if not isinstance(after, dict) or after.get("entries") != expected:
+        raise UsageError(f"{path}: an entry can be added only if `entries:` is the last key, each `- ` indented by two")
+    return longer

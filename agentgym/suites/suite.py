@@ -1,0 +1,172 @@
+"""`Suite` and its entries: pinned tasks, and how they are played. Nothing here makes an environment by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from agentgym.commands.options import make_env
+from agentgym.env import Env
+from agentgym.errors import UsageError
+from agentgym.registry import is_class_path, resolve
+from agentgym.rollout.jobs import EnvFactory
+from agentgym.rollout.limits import Limits
+from agentgym.suites.file import EntryPart, LimitsPart, name_of
+from agentgym.suites.identity import SuiteId
+from agentgym.suites.pins import Pins, pinned_tasks
+from agentgym.task import Task
+
+
+@dataclass(frozen=True)
+class SuiteEntry:
+    """Pinned tasks of one environment, and how they are played."""
+
+    name: str
+    """Unique in the suite."""
+    env: str
+    """Id of the environment, or `module:Class`."""
+    arguments: Mapping[str, Any]
+    """Arguments of the environment, without those that the user gives (`data`)."""
+    pins: Pins
+    """Maps the ids of the tasks to their pinned hashes."""
+    attempts: int
+    """Trajectories per task."""
+    limits: Limits
+    """Limits of each episode. `max_in_flight` and `strict` are up to whoever runs it."""
+    dialect: str | None
+    """The format of tool calls; `None` leaves it to the policy."""
+    temperature: float
+    """Sampling temperature of policies that sample."""
+    metrics: tuple[str, ...]
+    """Names of the metrics to report (`agentgym.suites.metrics`)."""
+    data: Mapping[str, str]
+    """Maps arguments that take files to the names under which the user gives their paths."""
+    paths: Mapping[str, str]
+    """The paths that the user gave, by those names."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the data that the entry needs and the user has not given; then it cannot be played."""
+        return tuple(name for name in self.data.values() if name not in self.paths)
+
+    @cached_property
+    def factory(self) -> EnvFactory:
+        """Makes the environment of the entry. Raises `UsageError` if data is missing."""
+        if self.missing:
+            given = " ".join(f"--data {name}=PATH" for name in self.missing)
+            raise UsageError(f"the entry {self.name!r} is over data of your own; name its file or folder: {given}")
+        places = {argument: self.paths[name] for argument, name in self.data.items()}
+        dialect = {} if self.dialect is None else {"dialect": self.dialect}
+        env_id = self.env if is_class_path(self.env) else resolve(self.env)
+        return EnvFactory(env_id, {**self.arguments, **places, **dialect})
+
+    @contextmanager
+    def opened(self) -> Iterator[Env]:
+        """Provide an environment of the entry, and close it. Raises `UsageError` if its arguments are not valid."""
+        factory = self.factory
+        try:
+            env = make_env(factory.env_id, factory.kwargs)
+        except UsageError as error:
+            raise UsageError(f"entry {self.name!r}: {error}") from error
+        try:
+            yield env
+        finally:
+            env.close()
+
+    def tasks(self, env: Env) -> list[Task]:
+        """Return the entry's tasks, made again and compared with their pins.
+
+        Args:
+            env: An environment of the entry (`opened`).
+
+        Raises:
+            TaskError: A task is gone or differs from what was pinned.
+        """
+        return pinned_tasks(env.tasks, self.pins, f"entry {self.name!r}", self.places)
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Maps each path that the user gave to its name (`pins.pin_of`)."""
+        return {path: name for name, path in self.paths.items()}
+
+    def content(self) -> dict[str, Any]:
+        """Return what decides the entry's results, as JSON data. Where the user's data is does not count."""
+        unlimited = {name: value for name, value in asdict(self.limits).items() if name in _LIMITS}
+        return {
+            "name": self.name,
+            "env": self.env,
+            "arguments": dict(self.arguments),
+            "pins": dict(self.pins),
+            "attempts": self.attempts,
+            "limits": unlimited,
+            "dialect": self.dialect,
+            "temperature": self.temperature,
+            "data": dict(self.data),
+        }
+
+
+_LIMITS = frozenset(one.name for one in fields(LimitsPart))  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Pinned tasks of one or several environments."""
+
+    name: str
+    version: int
+    description: str
+    all_entries: tuple[SuiteEntry, ...]
+    """Every entry, also those whose data the user has not given."""
+    file: Path
+
+    @property
+    def entries(self) -> Sequence[SuiteEntry]:
+        """The entries that can be played."""
+        return [entry for entry in self.all_entries if not entry.missing]
+
+    @property
+    def skipped(self) -> Sequence[SuiteEntry]:
+        """The entries over data that the user has not given."""
+        return [entry for entry in self.all_entries if entry.missing]
+
+    def entry(self, name: str) -> SuiteEntry:
+        """Return the entry with this name. Raises `UsageError` naming those there are."""
+        for entry in self.all_entries:
+            if entry.name == name:
+                return entry
+        known = ", ".join(entry.name for entry in self.all_entries)
+        raise UsageError(f"the suite {self.name!r} has no entry {name!r}; it has: {known}")
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash (hex SHA-256) of the tasks and of how they are played, without description and metrics."""
+        content = [entry.content() for entry in self.all_entries]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def id(self) -> SuiteId:
+        """What identifies the suite, to be stored with results."""
+        return SuiteId(self.name, self.version, self.content_hash)
+
+
+def entry_of(part: EntryPart, pins: Pins, paths: Mapping[str, str]) -> SuiteEntry:
+    """Return the entry that a part of a suite's file describes."""
+    return SuiteEntry(
+        name=name_of(part),
+        env=part.env,
+        arguments=part.arguments,
+        pins=pins,
+        attempts=part.attempts,
+        limits=Limits(**asdict(part.limits)),  # pyright: ignore[reportArgumentType]
+        dialect=part.dialect,
+        temperature=part.sampling.temperature,
+        metrics=tuple(part.metrics),
+        data=part.data,
+        paths={name: path for name, path in paths.items() if name in part.data.values()},
+    )

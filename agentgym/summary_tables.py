@@ -1,0 +1,202 @@
+"""How a `Summary` is printed: success by difficulty and tag, then what the episodes cost and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agentgym.fitness import why_barren
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from agentgym.measures import Measures
+    from agentgym.summary import Rate, Summary
+
+MAX_TAGS = 10
+"""Number of tags to print, hardest first; a summary holds all of them."""
+
+MAX_ERRORS = 5
+"""Number of errors to print; a summary holds all of them."""
+
+WIDE = 110
+"""Width of a console from which the table of rates also shows reward, turns, calls and errors."""
+
+_MAX_POINTS = 8
+"""Number of points of a curve to print; a summary holds all of them."""
+
+
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print a summary as tables."""
+    from rich.console import Console, Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    console = console or Console()
+    overall = summary.overall
+    title = Text.assemble((summary.policy, "bold"), " on ", (summary.env_id, "bold"))
+    if overall.success is None:
+        broken = f", {len(summary.broken_tasks)} task(s) are broken" if summary.broken_tasks else ""
+        failed = f"{summary.failed} failed" + (f" ({counted(summary.failures)})" if summary.failures else "")
+        body = Text(f"no episode came to its end; {failed}{broken}", style="bold red")
+        console.print(Panel(body, title=title, title_align="left", expand=False))
+        print_errors(summary, console)
+        _print_broken_tasks(summary, console)
+        return
+    tables = [_rates_table(summary, console.width >= WIDE), Text(), _measures_table(summary)]
+    console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
+    if (why := why_barren(summary.sampled_tokens, summary.format_error_rate)) is not None:
+        console.print(f"[bold red]This says nothing about the model:[/] {why}.")
+    if summary.failed:
+        console.print(
+            f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke "
+            f"({counted(summary.failures)}); they are not counted. Run the same command again to retry them."
+        )
+        print_errors(summary, console)
+    _print_broken_tasks(summary, console)
+
+
+def _print_broken_tasks(summary: Summary, console: Console) -> None:
+    """Print the tasks that could not be graded, with the reasons."""
+    from rich.text import Text
+
+    from agentgym.commands.show import plain
+
+    broken = summary.broken_tasks
+    if not broken:
+        return
+    console.print(
+        f"[bold yellow]{len(broken)} task(s) are broken[/] and left out of all numbers; --strict stops at the first:"
+    )
+    for task_id, reason in list(broken.items())[:MAX_ERRORS]:
+        console.print(Text(f"  {plain(task_id)}: {plain(reason)}", style="red"))
+    if (more := len(broken) - MAX_ERRORS) > 0:
+        console.print(Text(f"  … and {more} more; --json lists all", style="dim"))
+
+
+def counted(failures: Mapping[str, int]) -> str:
+    """Return failures by what failed as text, in order."""
+    return ", ".join(f"{component}: {count}" for component, count in failures.items())
+
+
+def print_errors(summary: Summary, console: Console) -> None:
+    """Print the errors, most frequent first."""
+    from rich.text import Text
+
+    from agentgym.commands.show import plain
+
+    for error, count in list(summary.errors.items())[:MAX_ERRORS]:
+        console.print(Text(f"  {count} × {plain(error)}", style="red"))
+    if (more := len(summary.errors) - MAX_ERRORS) > 0:
+        console.print(Text(f"  … and {more} other errors", style="dim"))
+
+
+def _rates_table(summary: Summary, wide: bool) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    columns = ["", "success", "95 % interval", "tasks", "attempts"]
+    columns += ["reward", "turns", "calls", "tool errors", "median time"] if wide else []
+    for name in columns:
+        table.add_column(name, justify="right" if name else "left")
+
+    def add(name: Text, rate: Rate, measures: Measures) -> None:
+        interval = "" if rate.interval is None else f"{percent(rate.interval.low)} – {percent(rate.interval.high)}"
+        cells = [percent(rate.success), interval, str(rate.tasks), str(rate.attempts)]
+        table.add_row(name, *cells, *(_measures_cells(measures) if wide else ()))
+
+    add(Text("all", style="bold"), summary.overall, summary)
+    for level, rate in summary.by_difficulty.items():
+        add(Text(f"difficulty {level}"), rate, summary.measures_by_difficulty[level])
+    hardest = sorted(summary.by_tag.items(), key=lambda item: (item[1].success, -item[1].tasks))
+    for tag, rate in hardest[:MAX_TAGS]:
+        add(Text(tag, style="cyan"), rate, summary.measures_by_tag[tag])
+    if (more := len(hardest) - MAX_TAGS) > 0:
+        table.add_row(Text(f"… {more} more tags, none harder", style="dim"))
+    return table
+
+
+def _measures_cells(measures: Measures) -> list[str]:
+    means = [number(measures.reward, 3), number(measures.turns, 1), number(measures.calls, 1)]
+    return [*means, percent(measures.tool_error_rate), seconds(measures.seconds_median)]
+
+
+def _measures_table(summary: Summary) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for name, value in (*_attempts_rows(summary), *_cost_rows(summary)):
+        table.add_row(name, Text(value))
+    return table
+
+
+def _attempts_rows(summary: Summary) -> Iterable[tuple[str, str]]:
+    """Yield the rows on what was achieved."""
+    if len(summary.pass_at) > 1:
+        yield "pass@k", _list_k(summary.pass_at, "@")
+        yield "pass^k", _list_k(summary.pass_hat, "^")
+    yield "reward", number(summary.reward, 3)
+    yield "channels", _listed(f"{name} {value:.2f}" for name, value in summary.channels.items())
+    for name, value in summary.figures.items():
+        yield name, number(value, 3)
+    yield "endings", _listed(f"{reason} {count}" for reason, count in summary.endings.items())
+
+
+def _cost_rows(summary: Summary) -> Iterable[tuple[str, str]]:
+    """Yield the rows on what it took, and what went wrong on the way."""
+    yield "turns", number(summary.turns, 1)
+    if len(summary.by_turns) > 1:
+        yield "solved within", _listed(f"{t} {percent(summary.by_turns[t])}" for t in _points(list(summary.by_turns)))
+    if summary.sampled_tokens is not None:
+        yield "sampled tokens", number(summary.sampled_tokens, 1)
+    if summary.observed_tokens is not None:
+        yield "observed tokens", number(summary.observed_tokens, 1)
+    if summary.calls:
+        yield "tool calls", number(summary.calls, 1)
+    if summary.tool_error_rate is not None:
+        yield "tool errors", f"{percent(summary.tool_error_rate)} of calls{_by_kind(summary.tool_errors)}"
+    yield "format errors", f"{percent(summary.format_error_rate)} of turns{_by_kind(summary.format_errors)}"
+    if summary.cost is not None:
+        yield "cost", f"{summary.cost:.4g} an episode"
+    mean = f"{number(summary.seconds_per_episode, 2)} s an episode"
+    spread = f"median {seconds(summary.seconds_median)}, 95 % within {seconds(summary.seconds_p95)}"
+    yield "time", f"{summary.seconds:.1f} s; {mean}, {spread}"
+
+
+def _by_kind(shares: Mapping[str, float]) -> str:
+    parts = [f"{kind.replace('_', ' ')} {percent(share)}" for kind, share in shares.items()]
+    return f": {', '.join(parts)}" if parts else ""
+
+
+def _points(limits: Sequence[int]) -> list[int]:
+    """Return a few numbers of turns, from the first to the last, evenly apart."""
+    last = len(limits) - 1
+    count = min(_MAX_POINTS, len(limits))
+    return [limits[round(index * last / max(1, count - 1))] for index in range(count)]
+
+
+def _listed(parts: Iterable[str]) -> str:
+    return "  ".join(parts)
+
+
+def percent(value: float | None) -> str:
+    """Return a share in percent, or a dash for none."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def number(value: float | None, digits: int) -> str:
+    """Return a number with so many digits after the point, or a dash for none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration with two digits after the point, or a dash for none."""
+    return "–" if value is None else f"{value:.2f} s"
+
+
+def _list_k(values: Mapping[int, float], sign: str) -> str:
+    return _listed(f"{sign}{k} {percent(value)}" for k, value in values.items())

@@ -1,0 +1,28 @@
+"""Whether code was used where a task needs it, which R1-Code-Interpreter (arXiv 2505.21668) trains models to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentgym.statistics import Decisions
+from agentgym.trajectory import Trajectory
+
+
+def use_of_code(trajectories: Iterable[Trajectory]) -> dict[str, float]:
+    """Return the shares of episodes that ran code, of tasks that need it and of others, and the F1 of using it.
+
+    The F1 is left out where all tasks need code or none does, because there is nothing to decide. Recordings that do
+    not say whether the task needs code do not count.
+    """
+    pairs = [(_used(t), bool(t.details["needs_code"])) for t in trajectories if "needs_code" in t.details]
+    found = Decisions.of(pairs)
+    shares: dict[str, float] = {}
+    if needed := found.right + found.missed:
+        shares["code used where needed"] = found.right / needed
+    if others := found.wrong + found.rejected:
+        shares["code used where not needed"] = found.wrong / others
+    return shares | {"code use F1": found.f1} if needed and others else shares
+
+
+def _used(trajectory: Trajectory) -> bool:
+    return any(turn.rewards.get("used_code", 0.0) > 0 for turn in trajectory.turns)

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.commands.suite_runs import SuitesRequest, run_suites
+from agentgym.endings import Reason
+from agentgym.errors import UsageError
+from agentgym.results.folder import read_results
+from agentgym.suites import Suite, load_suite
+from agentgym.suites.pinning import pin_tasks
+from agentgym.trajectory import read_jsonl
+
+SUITE = """\
+name: pair
+version: 1
+entries:
+  - env: guess
+    attempts: 2
+  - env: errand
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "pair.yaml"
+    path.write_text(SUITE)
+    for name in ("guess", "errand"):
+        pin_tasks(path, name, "test", 3)
+    return path
+
+
+@pytest.fixture
+def suite(file: Path) -> Suite:
+    return load_suite(file)
+
+
+def test_every_policy_plays_every_entry(suite: Suite, tmp_path: Path):
+    report = run_suites(SuitesRequest([suite], ["scripted", "random"], out=tmp_path / "out"))
+    assert [(pair.entry.name, pair.policy) for pair in report.pairs] == [
+        ("guess", "scripted"),
+        ("guess", "random"),
+        ("errand", "scripted"),
+        ("errand", "random"),
+    ]
+    assert (report.success(suite, "scripted"), report.broken) == (1.0, False)
+    assert (report.success(suite, "random") or 0.0) < 1.0
+    attempts = [pair.summary.overall.attempts for pair in report.pairs if pair.summary is not None]
+    assert attempts == [6, 6, 3, 3]
+
+
+def test_the_folder_says_what_came_out_and_how_it_was_made(suite: Suite, tmp_path: Path):
+    run_suites(SuitesRequest([suite], ["scripted"], out=tmp_path / "out", seed=7))
+    found = read_results(tmp_path / "out")
+    assert found["suites"] == [suite.id.to_dict()]
+    assert found["seed"] == 7
+    assert [(row["entry"], row["summary"]["overall"]["success"]) for row in found["results"]] == [
+        ("errand", 1.0),
+        ("guess", 1.0),
+    ]
+    for row in found["results"]:
+        recorded = list(read_jsonl(tmp_path / "out" / row["trajectories"]))
+        assert len(recorded) == row["summary"]["overall"]["attempts"]
+    [run] = json.loads((tmp_path / "out" / "run.json").read_text())["runs"]
+    assert {"command", "started", "ended", "agentgym", "python", "packages", "machine"} <= run.keys()
+
+
+def test_the_same_seeds_give_the_same_results_file(suite: Suite, tmp_path: Path):
+    for name in ("one", "other"):
+        run_suites(SuitesRequest([suite], ["random"], out=tmp_path / name))
+    assert (tmp_path / "one/results.json").read_bytes() == (tmp_path / "other/results.json").read_bytes()
+
+
+def test_what_is_finished_is_not_played_again(suite: Suite, tmp_path: Path):
+    request = SuitesRequest([suite], ["random"], out=tmp_path / "out")
+    run_suites(request)
+    contents = {path: path.read_bytes() for path in (tmp_path / "out/trajectories").glob("*.jsonl")}
+    again = run_suites(request)
+    assert not again.broken
+    assert {path: path.read_bytes() for path in contents} == contents
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"limit": 2}, {"attempts": 3}])
+def test_a_folder_is_not_continued_with_other_settings(suite: Suite, tmp_path: Path, change: dict[str, int]):
+    run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out"))
+    with pytest.raises(UsageError, match="holds results with other"):
+        run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out", **change))
+
+
+def test_a_folder_is_not_continued_with_another_version_of_the_suite(suite: Suite, file: Path, tmp_path: Path):
+    run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out"))
+    pin_tasks(file, "guess", "train", 3)
+    with pytest.raises(UsageError, match="holds results with other suites"):
+        run_suites(SuitesRequest([load_suite(file)], ["silent"], out=tmp_path / "out"))
+
+
+def test_another_policy_is_added_to_the_folder(suite: Suite, tmp_path: Path):
+    run_suites(SuitesRequest([suite], ["scripted"], out=tmp_path / "out"))
+    run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out"))
+    rows = read_results(tmp_path / "out")["results"]
+    assert sorted({row["policy"] for row in rows}) == ["scripted", "silent"]
+    assert len(json.loads((tmp_path / "out/run.json").read_text())["runs"]) == 2
+
+
+def test_what_breaks_for_one_policy_does_not_stop_the_others(suite: Suite, tmp_path: Path):
+    report = run_suites(SuitesRequest([suite], ["no_such_module:policy", "scripted"], out=tmp_path / "out"))
+    assert report.broken
+    errors = {pair.policy: pair.error for pair in report.pairs}
+    assert "no_such_module" in (errors["no_such_module:policy"] or "")
+    assert report.success(suite, "scripted") == 1.0
+    assert report.success(suite, "no_such_module:policy") is None
+
+
+def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path: Path):
+    command = ["eval", "--suite", str(file), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*command, "--fail-under", "1"])
+    assert result.exit_code == 0, result.output
+    assert "100.0 %" in result.output
+    assert CliRunner().invoke(app, [*command, "--policy", "silent", "--fail-under", "0.5"]).exit_code == 1
+    told = CliRunner().invoke(app, [*command, "--policy", "scripted", "--policy", "silent", "--json"])
+    assert [row["policy"] for row in json.loads(told.stdout)["results"]] == ["scripted", "silent"] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--suite", "pair", "--env", "guess"], "cannot be used together"),
+        (["--suite", "pair", "--set", "max_turns=3"], "the suite decides that"),
+        (["--suite", "pair", "--temperature", "0.5"], "the suite decides that"),
+        (["--env", "guess", "--data", "a=b"], "names the data of a suite"),
+        (["--env", "guess", "--policy", "silent", "--policy", "random"], "--suite"),
+        (["--suite", "no-such-suite"], "there is no suite 'no-such-suite'"),
+        ([], "name an environment"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_with_the_reason(options: list[str], message: str):
+    result = CliRunner().invoke(app, ["eval", *options])
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+KILLED = """
+    import json, random, sys, time
+    from pathlib import Path
+    from agentgym.commands import suite_runs
+    from agentgym.messages import ToolCall, assistant
+    from agentgym.policy import FunctionPolicy
+    from agentgym.suites import load_suite
+
+    def act(conversation):
+        time.sleep(0.001)
+        draws = random.Random(json.dumps(conversation))
+        return assistant("", [ToolCall("guess", {"number": draws.randint(1, 20)})])
+
+    suite_runs.load_policy = lambda name, **options: FunctionPolicy("lucky", act)
+    suite = load_suite(sys.argv[1])
+    suite_runs.run_suites(suite_runs.SuitesRequest([suite], ["lucky"], out=Path(sys.argv[2]), concurrency=4))
+"""
+
+
+def test_an_evaluation_that_is_killed_and_continued_gives_the_same_results_file(tmp_path: Path):
+    path = tmp_path / "many.yaml"
+    path.write_text("name: many\nversion: 1\nentries:\n  - {env: guess, attempts: 4}\n")
+    pin_tasks(path, "guess", "train", 125)
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path)]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    target = tmp_path / "killed"
+    kills = 0
+    while kills < 3:
+        child = subprocess.Popen([*command, str(target)])
+        before = _lines(target)
+        while child.poll() is None and _lines(target) < before + 60:
+            time.sleep(0.01)
+        if child.poll() is not None:
+            break
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        kills += 1
+    assert kills
+    subprocess.run([*command, str(target)], check=True)
+    assert (target / "results.json").read_bytes() == (tmp_path / "whole/results.json").read_bytes()
+    recorded = [trajectory.id for path in (target / "trajectories").glob("*.jsonl") for trajectory in read_jsonl(path)]
+    assert len(recorded) == len(set(recorded)) == 500
+    assert Reason.SOLVED in read_results(target)["results"][0]["summary"]["endings"]
+
+
+def _lines(folder: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in (folder / "trajectories").glob("*.jsonl"))
