@@ -44,7 +44,8 @@ def rate(rows: Sequence[Row]) -> dict[str, Any]:
     """Return how often tasks were solved: the mean over tasks of the share of attempts, as `Summary` has it."""
     tasks = _groups(rows, lambda row: (row["file"], row["env"], row["policy"], row["task"]))
     shares = [fmean(row["success"] for row in group) for group in tasks.values()]
-    return {"rate": _mean(shares), "attempts": len(rows), "tasks": len(tasks)}
+    distinct = {(row["env"], row["task"]) for row in rows}
+    return {"rate": _mean(shares), "attempts": len(rows), "tasks": len(distinct)}
 
 
 def _series(rows: Sequence[Row]) -> Callable[[Row], str]:

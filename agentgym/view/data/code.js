@@ -6,9 +6,12 @@ const HEAD = 4000; // characters that a text keeps at its start; at its end, abo
 const COLOURED = 20_000;
 
 const PYTHON =
-  "and as assert async await break class continue def del elif else except False finally for from global if import in is lambda None nonlocal not or pass raise return True try while with yield match case";
+  "and as assert async await break class continue def del elif else except False finally for from global if import " +
+  "in is lambda None nonlocal not or pass raise return True try while with yield match case";
 const SQL =
-  "select from where group by order having limit offset join left right inner outer full cross on as and or not in is null like between case when then else end distinct union all with values insert into update delete create table exists asc desc over partition cast using intersect except";
+  "select from where group by order having limit offset join left right inner outer full cross on as and or not in " +
+  "is null like between case when then else end distinct union all with values insert into update delete create " +
+  "table exists asc desc over partition cast using intersect except";
 const WORDS = { python: new Set(PYTHON.split(" ")), sql: new Set(SQL.split(" ")) };
 const TOKENS = {
   python:

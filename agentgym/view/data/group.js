@@ -96,7 +96,8 @@ export async function groupPage(source, state, wanted, key) {
     h(
       "p",
       null,
-      `${plural(first.group.length, "attempt")}, ${number(solved)} solved. ${first.row.policy} in ${first.row.env}${first.row.step === null ? "" : `, training step ${first.row.step}`}.`,
+      `${plural(first.group.length, "attempt")}, ${number(solved)} solved. ${first.row.policy} in ${first.row.env}`,
+      first.row.step !== null && `, training step ${first.row.step}`,
     ),
     first.group.length > MOST && h("p.notice", null, `The first ${MOST} are shown.`),
     lazyDetails(

@@ -9,7 +9,8 @@ function rule(gate) {
 }
 
 function gateText(gate, state) {
-  return `${gate.opens.join(", ")}: ${state.open ? "open" : "shut"}; needs ${rule(gate)} ${SCOPES[gate.scope] ?? gate.scope}, is ${number(state.value)}`;
+  const needs = `${rule(gate)} ${SCOPES[gate.scope] ?? gate.scope}`;
+  return `${gate.opens.join(", ")}: ${state.open ? "open" : "shut"}; needs ${needs}, is ${number(state.value)}`;
 }
 
 // A gate in one turn; `channels` names what it opens, where that is not said already.

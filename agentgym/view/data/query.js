@@ -58,8 +58,9 @@ function collect(rows, key) {
 // Mean over tasks of the share of attempts that solved them, as `agentgym eval` prints it.
 export function rate(rows) {
   const tasks = collect(rows, (row) => JSON.stringify([row.file, row.env, row.policy, row.task]));
+  const distinct = new Set(rows.map((row) => JSON.stringify([row.env, row.task])));
   const shares = [...tasks.values()].map((group) => mean(group.map((row) => +row.success)));
-  return { rate: mean(shares), attempts: rows.length, tasks: tasks.size };
+  return { rate: mean(shares), attempts: rows.length, tasks: distinct.size };
 }
 
 const byNumber = (a, b) => a[0] - b[0];

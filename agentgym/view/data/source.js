@@ -78,7 +78,7 @@ class Embedded {
     const content = await this.#content(row);
     if (!content)
       throw new Error(
-        "This file does not hold the contents of this trajectory: it would be too large. Look at it with: agentgym view",
+        "The contents of this trajectory would make this file too large. Look at it with: agentgym view",
       );
     const wanted = groupOf(row);
     const group = this.rows.filter((one) => groupOf(one) === wanted).sort((a, b) => a.attempt - b.attempt);

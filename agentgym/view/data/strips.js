@@ -232,5 +232,7 @@ export function strips(trajectory, tokens, modes) {
 function summary(rows, count) {
   const gap = rows.find((row) => row.name.startsWith("trainer"));
   const sampled = rows[0].values.reduce((sum, one) => sum + one, 0);
-  return `${plural(count, "token")}, ${number(sampled)} sampled; strips: ${rows.map((row) => row.name).join(", ")}${gap ? `; largest mismatch ${number(gap.most)}` : ""}`;
+  const names = rows.map((row) => row.name).join(", ");
+  const largest = gap ? `; largest mismatch ${number(gap.most)}` : "";
+  return `${plural(count, "token")}, ${number(sampled)} sampled; strips: ${names}${largest}`;
 }

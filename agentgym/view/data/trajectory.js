@@ -2,7 +2,7 @@
 
 import { bounded, code } from "./code.js";
 import { message } from "./content.js";
-import { h, lazyDetails, mark, number, percent, plural, seconds, signed } from "./dom.js";
+import { h, lazyDetails, mark, number, plural, seconds, signed } from "./dom.js";
 import { besideTurn, payTable } from "./pay.js";
 import { linkTo } from "./route.js";
 import { strips } from "./strips.js";
@@ -166,7 +166,7 @@ export async function trajectoryPage(source, state, wanted, key) {
     h(
       "a",
       { href: linkTo(`/g/${key}`, wanted), rel: "group" },
-      `group: ${plural(group.length, "attempt")}, ${percent(group.filter((one) => one.success).length / group.length)} solved`,
+      `group: ${plural(group.length, "attempt")}, ${number(group.filter((one) => one.success).length)} solved`,
     );
   let modelTurn = -1;
   const turns = trajectory.turns.map((turn, at) => {
