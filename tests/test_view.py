@@ -262,7 +262,7 @@ def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
     file = tmp_path / "eval.jsonl"
     write_jsonl(file, [hostile()])
     console = screen()
-    browser = Browser(Collection([file]), console)
+    browser = Browser(Collection([file]), console, Schemes())
     for line in ("l", "0", "g", "h", "policy=\x1b[31m"):
         browser.run(line)
     text = shown(console)

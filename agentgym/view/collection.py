@@ -67,6 +67,7 @@ class Collection:
         self._lock = threading.RLock()
         self._files: dict[Path, _File] = {}
         self._metrics: dict[Path, _Metrics] = {}
+        self._others: dict[Path, int] = {}  # files of something else, and their size when they were looked at
         self._notes = 0
         self._by_key: dict[str, Row] = {}
         self._groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -163,12 +164,20 @@ class Collection:
         for path, given in self._candidates():
             if path.name == METRICS and not given:
                 self._metrics.setdefault(path, _Metrics(path))
-            elif path not in self._files and (given or _holds_trajectories(path)):
+            elif path not in self._files and (given or self._is_ours(path)):
                 self._files[path] = _File(
                     path, self._name(path), TrajectoryIndex.open(path, keep=self._keep), Annotations(path)
                 )
                 found = True
         return found
+
+    def _is_ours(self, path: Path) -> bool:
+        """Whether a file holds trajectories; one that does not is looked at again only once it has changed."""
+        size = path.stat().st_size
+        if self._others.get(path) == size:
+            return False
+        self._others[path] = size
+        return _holds_trajectories(path)
 
     def _candidates(self) -> Iterator[tuple[Path, bool]]:
         """Yield files, and whether the user named them."""

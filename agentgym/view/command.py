@@ -35,7 +35,7 @@ def run_view(wanted: ViewRequest) -> None:
     elif wanted.term:
         from agentgym.view.terminal import browse
 
-        browse(Collection(wanted.places))
+        browse(Collection(wanted.places), trust=wanted.trust)
     else:
         _serve(wanted)
 

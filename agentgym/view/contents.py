@@ -71,7 +71,8 @@ class Contents:
 
 
 def _numbers(data: Any, count: int) -> list[float] | None:
-    """Return one number per completion token, if that is what the annotation holds."""
-    values = data.get("values", data.get("logprobs")) if isinstance(data, dict) else None
-    fits = isinstance(values, list) and len(values) == count and all(type(one) in (int, float) for one in values)
-    return [round(value, _DIGITS) for value in values] if fits and values is not None else None
+    """Return the list in an annotation that has one number per completion token, under whatever name."""
+    for values in data.values() if isinstance(data, dict) else ():
+        if isinstance(values, list) and len(values) == count and all(type(one) in (int, float) for one in values):
+            return [round(value, _DIGITS) for value in values]
+    return None

@@ -57,6 +57,8 @@ def write_report(collection: Collection, path: Path, *, max_mb: float = MAX_MB, 
         unfinished.replace(path)
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
     return Report(len(collection.rows), len(packed.chunk_of), path.stat().st_size)
 
 

@@ -32,15 +32,18 @@ HELP = """\
   x               clear filters                             h   this help      q   quit"""
 
 
-def browse(collection: Collection, read: Callable[[str], str] = input, console: Console | None = None) -> None:
+def browse(
+    collection: Collection, read: Callable[[str], str] = input, console: Console | None = None, *, trust: bool = False
+) -> None:
     """Show trajectories until the user leaves.
 
     Args:
         collection: What to show.
         read: Asks the user for a command; raises `EOFError` at the end of input.
         console: The console to print to; by default the terminal.
+        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
     """
-    browser = Browser(collection, console or terminal())
+    browser = Browser(collection, console or terminal(), Schemes(trust=trust))
     browser.run("l")
     while True:
         try:
@@ -61,12 +64,13 @@ class Browser:
     Args:
         collection: What to show.
         console: The console to print to.
+        schemes: The schemes of environments.
     """
 
-    def __init__(self, collection: Collection, console: Console):
+    def __init__(self, collection: Collection, console: Console, schemes: Schemes):
         self.console = console
         self._collection = collection
-        self._search, self._schemes = Search(collection), Schemes()
+        self._search, self._schemes = Search(collection), schemes
         self._wanted: dict[str, str] = {}
         self._start = 0
         self._open: int | None = None

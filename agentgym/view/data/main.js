@@ -86,6 +86,7 @@ async function show({ keep = false } = {}) {
     page = h(
       "div.page",
       null,
+      h("h1", null, "This cannot be shown"),
       h("p.notice.bad", { role: "alert" }, problem.message),
       h("p", null, h("a", { href: "#/", rel: "up" }, "\u2190 all trajectories")),
     );

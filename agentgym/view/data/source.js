@@ -77,9 +77,7 @@ class Embedded {
     const row = this.#row(key);
     const content = await this.#content(row);
     if (!content)
-      throw new Error(
-        "The contents of this trajectory would make this file too large. Look at it with: agentgym view",
-      );
+      throw new Error("The contents of this trajectory would make this file too large. Look at it with: agentgym view");
     const wanted = groupOf(row);
     const group = this.rows.filter((one) => groupOf(one) === wanted).sort((a, b) => a.attempt - b.attempt);
     return { ...content, row, group };

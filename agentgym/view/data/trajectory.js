@@ -8,7 +8,8 @@ import { linkTo } from "./route.js";
 import { strips } from "./strips.js";
 import { actionMessage, messageText } from "./texts.js";
 
-const MANY_TURNS = 8;
+const MANY_TURNS = 8; // a longer table of credit waits to be opened
+const LAZY_TURNS = 40; // of more, those out of sight are not laid out
 const WHEN = "Credit is known once the episode has ended; during it, rewards are paid as they become certain.";
 const KNOWN_NOTES = new Set(["credit", "gates", "trainer_logprobs"]);
 
@@ -76,10 +77,10 @@ function details(trajectory, notes) {
   );
 }
 
-function turnBox(turn, at, pay, modelTurn) {
+function turnBox(turn, at, pay, modelTurn, many) {
   const cutOff = turn.action?.finish_reason === "length";
   return h(
-    "section.turn",
+    many ? "section.turn.many" : "section.turn",
     { id: `turn-${at + 1}`, "aria-label": `turn ${at + 1}` },
     h(
       "h3",
@@ -129,7 +130,7 @@ function tokenBox(source, found) {
 
 // What is known besides the conversation. On small screens it waits to be opened.
 function cards(source, found) {
-  const [wide, large] = ["(min-width: 112rem)", "(min-width: 60rem)"].map((query) => matchMedia(query).matches);
+  const [wide, large] = ["(min-width: 136rem)", "(min-width: 60rem)"].map((query) => matchMedia(query).matches);
   const known = details(found.trajectory, found.notes);
   const short = found.trajectory.turns.length <= MANY_TURNS;
   return [
@@ -171,7 +172,8 @@ export async function trajectoryPage(source, state, wanted, key) {
   let modelTurn = -1;
   const turns = trajectory.turns.map((turn, at) => {
     if (turn.action !== null) modelTurn += 1;
-    return turnBox(turn, at, pay.problem ? null : pay, turn.action === null ? null : modelTurn);
+    const known = pay.problem ? null : pay;
+    return turnBox(turn, at, known, turn.action === null ? null : modelTurn, trajectory.turns.length > LAZY_TURNS);
   });
   return h(
     "div.page.trajectory",
