@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from agentgym.trajectory import Trajectory
@@ -63,7 +64,7 @@ class Contents:
     def _one(self, key: str, trajectory: Trajectory, pay: dict[str, Any]) -> dict[str, Any]:
         notes = self._collection.notes(key)
         return {
-            "trajectory": {**trajectory.to_dict(), "tokens": None},
+            "trajectory": replace(trajectory, tokens=None).to_dict(),
             "has_tokens": trajectory.tokens is not None,
             "notes": {kind: data for kind, data in notes.items() if kind != _LOGPROBS},
             "pay": as_trained(pay, notes.get("credit"), len(trajectory.model_turns)),
