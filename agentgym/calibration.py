@@ -17,8 +17,8 @@ def calibration(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     An environment states them as `details()["confidence"]`, from 0 to 1. Trajectories without one do not count, nor
     does a value out of range, as it comes from the model.
     """
-    stated = [(t.details.get(CONFIDENCE_DETAIL), t.success) for t in trajectories]
-    known = [(float(value), success) for value, success in stated if _is_share(value)]
+    stated = [(_share(t.details.get(CONFIDENCE_DETAIL)), t.success) for t in trajectories]
+    known = [(value, success) for value, success in stated if value is not None]
     if not known:
         return {}
     confidences, successes = [value for value, _ in known], [success for _, success in known]
@@ -29,5 +29,7 @@ def calibration(trajectories: Iterable[Trajectory]) -> dict[str, float]:
     }
 
 
-def _is_share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+def _share(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= 1 else None

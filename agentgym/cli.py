@@ -88,6 +88,30 @@ def list_() -> None:
 
 
 @app.command()
+def cards(
+    envs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ENV]...", help="Ids, module:Class, or families such as 'miniwob'; by default all."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write one file for each, and README.md about all, to this folder.")
+    ] = None,
+    tasks: Annotated[int, typer.Option("--tasks", "-n", min=1, help="Number of tasks to play.")] = 10,
+    speeds: Annotated[
+        Path | None,
+        typer.Option(help="Measured speeds to show: results of python -m benchmarks.step_times.", dir_okay=False),
+    ] = None,
+) -> None:
+    """Print what there is to know about environments, as Markdown: tasks, tools, rewards, an episode, scores."""
+    from agentgym.commands.cards import print_cards, write_cards
+
+    if out is None:
+        print_cards(envs or [], tasks, speeds)
+    else:
+        write_cards(envs or [], out, tasks, speeds)
+
+
+@app.command()
 def new(
     name: Annotated[str, typer.Argument(help="Name of the environment, e.g. word-count.")],
     path: Annotated[Path, typer.Option(help="The folder to write to.", file_okay=False)] = Path("."),
@@ -155,6 +179,28 @@ def play(
 
 
 app.command("eval")(eval_)
+
+
+@app.command()
+def compare(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B | A... vs B...", help="Files of eval --out: one of each, or several seeds of each."
+        ),
+    ],
+    tasks: Annotated[bool, typer.Option("--tasks", help="Also list the tasks won and lost.")] = False,
+    seed: Seed = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Compare two runs on the same tasks: differences with intervals, tasks won and lost, and what they cost.
+
+    With several runs of two methods, such as seeds of a training, write vs between them. Runs of other tasks,
+    environments or arguments are refused; only those of the policy, such as the dialect, may differ.
+    """
+    from agentgym.commands.compare import run_comparison
+
+    run_comparison(files, seed=seed, tasks=tasks, as_json=as_json)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []})

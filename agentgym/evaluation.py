@@ -18,16 +18,18 @@ from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.foreign.errors import describe
 from agentgym.policy import Policy
+from agentgym.results.entry import Entry, entry_of, hash_of
+from agentgym.results.index import StoredTrajectories, TrajectoryIndex
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
 from agentgym.rollout.workers.base import Workers
-from agentgym.summary import Rate, Summary, print_summary, summarize
+from agentgym.summary import Rate, Summary, print_summary, summarize, summarize_entries
 from agentgym.task import Task
-from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+from agentgym.trajectory import Trajectory, write_jsonl
 
 __all__ = ["Rate", "Summary", "evaluate", "evaluate_async", "evaluation_jobs", "print_summary", "summarize"]
 
-OnProgress = Callable[[Trajectory, int, int], None]
-"""Called with each trajectory, the number finished so far and the total."""
+OnProgress = Callable[[Entry, int, int], None]
+"""Called with the short facts of each trajectory, the number finished so far and the total."""
 
 
 def evaluate(
@@ -92,7 +94,10 @@ async def evaluate_async(
 
 
 class _Evaluation:
-    """The trajectories of an evaluation: those found in its file, and those that are still to be made."""
+    """The trajectories of an evaluation: those found in its file, and those that are still to be made.
+
+    With a file, only their entries are held in memory.
+    """
 
     def __init__(
         self,
@@ -106,10 +111,12 @@ class _Evaluation:
     ):
         self._factory, self._policy, self._out, self._seed = factory, policy, out, seed
         self._jobs = evaluation_jobs(tasks, attempts, seed)
-        self._report = on_progress or (lambda trajectory, done, total: None)
-        self._found: dict[str, Trajectory] = {}
+        self._report = on_progress or (lambda entry, done, total: None)
+        self._entries: dict[str, Entry] = {}
         if out is not None:
             _check_keepable(out, factory)
+        # A pipe or a device cannot be read again.
+        self._held: dict[str, Trajectory] | None = None if out is not None and out.is_file() else {}
         self._started = time.perf_counter()
 
     @contextmanager
@@ -118,22 +125,34 @@ class _Evaluation:
         out = self._out
         with nullcontext() if out is None else held(out):
             found = {} if out is None else _already_done(out, self._jobs, self._factory, self._policy)
-            for trajectory in found.values():
-                self._note(trajectory)
+            for entry in found.values():
+                self._note(entry)
             yield [job for job in self._jobs if job.id not in found]
 
     def add(self, finished: Trajectory) -> None:
         """Keep a trajectory."""
-        self._note(finished if self._out is None else _keep(self._out, finished))
+        if self._out is not None:
+            finished = _keep(self._out, finished)
+        if self._held is not None:
+            self._held[finished.id] = finished
+        self._note(entry_of(finished))
 
     def summary(self) -> Summary:
         """Return the results so far."""
         seconds = time.perf_counter() - self._started
-        return summarize(self._found.values(), seed=self._seed, seconds=seconds, figures=self._factory.figures)
+        figures = self._factory.figures(self._valid())
+        return summarize_entries(self._entries.values(), seed=self._seed, seconds=seconds, figures=figures)
 
-    def _note(self, trajectory: Trajectory) -> None:
-        self._found[trajectory.id] = trajectory
-        self._report(trajectory, len(self._found), len(self._jobs))
+    def _valid(self) -> Sequence[Trajectory]:
+        """Return the trajectories that did not fail, in the order of tasks and attempts."""
+        chosen = sorted((e for e in self._entries.values() if not e.failed), key=lambda e: (e.task_id, e.attempt))
+        if self._out is None or self._held is not None:
+            return [(self._held or {})[entry.id] for entry in chosen]
+        return StoredTrajectories(TrajectoryIndex.open(self._out), [entry.id for entry in chosen])
+
+    def _note(self, entry: Entry) -> None:
+        self._entries[entry.id] = entry
+        self._report(entry, len(self._entries), len(self._jobs))
 
 
 def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
@@ -165,19 +184,18 @@ def _seed_of(task: Task, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{task.id}".encode()).digest()[:4], "big") >> 1
 
 
-def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: Policy) -> dict[str, Trajectory]:
-    """Return the trajectories in `out` that need not run again, by id. Of several tries, the last one counts."""
+def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: Policy) -> dict[str, Entry]:
+    """Return the entries of those in `out` that need not run again, by id. Of several tries, the last one counts."""
     wanted = {job.id: job for job in jobs}
-    found: dict[str, Trajectory] = {}
-    for trajectory in read_jsonl(out):
-        _check_same(out, trajectory, wanted.get(trajectory.id), factory, policy)
-        if (before := found.get(trajectory.id)) is not None and not before.failed:
-            raise UsageError(
-                f"{str(out)!r} holds {trajectory.id!r} again after a try that did not fail; remove one of them"
-            )
-        if trajectory.id in wanted:
-            found[trajectory.id] = trajectory
-    return {key: trajectory for key, trajectory in found.items() if not trajectory.failed}
+    index = TrajectoryIndex.open(out)
+    found: dict[str, Entry] = {}
+    for position, entry in enumerate(index.entries):
+        _check_same(index, position, wanted.get(entry.id), factory, policy)
+        if (before := found.get(entry.id)) is not None and not before.failed:
+            raise UsageError(f"{str(out)!r} holds {entry.id!r} again after a try that did not fail; remove one of them")
+        if entry.id in wanted:
+            found[entry.id] = entry
+    return {key: entry for key, entry in found.items() if not entry.failed}
 
 
 def _check_keepable(out: Path, factory: EnvFactory) -> None:
@@ -188,22 +206,22 @@ def _check_keepable(out: Path, factory: EnvFactory) -> None:
         raise UsageError(f"these environment arguments cannot be kept in {str(out)!r}: {error}") from error
 
 
-def _check_same(out: Path, trajectory: Trajectory, job: Job | None, factory: EnvFactory, policy: Policy) -> None:
+def _check_same(index: TrajectoryIndex, position: int, job: Job | None, factory: EnvFactory, policy: Policy) -> None:
     """Raise `UsageError` if a trajectory was made with other arguments than the run about to start."""
+    entry = index.entries[position]
     pairs: list[tuple[str, object, object]] = [
-        ("another environment", trajectory.env_id, factory.env_id),
-        ("other environment arguments", _canonical(trajectory.env_kwargs), _canonical(factory.kwargs)),
-        ("another policy", trajectory.policy, policy.name),
+        ("another environment", entry.env_id, factory.env_id),
+        ("other environment arguments", entry.arguments, hash_of(factory.kwargs)),
+        ("another policy", entry.policy, policy.name),
     ]
     if job is not None:
-        pairs += [("other tasks", trajectory.task_hash, job.task.hash), ("another seed", trajectory.seed, job.seed)]
+        pairs += [("other tasks", entry.task_hash, job.task.hash), ("another seed", entry.seed, job.seed)]
     for what, recorded, given in pairs:
-        if recorded != given:
-            raise UsageError(
-                f"{str(out)!r} holds trajectories made with {what} ({trajectory.id!r}: {recorded}, now {given}); "
-                "use the same arguments to continue it, or another file"
-            )
-
-
-def _canonical(kwargs: object) -> str:
-    return json.dumps(kwargs, sort_keys=True)
+        if recorded == given:
+            continue
+        if recorded == entry.arguments:
+            recorded, given = json.dumps(index.read(position).env_kwargs), json.dumps(factory.kwargs)
+        raise UsageError(
+            f"{str(index.path)!r} holds trajectories made with {what} ({entry.id!r}: {recorded}, now {given}); "
+            "use the same arguments to continue it, or another file"
+        )

@@ -9,7 +9,7 @@ from statistics import fmean, median
 import numpy as np
 
 from agentgym.mistakes import OF_CALLS, OF_TURNS, Mistake, count_of
-from agentgym.trajectory import Trajectory
+from agentgym.results.entry import Entry
 
 UNRECORDED = "unrecorded"
 """The kind of mistakes in some recordings among others, made before kinds were counted."""
@@ -47,45 +47,31 @@ class Measures:
     """Mean cost per episode, in the currency of the endpoint's prices."""
 
 
-def measured(trajectories: Sequence[Trajectory]) -> Measures:
-    """Measure trajectories that did not fail."""
-    turns = sum(len(t.model_turns) for t in trajectories)
-    calls = _total(trajectories, "calls")
-    seconds = [t.seconds for t in trajectories]
+def measured(entries: Sequence[Entry]) -> Measures:
+    """Measure episodes that did not fail."""
+    turns = sum(t.turns for t in entries)
+    calls = _total(entries, "calls")
+    seconds = [t.seconds for t in entries]
     return Measures(
-        reward=_mean(t.reward for t in trajectories),
-        turns=_mean(len(t.model_turns) for t in trajectories),
-        calls=_mean(t.counts["calls"] for t in trajectories if "calls" in t.counts),
-        sampled_tokens=_mean_known(map(sampled_tokens, trajectories)),
-        observed_tokens=_mean_known(map(observed_tokens, trajectories)),
-        tool_error_rate=_share(_total(trajectories, "tool_errors"), calls),
-        tool_errors=_by_kind(trajectories, OF_CALLS, _total(trajectories, "tool_errors"), calls),
-        format_error_rate=_share(_total(trajectories, "format_errors"), turns),
-        format_errors=_by_kind(trajectories, OF_TURNS, _total(trajectories, "format_errors"), turns),
+        reward=_mean(t.reward for t in entries),
+        turns=_mean(t.turns for t in entries),
+        calls=_mean(t.counts["calls"] for t in entries if "calls" in t.counts),
+        sampled_tokens=_mean_known(t.sampled_tokens for t in entries),
+        observed_tokens=_mean_known(t.observed_tokens for t in entries),
+        tool_error_rate=_share(_total(entries, "tool_errors"), calls),
+        tool_errors=_by_kind(entries, OF_CALLS, _total(entries, "tool_errors"), calls),
+        format_error_rate=_share(_total(entries, "format_errors"), turns),
+        format_errors=_by_kind(entries, OF_TURNS, _total(entries, "format_errors"), turns),
         seconds_per_episode=_mean(seconds),
         seconds_median=median(seconds) if seconds else None,
         seconds_p95=float(np.quantile(seconds, 0.95)) if seconds else None,
-        cost=_mean_known(t.usage.get("cost") for t in trajectories),
+        cost=_mean_known(t.usage.get("cost") for t in entries),
     )
 
 
-def sampled_tokens(trajectory: Trajectory) -> float | None:
-    """Return how many tokens the policy sampled: those recorded, else those that its endpoint counted."""
-    if trajectory.tokens is not None:
-        return trajectory.tokens.sampled
-    return trajectory.usage.get("completion_tokens")
-
-
-def observed_tokens(trajectory: Trajectory) -> float | None:
-    """Return how many tokens the policy read without having sampled them. An endpoint does not tell."""
-    if trajectory.tokens is None:
-        return None
-    return len(trajectory.tokens) - trajectory.tokens.sampled
-
-
-def _by_kind(trajectories: Iterable[Trajectory], kinds: Iterable[Mistake], errors: int, whole: int) -> dict[str, float]:
+def _by_kind(entries: Iterable[Entry], kinds: Iterable[Mistake], errors: int, whole: int) -> dict[str, float]:
     """Return the share of each kind of mistake, most frequent first; nothing if no kind was recorded."""
-    counts = [t.counts for t in trajectories]
+    counts = [t.counts for t in entries]
     found = {kind.value: sum(count_of(kind, one) for one in counts) for kind in kinds}
     if not (recorded := sum(found.values())):
         return {}
@@ -94,8 +80,8 @@ def _by_kind(trajectories: Iterable[Trajectory], kinds: Iterable[Mistake], error
     return {kind: count / whole for kind, count in ordered if count > 0 and whole}
 
 
-def _total(trajectories: Iterable[Trajectory], count: str) -> int:
-    return sum(t.counts.get(count, 0) for t in trajectories)
+def _total(entries: Iterable[Entry], count: str) -> int:
+    return sum(t.counts.get(count, 0) for t in entries)
 
 
 def _share(part: float, whole: float) -> float | None:

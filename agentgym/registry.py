@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, cast
 
 import gymnasium
@@ -66,6 +66,12 @@ def resolve(env_id: str) -> str:
             f"unknown environment {env_id!r}{nearest(env_id, forms)} There are: {', '.join(_in_brief(names))}"
         )
     return max(candidates, key=lambda known: gymnasium.registry[known].version or 0)
+
+
+def common_beginning(ids: Sequence[str]) -> str:
+    """Return what all ids begin with."""
+    pairs = zip(min(ids), max(ids), strict=False)
+    return "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _in_brief(names: Sequence[str]) -> list[str]:

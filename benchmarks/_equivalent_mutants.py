@@ -60,7 +60,7 @@ EQUIVALENT = (
         "a bit more or less leaves seeds as unlikely to meet",
     ),
     Equivalent(
-        "agentgym/statistics.py",
+        "agentgym/statistics/over_k.py",
         "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent <= attempts]",
         "powers = [2**exponent for exponent in range(attempts.bit_length()) if 2**exponent < attempts]",
         "the number of attempts itself is added in any case",
@@ -217,7 +217,7 @@ EQUIVALENT = (
         for was, becomes in ((6, 5), (6, 7))
     ),
     Equivalent(
-        "agentgym/statistics.py",
+        "agentgym/statistics/intervals.py",
         "return wilson(sum(group[0] for group in groups), len(groups), confidence)",
         "return wilson(sum(group[-1] for group in groups), len(groups), confidence)",
         "the members of a group are one, or agree, here",
@@ -310,7 +310,9 @@ EQUIVALENT = (
     ),
     Equivalent("envs/swe/draws.py", "APART = 8", None, _TRIED),
     Equivalent("agentgym/checks/splits.py", "_MORE, _MORE_SECONDS = 400, 0.25", None, _TRIED),
-    Equivalent("agentgym/summary.py", "MAX_ERRORS = 5", None, "how many are printed; what is left out is counted"),
+    Equivalent(
+        "agentgym/summary/tables.py", "MAX_ERRORS = 5", None, "how many are printed; what is left out is counted"
+    ),
     Equivalent(
         "envs/swe/values.py",
         'places = len(repr(value).partition(".")[2]) if "e" not in repr(value) else 6',

@@ -62,14 +62,28 @@ TARGETS: dict[str, tuple[str, ...]] = {
     },
     "agentgym/rollout/workers/local.py": _ROLLOUT,
     "agentgym/rollout/workers/pool.py": ("tests/test_sharing.py", *_ROLLOUT),
-    "agentgym/statistics.py": ("tests/test_statistics_edges.py", "tests/test_statistics.py"),
+    **{
+        f"agentgym/statistics/{name}.py": (
+            "tests/test_statistics_edges.py",
+            "tests/test_statistics.py",
+            "tests/test_statistics_reference.py",
+        )
+        for name in ("calibration", "decisions", "intervals", "over_k", "pairs", "seeds")
+    },
+    **{f"agentgym/comparison/{name}.py": ("tests/test_comparison.py",) for name in ("pairs", "runs", "seeds")},
+    "agentgym/calibration.py": ("tests/test_calibration.py",),
+    "agentgym/measures.py": ("tests/test_summary.py",),
+    "agentgym/mistakes.py": ("tests/test_mistakes.py",),
     "agentgym/engine/steps.py": ("tests/test_answers.py", *_ENV),
     "agentgym/records/strict_json.py": (
         "tests/test_strict_json.py",
         "tests/test_dialects.py",
         "tests/test_dialects_malformed.py",
     ),
-    "agentgym/summary.py": ("tests/test_summary.py", "tests/test_evaluation.py"),
+    **{
+        f"agentgym/summary/{name}.py": ("tests/test_summary.py", "tests/test_evaluation.py")
+        for name in ("results", "tables")
+    },
     "agentgym/task.py": ("tests/test_task_edges.py", "tests/test_task.py"),
     "agentgym/toolset.py": ("tests/test_toolset_words.py", "tests/test_toolset.py"),
     "agentgym/trajectory.py": _RECORDS,

@@ -22,6 +22,7 @@ from agentgym.errors import UsageError
 from agentgym.evaluation import Summary, evaluate, evaluate_async, evaluation_jobs, print_summary, summarize
 from agentgym.messages import Message
 from agentgym.policy import RandomPolicy, ScriptedPolicy, SilentPolicy
+from agentgym.results.entry import Entry
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.seat import Seat
 from agentgym.statistics import wilson
@@ -99,7 +100,7 @@ def test_what_is_finished_is_not_run_again(tmp_path: Path):
 def test_an_interrupted_evaluation_ends_like_an_uninterrupted_one(tmp_path: Path):
     out, whole = tmp_path / "t.jsonl", tmp_path / "whole.jsonl"
 
-    def stop(trajectory: Trajectory, done: int, total: int) -> None:
+    def stop(entry: Entry, done: int, total: int) -> None:
         if done == 5:
             raise KeyboardInterrupt
 

@@ -37,6 +37,10 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def opened(file: Path) -> TrajectoryIndex:
+    return TrajectoryIndex.open(file, keep_from=0)
+
+
 def index_of(file: Path) -> Path:
     return file.with_name("eval.jsonl.index")
 
@@ -44,7 +48,7 @@ def index_of(file: Path) -> Path:
 def test_an_entry_has_the_facts_of_its_trajectory(file: Path):
     tokens = Tokens([1], [2, 3], [1, 0], [-0.5, 0.0], [0, -1])
     write_jsonl(file, [trajectory(7, tokens=tokens, training_step=4)], append=True)
-    entry, written = TrajectoryIndex.open(file).entries[5], trajectory(7)
+    entry, written = opened(file).entries[5], trajectory(7)
     assert (entry.success, entry.reward, entry.outcome, entry.turns) == (True, 1.0, 1.0, 2)
     assert entry.channels == {"outcome": 1.0, "format": 1.5}
     assert (entry.reason, entry.ending, entry.failed, entry.sampled_tokens) == ("solved", "terminated", False, 1)
@@ -53,36 +57,36 @@ def test_an_entry_has_the_facts_of_its_trajectory(file: Path):
 
 
 def test_every_trajectory_is_read_from_its_place(file: Path):
-    index = TrajectoryIndex.open(file)
+    index = opened(file)
     assert [found.to_dict() for found in index] == [trajectory(number).to_dict() for number in range(5)]
     assert json.loads(index.raw(3))["id"] == "guess/test/3#0"
 
 
 def test_the_index_is_taken_from_beside_the_file_and_the_file_is_not_parsed_again(file: Path):
-    first = TrajectoryIndex.open(file).entries
+    first = opened(file).entries
     # What was indexed is changed behind its back, apart from the lines that say which file it is.
     content = file.read_bytes()
     file.write_bytes(content.replace(b'"guess/test/2#0"', b'"guess/test/9#0"'))
-    again = TrajectoryIndex.open(file)
+    again = opened(file)
     assert again.entries == first
     with pytest.raises(UsageError, match=r"has changed.*guess/test/2#0"):
         again.read(2)
 
 
 def test_a_file_that_grows_is_indexed_from_where_it_was(file: Path):
-    index = TrajectoryIndex.open(file)
-    other = TrajectoryIndex.open(file)
+    index = opened(file)
+    other = opened(file)
     write_jsonl(file, [trajectory(5), trajectory(6)], append=True)
     assert (index.refresh(), index.refresh()) == (2, 0)
     assert other.refresh() == 2  # both have appended the same two entries
-    reopened = TrajectoryIndex.open(file)
+    reopened = opened(file)
     assert [entry.id for entry in reopened.entries] == [f"guess/test/{number}#0" for number in range(7)]
     assert reopened.read(6).turns[0].action == "x" * 6
 
 
 def test_a_line_that_is_cut_off_waits_until_it_is_whole(file: Path):
     line = json.dumps(trajectory(5).to_dict()).encode()
-    index = TrajectoryIndex.open(file)
+    index = opened(file)
     with file.open("ab") as growing:
         growing.write(line[:100])
         growing.flush()
@@ -97,14 +101,14 @@ def test_a_line_that_is_cut_off_waits_until_it_is_whole(file: Path):
 
 @pytest.mark.parametrize("change", ["another file", "shorter", "rewritten"])
 def test_an_index_of_another_content_is_made_again(file: Path, change: str):
-    index = TrajectoryIndex.open(file)
+    index = opened(file)
     numbers = {"another file": [9, 8], "shorter": [0, 1], "rewritten": [0, 2, 1, 3, 4]}[change]
     write_jsonl(file, map(trajectory, numbers))
-    for opened in (index, TrajectoryIndex.open(file)):
-        opened.refresh()
+    for found in (index, opened(file)):
+        found.refresh()
         # An index that notices nothing reports what it cannot read; it never returns another trajectory.
         if change != "rewritten":
-            assert [found.id for found in opened] == [f"guess/test/{number}#0" for number in numbers]
+            assert [one.id for one in found] == [f"guess/test/{number}#0" for number in numbers]
     if change == "rewritten":
         with pytest.raises(UsageError, match="has changed"):
             list(index)
@@ -112,40 +116,51 @@ def test_an_index_of_another_content_is_made_again(file: Path, change: str):
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"garbage", b'{"schema": 99, "start": "x"}\n', None])
 def test_a_damaged_index_costs_time_and_nothing_else(file: Path, damage: bytes | None):
-    TrajectoryIndex.open(file)
+    opened(file)
     whole = index_of(file).read_bytes()
     index_of(file).write_bytes(whole[:-7] if damage is None else damage)
-    assert len(TrajectoryIndex.open(file)) == 5
+    assert len(opened(file)) == 5
     assert index_of(file).read_bytes() == whole
 
 
 def test_a_folder_that_cannot_be_written_is_no_obstacle(file: Path):
     index_of(file).mkdir()
-    assert len(TrajectoryIndex.open(file)) == 5
+    assert len(opened(file)) == 5
 
 
 def test_a_line_that_is_no_trajectory_is_named_with_its_place(file: Path):
     with file.open("a") as growing:
         growing.write('{"id": 3}\n')
-    with pytest.raises(UsageError, match=r"eval\.jsonl: the line at byte \d+ is not a trajectory"):
-        TrajectoryIndex.open(file)
+    with pytest.raises(UsageError, match=r"eval\.jsonl:6: not a trajectory: this trajectory has schema"):
+        opened(file)
 
 
 def test_a_mark_at_the_beginning_of_the_file_is_not_part_of_a_line(file: Path):
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
-    assert next(iter(TrajectoryIndex.open(file))).id == "guess/test/0#0"
+    assert next(iter(opened(file))).id == "guess/test/0#0"
 
 
 def test_of_several_tries_the_last_one_counts(file: Path):
     failed = trajectory(6, turns=[], reason=Reason.INFRASTRUCTURE, error="down")
     write_jsonl(file, [failed, trajectory(6)], append=True)
-    index = TrajectoryIndex.open(file)
+    index = opened(file)
     assert index.entries[5].failed
     assert not index.latest()["guess/test/6#0", None].failed
 
 
 def test_a_file_that_does_not_exist_yet_is_empty(tmp_path: Path):
-    index = TrajectoryIndex.open(tmp_path / "later.jsonl")
+    index = opened(tmp_path / "later.jsonl")
     assert (len(index), list(tmp_path.iterdir())) == (0, [])
     write_jsonl(tmp_path / "later.jsonl", [trajectory(1)])
     assert index.refresh() == 1
+
+
+def test_small_files_have_no_index_beside_them(file: Path):
+    assert len(TrajectoryIndex.open(file)) == 5
+    assert [path.name for path in file.parent.iterdir()] == ["eval.jsonl"]
+    size = file.stat().st_size
+    index = TrajectoryIndex.open(file, keep_from=size + 1)
+    write_jsonl(file, [trajectory(5)], append=True)
+    index.refresh()
+    assert index_of(file).is_file()
+    assert len(opened(file)) == 6

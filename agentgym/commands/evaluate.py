@@ -23,18 +23,18 @@ from agentgym.commands.outputs import check_file
 from agentgym.commands.terminal import console
 from agentgym.dialects import TEMPLATE
 from agentgym.errors import require
-from agentgym.evaluation import Summary, evaluate, print_summary
+from agentgym.evaluation import OnProgress, Summary, evaluate, print_summary
 from agentgym.fitness import check_prompt_fits
 from agentgym.loading import load_named
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
+from agentgym.results.entry import Entry
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.rooms import TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.task import TEST, Task, default_split
 from agentgym.task_files.arguments import recorded_arguments
 from agentgym.task_files.declaring import with_defaults
-from agentgym.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -207,17 +207,17 @@ def progress_bars() -> Progress:
     return Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal)
 
 
-def _bar(progress: Progress, total: int, label: str) -> Callable[[Trajectory, int, int], None]:
+def _bar(progress: Progress, total: int, label: str) -> OnProgress:
     """Return a callback that updates a progress bar of finished episodes, with success rate and failures."""
     bar: list[TaskID] = []
     solved = failed = 0
 
-    def tell(trajectory: Trajectory, done: int, of: int) -> None:
+    def tell(entry: Entry, done: int, of: int) -> None:
         nonlocal solved, failed
         if not bar:
             bar.append(progress.add_task(label, total=total, note=""))
-        failed += trajectory.failed
-        solved += trajectory.success
+        failed += entry.failed
+        solved += entry.success
         rate = f"{100 * solved / (done - failed):.0f} % solved" if done > failed else ""
         note = rate + (f"  [bold yellow]{failed} failed[/]" if failed else "")
         progress.update(bar[0], completed=done, note=note)

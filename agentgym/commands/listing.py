@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
 from typing import Any
 
 import gymnasium
@@ -14,7 +13,7 @@ from rich.text import Text
 from agentgym.commands.show import plain
 from agentgym.env import Env
 from agentgym.errors import UsageError
-from agentgym.registry import class_of, list_environments, load_class
+from agentgym.registry import class_of, common_beginning, list_environments, load_class
 from agentgym.task import Task
 from agentgym.task_files.declaring import STRICT, STRICT_MEANS
 
@@ -48,13 +47,7 @@ def _by_class() -> Iterator[tuple[str, Any]]:
         if len(ids) <= _MANY:
             yield from ((env_id, entry_point) for env_id in ids)
         else:
-            yield f"{_beginning(ids)}* ({len(ids)})", entry_point
-
-
-def _beginning(texts: list[str]) -> str:
-    """Return the common prefix of texts."""
-    pairs = zip(min(texts), max(texts), strict=False)
-    return "".join(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            yield f"{common_beginning(ids)}* ({len(ids)})", entry_point
 
 
 def tasks_table(tasks: Iterable[Task]) -> Table:

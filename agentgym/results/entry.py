@@ -48,8 +48,12 @@ class Entry:
     """Unweighted total of each reward channel."""
     counts: dict[str, int]
     """Tool calls, tool errors and format errors."""
-    sampled_tokens: int | None
-    """`None` if the policy speaks in messages."""
+    sampled_tokens: float | None
+    """Recorded, or counted by an endpoint; `None` if neither."""
+    observed_tokens: float | None
+    """Tokens that the policy read but did not sample; an endpoint does not tell."""
+    usage: dict[str, float]
+    """What an endpoint reports."""
     seconds: float
     error: str | None
     component: str | None
@@ -87,9 +91,9 @@ _NAMES = tuple(field.name for field in fields(Entry))
 _SHARED = ("env_id", "policy", "arguments", "split", "reason", "ending", "component")
 
 
-def entry_of(trajectory: Trajectory, offset: int, length: int) -> Entry:
-    """Return the entry of a trajectory that is written at this place."""
-    totals: dict[str, float] = {}
+def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
+    """Return the entry of a trajectory that is written at this place, if at any."""
+    tokens, totals = trajectory.tokens, dict[str, float]()
     for turn in trajectory.turns:
         for name, value in turn.rewards.items():
             totals[name] = totals.get(name, 0.0) + value
@@ -116,7 +120,9 @@ def entry_of(trajectory: Trajectory, offset: int, length: int) -> Entry:
         turns=len(trajectory.model_turns),
         channels=totals,
         counts=dict(trajectory.counts),
-        sampled_tokens=None if trajectory.tokens is None else trajectory.tokens.sampled,
+        sampled_tokens=trajectory.usage.get("completion_tokens") if tokens is None else tokens.sampled,
+        observed_tokens=None if tokens is None else len(tokens) - tokens.sampled,
+        usage=dict(trajectory.usage),
         seconds=trajectory.seconds,
         error=trajectory.error,
         component=trajectory.component,

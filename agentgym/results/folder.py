@@ -87,7 +87,7 @@ class ResultsFolder:
             "entry": entry,
             "policy": policy,
             "trajectories": str(self.file_of(suite, entry, policy).relative_to(self.path)),
-            "summary": {name: value for name, value in summary.to_dict().items() if name not in _TIMES},
+            "summary": _without_times(summary.to_dict()),
         }
         rows = [other for other in self._results["results"] if _pair(other) != _pair(row)]
         self._results["results"] = sorted([*rows, row], key=_pair)
@@ -137,6 +137,12 @@ def _read(path: Path) -> dict[str, Any] | None:
     if version != SCHEMA_VERSION:
         raise UsageError(f"{path} has schema version {version!r}; this release reads {SCHEMA_VERSION}")
     return found
+
+
+def _without_times(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {name: _without_times(value) for name, value in values.items() if name not in _TIMES}
+    return values
 
 
 def _pair(row: Mapping[str, Any]) -> tuple[str, str, str]:

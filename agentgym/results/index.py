@@ -1,6 +1,6 @@
 """`TrajectoryIndex`: where each trajectory of a file is, and its short facts, so that nobody parses the file twice.
 
-The index lies beside the file (`eval.jsonl.index`), grows with it, and is made again when it does not belong to it.
+The index of a large file lies beside it (`eval.jsonl.index`) and grows with it. One of another content is made again.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, overload
 
 from agentgym.errors import UsageError
 from agentgym.records.json_lines import BOM, MAX_LINE, is_whole, parse_line
@@ -19,6 +19,8 @@ from agentgym.results.entry import Entry, entry_of
 from agentgym.trajectory import Trajectory
 
 SCHEMA_VERSION = 1
+WORTH_KEEPING = 2**20
+"""A smaller file is read again in less time than a file more beside it costs attention."""
 _START = 65_536
 """Bytes of the first line that tell one file from another."""
 
@@ -30,26 +32,27 @@ class TrajectoryIndex:
 
     Args:
         path: The file; it may be missing as yet.
-        keep: Whether to write the index beside the file.
+        keep_from: Size of the file, in bytes, from which on the index is written beside it.
 
     Raises:
         UsageError: A line is not a trajectory; the message names its place.
     """
 
-    def __init__(self, path: Path, *, keep: bool = True):
+    def __init__(self, path: Path, *, keep_from: int = WORTH_KEEPING):
         self.path = path
         self.entries: list[Entry] = []
         """One for each line, in the order of the file."""
-        self._kept = path.with_name(f"{path.name}.index") if keep else None
+        self._kept: Path | None = path.with_name(f"{path.name}.index")
+        self._keep_from = keep_from
         self._start, self._end = "", 0
         self._whole = True  # whether the index beside the file holds exactly the entries
         self._load()
         self.refresh()
 
     @classmethod
-    def open(cls, path: str | Path, *, keep: bool = True) -> TrajectoryIndex:
+    def open(cls, path: str | Path, *, keep_from: int = WORTH_KEEPING) -> TrajectoryIndex:
         """Open the index of a file, after what was appended since is added to it."""
-        return cls(Path(path), keep=keep)
+        return cls(Path(path), keep_from=keep_from)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -121,7 +124,12 @@ class TrajectoryIndex:
         try:
             return Trajectory.from_dict(parse_line(line))
         except (ValueError, UsageError) as error:
-            raise UsageError(f"{self.path}: the line at byte {self._end} is not a trajectory: {error}") from error
+            raise UsageError(f"{self.path}:{self._line_number()}: not a trajectory: {error}") from error
+
+    def _line_number(self) -> int:
+        """Return the number of the line that begins where the index ends."""
+        with self._opened() as file:
+            return 1 + file.read(self._end).count(b"\n")
 
     def _still_belongs(self, file: BinaryIO) -> bool:
         """Whether the file is the one that was indexed, and only longer."""
@@ -140,7 +148,8 @@ class TrajectoryIndex:
 
     def _append(self, added: list[Entry]) -> None:
         """Write new entries beside the file; all of them, if what is there is of no use."""
-        if self._kept is None:
+        if self._kept is None or self._end < self._keep_from:
+            self._whole = False
             return
         lines = [json.dumps(entry.to_list()) for entry in (added if self._whole else self.entries)]
         if not self._whole:
@@ -172,6 +181,39 @@ class TrajectoryIndex:
         if entry.offset >= self._end:
             self.entries.append(entry)
             self._end = entry.offset + entry.length
+
+
+class StoredTrajectories(Sequence[Trajectory]):
+    """Trajectories of a file by their ids, each read when it is asked for.
+
+    Args:
+        index: The file's index.
+        ids: The trajectories, in order; of several tries, the last one counts.
+
+    Raises:
+        UsageError: The file has no such trajectory.
+    """
+
+    def __init__(self, index: TrajectoryIndex, ids: Sequence[str]):
+        places = {entry.id: position for position, entry in enumerate(index.entries)}
+        if missing := [id for id in ids if id not in places]:
+            raise UsageError(f"{str(index.path)!r} no longer holds {missing[0]!r}; was it changed meanwhile?")
+        self._index, self._places = index, [places[id] for id in ids]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> Trajectory: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Trajectory]: ...
+
+    def __getitem__(self, at: int | slice) -> Trajectory | list[Trajectory]:
+        """Read one trajectory, or several."""
+        if isinstance(at, slice):
+            return [self._index.read(position) for position in self._places[at]]
+        return self._index.read(self._places[at])
 
 
 def _write(path: Path, content: bytes, *, append: bool) -> None:

@@ -5,13 +5,16 @@ Scores are a matrix with one row per run and one column per task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agentgym.errors import UsageError
 from agentgym.statistics.intervals import CONFIDENCE, DRAWS, Interval
+
+K = TypeVar("K")
 
 Scores = NDArray[np.float64]
 """One row per run, one column per task."""
@@ -50,7 +53,7 @@ def probability_of_improvement(scores: ArrayLike, than: ArrayLike) -> float:
 
 
 def bootstrap_over_seeds(
-    statistic: Callable[..., float],
+    statistics: Mapping[K, Callable[..., float]],
     scores: Sequence[ArrayLike],
     seed: int,
     *,
@@ -58,11 +61,11 @@ def bootstrap_over_seeds(
     tasks: bool = True,
     confidence: float = CONFIDENCE,
     draws: int = DRAWS,
-) -> Interval:
-    """Return the percentile bootstrap interval of a statistic of runs, widened to contain the statistic itself.
+) -> dict[K, Interval]:
+    """Return the percentile bootstrap interval of each statistic, widened to contain the statistic itself.
 
     Args:
-        statistic: Given one matrix per method, returns a number.
+        statistics: Given one matrix per method, each returns a number. All see the same resamples.
         scores: One matrix per method, all of the same tasks. Runs of different methods are drawn independently.
         seed: Random seed.
         whole_runs: Draw a run with all of its tasks, because one training plays all of them. Otherwise runs are drawn
@@ -78,10 +81,18 @@ def bootstrap_over_seeds(
     matrices = [_matrix(one) for one in scores]
     _check_same_tasks(matrices)
     generator = np.random.default_rng(seed)
-    resampled = [statistic(*_drawn(matrices, generator, whole_runs, tasks)) for _ in range(draws)]
+    found: dict[K, list[float]] = {name: [] for name in statistics}
+    for _ in range(draws):
+        drawn = _drawn(matrices, generator, whole_runs, tasks)
+        for name, statistic in statistics.items():
+            found[name].append(statistic(*drawn))
+    return {name: _spanned(found[name], statistic(*matrices), confidence) for name, statistic in statistics.items()}
+
+
+def _spanned(resampled: Sequence[float], found: float, confidence: float) -> Interval:
+    """Return the middle of resampled values, widened to contain the value that was found."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(resampled, [tail, 1 - tail])
-    found = statistic(*matrices)
     return Interval(min(float(low), found), max(float(high), found))
 
 

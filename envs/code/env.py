@@ -54,6 +54,7 @@ class CodeEnv(Env):
         arXiv 2508.10548).
     Episode end: an answer is submitted, or 8 turns have passed. Code that does not load may be corrected; the third
         submission that does not load counts as a wrong answer.
+    Needs: a sandbox (`agentgym doctor`).
     Version history: v0, first version.
 
     Args:

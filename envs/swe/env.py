@@ -49,6 +49,7 @@ class SWEEnv(Env):
         only if that change overlaps the gold patch, and for readable, working calls only to solved ones (G-RA,
         arXiv 2508.10548); `agentgym.envs.swe.g_ra` varies tiers and gate.
     Episode end: the work is submitted, or 30 turns have passed.
+    Needs: the extra `[swe]` and a sandbox (`agentgym doctor`); images of instances need `[docker]` and a Docker engine.
     Version history: v0, first version.
 
     Args:

@@ -58,6 +58,7 @@ class WebEnv(BrowserEnv):
         Completed parts of the task and steps of the solution are paid only to episodes that the policy ended itself
         (G-RA); actions that succeed, and their similarity to the demonstration (Shop-R1), only to solved ones.
     Episode end: `finish`, `answer`, or 30 turns.
+    Needs: the extra `[web]` and a Chromium.
     Version history: v0, first version.
 
     Args:

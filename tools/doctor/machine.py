@@ -61,7 +61,7 @@ def facts() -> list[Fact]:
     ]
 
 
-def missing_extras(without: Iterable[str] = ("dev",)) -> list[MissingPackages]:
+def missing_extras(without: Iterable[str] = ("dev", "docs")) -> list[MissingPackages]:
     """Return the extras that are incomplete or too old, except those in `without`."""
     try:
         about = metadata.metadata(_DISTRIBUTION)

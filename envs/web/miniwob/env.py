@@ -39,6 +39,7 @@ class MiniWoBEnv(BrowserEnv):
     Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0. Smaller parts for actions that
         succeed are paid only to solved episodes.
     Episode end: the page has decided, or 10 turns have passed.
+    Needs: the extra `[web]` and a Chromium.
     Version history: v0, first version.
 
     Args:

@@ -14,11 +14,9 @@ from typing import Any
 
 from agentgym.endings import Reason
 from agentgym.measures import Measures, measured
+from agentgym.results.entry import Entry, entry_of
 from agentgym.statistics import Interval, mean_of_means, pass_at_k, pass_hat_k, powers_up_to, success_interval
-from agentgym.summary_tables import MAX_TAGS, print_errors, print_summary
 from agentgym.trajectory import Trajectory
-
-__all__ = ["MAX_TAGS", "Figures", "Rate", "Summary", "print_errors", "print_summary", "summarize"]
 
 _ERROR_CHARS = 300
 
@@ -98,10 +96,26 @@ def summarize(
         seconds: Wall-clock time they took.
         figures: Additional metrics, computed on the trajectories that did not fail.
     """
-    everything = sorted(trajectories, key=lambda t: (t.task_id, t.attempt))
+    everything = sorted(trajectories, key=_order)
     valid = [t for t in everything if not t.failed]
-    broken = [t for t in everything if t.reason is Reason.BROKEN_TASK]
-    failed = [t for t in everything if t.failed and t.reason is not Reason.BROKEN_TASK]
+    return summarize_entries(map(entry_of, everything), seed=seed, seconds=seconds, figures=figures(valid))
+
+
+def summarize_entries(
+    entries: Iterable[Entry], *, seed: int = 0, seconds: float = 0.0, figures: Mapping[str, float] | None = None
+) -> Summary:
+    """`summarize`, without the trajectories themselves: of hundreds of thousands, only the entries fit into memory.
+
+    Args:
+        entries: All attempts at all tasks, in any order.
+        seed: Seeds the bootstrap.
+        seconds: Wall-clock time they took.
+        figures: The environment's own metrics.
+    """
+    everything = sorted(entries, key=_order)
+    valid = [t for t in everything if not t.failed]
+    broken = [t for t in everything if t.reason == Reason.BROKEN_TASK]
+    failed = [t for t in everything if t.failed and t.reason != Reason.BROKEN_TASK]
     groups = _by_task(valid)
     levels, tags = _parts(valid, lambda t: [t.difficulty]), _parts(valid, lambda t: t.tags)
     first = everything[0] if everything else None
@@ -121,26 +135,26 @@ def summarize(
         broken_tasks={t.task_id: _shortened(t.error) for t in broken},
         **vars(measured(valid)),
         channels=_channels(valid),
-        figures=dict(figures(valid)),
+        figures=dict(figures or {}),
         failures=dict(Counter(t.component or "unknown" for t in failed).most_common()),
         errors=dict(Counter(map(_error_of, failed)).most_common()),
         seconds=seconds,
     )
 
 
-def _by_task(trajectories: Iterable[Trajectory]) -> list[list[bool]]:
+def _by_task(entries: Iterable[Entry]) -> list[list[bool]]:
     """Return the results of each task."""
     groups: dict[str, list[bool]] = {}
-    for trajectory in trajectories:
-        groups.setdefault(trajectory.task_id, []).append(trajectory.success)
+    for entry in entries:
+        groups.setdefault(entry.task_id, []).append(entry.success)
     return list(groups.values())
 
 
-def _rate(trajectories: Sequence[Trajectory], seed: int) -> Rate:
-    groups = _by_task(trajectories)
+def _rate(entries: Sequence[Entry], seed: int) -> Rate:
+    groups = _by_task(entries)
     if not groups:
         return Rate(None, None, 0, 0)
-    return Rate(mean_of_means(groups), success_interval(groups, seed), len(groups), len(trajectories))
+    return Rate(mean_of_means(groups), success_interval(groups, seed), len(groups), len(entries))
 
 
 def _over_k(groups: Sequence[Sequence[bool]], estimate: Callable[[int, int, int], float]) -> dict[int, float]:
@@ -152,11 +166,11 @@ def _over_k(groups: Sequence[Sequence[bool]], estimate: Callable[[int, int, int]
     }
 
 
-def _within_turns(trajectories: Sequence[Trajectory]) -> dict[int, float]:
+def _within_turns(entries: Sequence[Entry]) -> dict[int, float]:
     """Return, for each number of turns up to the most that a success took, the rate of successes within it."""
     needed: dict[str, list[float]] = {}
-    for t in trajectories:
-        needed.setdefault(t.task_id, []).append(len(t.model_turns) if t.success else inf)
+    for t in entries:
+        needed.setdefault(t.task_id, []).append(t.turns if t.success else inf)
     most = max((turns for group in needed.values() for turns in group if turns < inf), default=0)
     return {
         limit: mean_of_means([[turns <= limit for turns in group] for group in needed.values()])
@@ -164,20 +178,18 @@ def _within_turns(trajectories: Sequence[Trajectory]) -> dict[int, float]:
     }
 
 
-def _parts(
-    trajectories: Sequence[Trajectory], keys: Callable[[Trajectory], Iterable[Any]]
-) -> list[tuple[Any, list[Trajectory]]]:
-    parts: dict[Any, list[Trajectory]] = {}
-    for trajectory in trajectories:
-        for key in keys(trajectory):
-            parts.setdefault(key, []).append(trajectory)
+def _parts(entries: Sequence[Entry], keys: Callable[[Entry], Iterable[Any]]) -> list[tuple[Any, list[Entry]]]:
+    parts: dict[Any, list[Entry]] = {}
+    for entry in entries:
+        for key in keys(entry):
+            parts.setdefault(key, []).append(entry)
     return sorted(parts.items())
 
 
-def _error_of(trajectory: Trajectory) -> str:
+def _error_of(entry: Entry) -> str:
     """Return the error on one line, without the task's id, so that equal errors group together."""
-    text = trajectory.error
-    return _shortened(text.replace(trajectory.task_id, "<task>") if text and trajectory.task_id else text)
+    text = entry.error
+    return _shortened(text.replace(entry.task_id, "<task>") if text and entry.task_id else text)
 
 
 def _shortened(error: str | None) -> str:
@@ -186,6 +198,11 @@ def _shortened(error: str | None) -> str:
     return text if len(text) <= _ERROR_CHARS else f"{text[:_ERROR_CHARS]}…"
 
 
-def _channels(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    names = dict.fromkeys(name for t in trajectories for turn in t.turns for name in turn.rewards)
-    return {name: fmean(sum(turn.rewards.get(name, 0.0) for turn in t.turns) for t in trajectories) for name in names}
+def _channels(entries: Sequence[Entry]) -> dict[str, float]:
+    names = dict.fromkeys(name for t in entries for name in t.channels)
+    return {name: fmean(t.channels.get(name, 0.0) for t in entries) for name in names}
+
+
+def _order(one: Trajectory | Entry) -> tuple[str, int]:
+    """Return the order in which results are counted, so that they do not depend on which episode ended first."""
+    return one.task_id, one.attempt

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentgym.fitness import why_barren
+from agentgym.measures import Measures
+from agentgym.summary.results import Rate, Summary
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from agentgym.measures import Measures
-    from agentgym.summary import Rate, Summary
 
 MAX_TAGS = 10
 """Number of tags to print, hardest first; a summary holds all of them."""

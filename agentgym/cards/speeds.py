@@ -1,0 +1,31 @@
+"""Speeds of environments, for their cards. They are measured elsewhere, so that a card does not vary by machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentgym.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Medians, in milliseconds."""
+
+    reset_ms: float
+    step_ms: float
+
+
+def read_speeds(path: Path) -> Mapping[str, Speed]:
+    """Return the speeds in a file of results: `rows` with `environment`, `reset_ms` and `step_ms`.
+
+    Raises:
+        UsageError: The file cannot be read, or has another form.
+    """
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        return {row["environment"]: Speed(float(row["reset_ms"]), float(row["step_ms"])) for row in rows}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"cannot read speeds from {str(path)!r}: {error!r}") from error

@@ -1,0 +1,79 @@
+"""`Subject`: what a card is about: a class of environments, and the ids that stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import gymnasium
+
+from agentgym.env import Env
+from agentgym.registry import class_of, common_beginning, is_class_path, list_environments, make, resolve
+
+_OURS = "agentgym/"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One environment, or a family: several ids of one class, such as the pages of MiniWoB++."""
+
+    name: str
+    """Short and fit for a file name: `sql`, `miniwob`, `acme-tickets`."""
+    kind: type[Env]
+    ids: tuple[str, ...]
+    """Registered ids, or the one path `module:Class`."""
+
+    @property
+    def is_family(self) -> bool:
+        """Whether several ids share the class."""
+        return len(self.ids) > 1
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """What tells the ids of a family apart: `click-button` of `agentgym/miniwob-click-button-v0`."""
+        beginning = len(common_beginning(self.ids))
+        return tuple(_unversioned(env_id)[beginning:] for env_id in self.ids)
+
+    @property
+    def path(self) -> str:
+        """Where the class is imported from: `agentgym.envs.sql:SQLEnv`."""
+        path = self.ids[0] if is_class_path(self.ids[0]) else gymnasium.spec(self.ids[0]).entry_point
+        return path if isinstance(path, str) else f"{self.kind.__module__}:{self.kind.__qualname__}"
+
+    def make(self) -> Env:
+        """Make the environment. That of a family has the tasks of all its members, as the class's defaults do."""
+        return self.kind() if self.is_family else make(self.ids[0])
+
+
+def subjects(names: Sequence[str] = ()) -> list[Subject]:
+    """Return the environments of these names (ids, `module:Class`, families such as `miniwob`); all if there are none.
+
+    Raises:
+        UsageError: There is no such environment.
+    """
+    every = _registered()
+    return [every[name] if name in every else _named(name) for name in names] if names else list(every.values())
+
+
+def _registered() -> dict[str, Subject]:
+    classes: dict[object, list[str]] = {}
+    for env_id in list_environments():
+        classes.setdefault(gymnasium.spec(env_id).entry_point, []).append(env_id)
+    found = [Subject(_name_of(ids), class_of(ids[0]), tuple(ids)) for ids in classes.values()]
+    return {subject.name: subject for subject in found}
+
+
+def _named(name: str) -> Subject:
+    if is_class_path(name):
+        return Subject(name.partition(":")[2], class_of(name), (name,))
+    env_id = resolve(name)
+    return Subject(_name_of([env_id]), class_of(env_id), (env_id,))
+
+
+def _name_of(ids: Sequence[str]) -> str:
+    return _unversioned(common_beginning(ids)).removeprefix(_OURS).strip("-").replace("/", "-")
+
+
+def _unversioned(env_id: str) -> str:
+    head, dash, version = env_id.rpartition("-v")
+    return head if dash and version.isdecimal() else env_id

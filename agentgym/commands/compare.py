@@ -1,0 +1,62 @@
+"""`agentgym compare`: reads the files of two runs, or of several runs each, and prints how they differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentgym.commands.terminal import console
+from agentgym.comparison import Comparison, SeedsComparison, compare, compare_seeds, read_run
+from agentgym.comparison.tables import print_comparison, print_seeds
+from agentgym.errors import UsageError
+
+AGAINST = "vs"
+"""The word between the files of two methods."""
+
+
+def run_comparison(
+    files: Sequence[str], *, seed: int = 0, tasks: bool = False, as_json: bool = False
+) -> Comparison | SeedsComparison:
+    """Compare what is in files and print the result.
+
+    Args:
+        files: Two files, or files of one method, `"vs"`, and files of the other.
+        seed: Seeds the bootstrap.
+        tasks: Also print the tasks won and lost.
+        as_json: Print JSON instead.
+
+    Raises:
+        UsageError: A file cannot be read or compared, or it is not clear which to compare.
+    """
+    before, after = sides_of(files)
+    if len(before) == len(after) == 1:
+        found = compare(read_run(before[0]), read_run(after[0]), seed=seed)
+        if not as_json:
+            print_comparison(found, console(), tasks=tasks)
+    else:
+        if tasks:
+            raise UsageError("--tasks lists the tasks of two runs, not of several")
+        found = compare_seeds([read_run(path) for path in before], [read_run(path) for path in after], seed=seed)
+        if not as_json:
+            print_seeds(found, console())
+    if as_json:
+        console().out(json.dumps(found.to_dict(), indent=2), highlight=False)
+    return found
+
+
+def sides_of(files: Sequence[str]) -> tuple[list[Path], list[Path]]:
+    """Return the files of each method. Raises `UsageError` if that is not clear."""
+    count = files.count(AGAINST)
+    if count == 0 and len(files) == 2:
+        return [Path(files[0])], [Path(files[1])]
+    place = files.index(AGAINST) if count == 1 else 0
+    before, after = files[:place], files[place + 1 :]
+    if not before or not after:
+        raise UsageError(
+            f"compare two files, or several runs of two methods: agentgym compare A1 A2 {AGAINST} B1 B2 "
+            f"(a file called {AGAINST!r} is written ./{AGAINST})"
+        )
+    if repeated := [path for path in {*before, *after} if [*before, *after].count(path) > 1]:
+        raise UsageError(f"{repeated[0]!r} is given twice")
+    return [Path(path) for path in before], [Path(path) for path in after]

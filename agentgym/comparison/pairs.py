@@ -1,0 +1,191 @@
+"""`compare`: two runs on the same tasks. Tasks are the units, and both sides of a pair play the same task.
+
+Failed episodes say nothing about the model: they are left out, and a task without any other attempt on one side is no
+pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+from agentgym.comparison.runs import Attempt, Run, TaskKey, check_comparable, policy_arguments
+from agentgym.errors import UsageError
+from agentgym.statistics import Interval, paired_difference, sign_test, success_difference
+
+Verdict = Literal["won", "lost", "tied"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs."""
+
+    name: str
+    policy: str
+    tasks: int
+    """Number of its tasks."""
+    attempts: int
+    failed: int
+    """Attempts that failed because something around the model broke."""
+    only_here: int
+    """Tasks that the other run does not have."""
+    all_failed: int
+    """Tasks of both runs at which every attempt of this one failed."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A number on both sides, as means over tasks, and how it differs."""
+
+    a: float
+    b: float
+    difference: float
+    """`b - a`."""
+    interval: Interval
+    """95 % bootstrap interval of the difference, over tasks."""
+    tasks: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """The success of both sides on some tasks."""
+
+    success: Change
+    won: int
+    """Tasks that B solves more often than A."""
+    lost: int
+    tied: int
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task on both sides."""
+
+    env_id: str
+    task_id: str
+    difficulty: int
+    a: float
+    """Success rate of A."""
+    b: float
+    verdict: Verdict
+    """What B did, compared with A."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How run B differs from run A."""
+
+    a: Side
+    b: Side
+    arguments: dict[str, tuple[Any, Any]]
+    """Arguments of the environment that differ because the policies do, such as the dialect."""
+    overall: Part
+    p_value: float | None
+    """Of the exact two-sided sign test over the tasks won and lost (McNemar's exact test); `None` unless both sides
+    have one attempt per task."""
+    by_environment: dict[str, Part]
+    by_difficulty: dict[int, Part]
+    by_tag: dict[str, Part]
+    measures: dict[str, Change]
+    """Means over tasks of each task's mean per episode."""
+    tasks: list[TaskResult]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    key: TaskKey
+    a: Sequence[Attempt]
+    b: Sequence[Attempt]
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        return _rate(self.a), _rate(self.b)
+
+    @property
+    def verdict(self) -> Verdict:
+        before, after = self.rates
+        return "tied" if before == after else "won" if after > before else "lost"
+
+
+def compare(a: Run, b: Run, *, seed: int = 0) -> Comparison:
+    """Compare run B with run A.
+
+    Args:
+        a: What to compare with.
+        b: What is compared.
+        seed: Seeds the bootstrap.
+
+    Raises:
+        UsageError: They are of other environments, arguments or versions of tasks, or no task has a valid attempt on
+            both sides.
+    """
+    check_comparable(a, b)
+    both = [key for key in a.tasks if key in b.tasks]
+    pairs = [_Pair(key, a.valid(key), b.valid(key)) for key in both]
+    pairs = [pair for pair in pairs if pair.a and pair.b]
+    if not pairs:
+        raise UsageError(f"no task has an episode that did not fail in both {a.name!r} and {b.name!r}")
+    overall = _part(pairs, seed)
+    once = all(len(pair.a) == len(pair.b) == 1 for pair in pairs)
+    return Comparison(
+        a=_side(a, b),
+        b=_side(b, a),
+        arguments=policy_arguments(a, b),
+        overall=overall,
+        p_value=sign_test(overall.won, overall.lost) if once else None,
+        by_environment=_parts(pairs, lambda pair: [pair.key[0]], seed),
+        by_difficulty=_parts(pairs, lambda pair: [pair.a[0].difficulty], seed),
+        by_tag=_parts(pairs, lambda pair: pair.a[0].tags, seed),
+        measures=_measures(pairs, seed),
+        tasks=[TaskResult(*pair.key, pair.a[0].difficulty, *pair.rates, pair.verdict) for pair in pairs],
+    )
+
+
+def _side(run: Run, other: Run) -> Side:
+    only_here = sum(key not in other.tasks for key in run.tasks)
+    all_failed = sum(key in other.tasks and not run.valid(key) for key in run.tasks)
+    return Side(run.name, run.policy, len(run.tasks), len(run.attempts), run.failed, only_here, all_failed)
+
+
+def _part(pairs: Sequence[_Pair], seed: int) -> Part:
+    before, after = zip(*(pair.rates for pair in pairs), strict=True)
+    difference, interval = success_difference(before, after, seed)
+    verdicts = [pair.verdict for pair in pairs]
+    change = Change(fmean(before), fmean(after), difference, interval, len(pairs))
+    return Part(change, verdicts.count("won"), verdicts.count("lost"), verdicts.count("tied"))
+
+
+def _parts(pairs: Sequence[_Pair], keys: Callable[[_Pair], Iterable[Any]], seed: int) -> dict[Any, Part]:
+    parts: dict[Any, list[_Pair]] = {}
+    for pair in pairs:
+        for key in keys(pair):
+            parts.setdefault(key, []).append(pair)
+    return {key: _part(part, seed) for key, part in sorted(parts.items())}
+
+
+def _measures(pairs: Sequence[_Pair], seed: int) -> dict[str, Change]:
+    """Return how each measure differs, over the tasks for which both sides have it."""
+    names = dict.fromkeys(name for pair in pairs for attempt in pair.a for name in attempt.measures)
+    changes: dict[str, Change] = {}
+    for name in names:
+        means = [(_mean(pair.a, name), _mean(pair.b, name)) for pair in pairs]
+        if known := [(before, after) for before, after in means if before is not None and after is not None]:
+            before, after = zip(*known, strict=True)
+            difference, interval = paired_difference(before, after, seed)
+            changes[name] = Change(fmean(before), fmean(after), difference, interval, len(known))
+    return changes
+
+
+def _mean(attempts: Sequence[Attempt], name: str) -> float | None:
+    values = [attempt.measures[name] for attempt in attempts if name in attempt.measures]
+    return fmean(values) if values else None
+
+
+def _rate(attempts: Sequence[Attempt]) -> float:
+    return sum(attempt.success for attempt in attempts) / len(attempts)

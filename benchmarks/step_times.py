@@ -1,0 +1,63 @@
+"""How long a reset and a step of each bundled environment take, played by its solution, one episode after another.
+
+    python -m benchmarks.step_times
+    agentgym cards --out docs/envs --speeds benchmarks/results/step_times.json
+
+The first tasks, which start servers and fill caches, are not counted. `load` is what else the machine did meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+from agentgym.cards import Subject, subjects
+from agentgym.cards.playing import solved_episodes
+from agentgym.envs.catalog import ENVIRONMENTS
+from agentgym.errors import MissingExtra
+from benchmarks._report import write
+
+NOT_COUNTED = 2
+
+
+def row(subject: Subject, tasks: int) -> dict[str, Any]:
+    """Return the times of one environment, in milliseconds."""
+    env = subject.make()
+    try:
+        episodes = solved_episodes(env, tasks + NOT_COUNTED)[NOT_COUNTED:]
+    finally:
+        env.close()
+    steps = [seconds * 1000 for episode in episodes for seconds in episode.step_s]
+    return {
+        "environment": subject.name,
+        "episodes": len(episodes),
+        "steps": len(steps),
+        "reset_ms": round(statistics.median(episode.reset_s * 1000 for episode in episodes), 3),
+        "step_ms": round(statistics.median(steps), 3),
+        "step_p90_ms": round(statistics.quantiles(steps, n=10)[-1], 3),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def rows(tasks: int) -> Iterator[dict[str, Any]]:
+    for subject in subjects():
+        if subject.ids[0] not in ENVIRONMENTS:
+            continue
+        try:
+            yield row(subject, tasks)
+        except MissingExtra as error:
+            print(f"{subject.name} is left out: {error}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=10, help="tasks of each environment")
+    chosen = parser.parse_args()
+    write("step_times", rows(chosen.tasks), [])
+
+
+if __name__ == "__main__":
+    main()
