@@ -55,15 +55,13 @@ class Collection:
 
     Args:
         places: Files of trajectories, or folders that hold some, at any depth.
-        keep: Whether to keep byte offsets beside the files, so that they open faster next time.
 
     Raises:
         UsageError: A place does not exist or holds no trajectories, or a line is not a trajectory.
     """
 
-    def __init__(self, places: Sequence[str | Path], *, keep: bool = True):
+    def __init__(self, places: Sequence[str | Path]):
         self._places = [Path(place) for place in places]
-        self._keep = keep
         self._lock = threading.RLock()
         self._files: dict[Path, _File] = {}
         self._metrics: dict[Path, _Metrics] = {}
@@ -165,9 +163,7 @@ class Collection:
             if path.name == METRICS and not given:
                 self._metrics.setdefault(path, _Metrics(path))
             elif path not in self._files and (given or self._is_ours(path)):
-                self._files[path] = _File(
-                    path, self._name(path), TrajectoryIndex.open(path, keep=self._keep), Annotations(path)
-                )
+                self._files[path] = _File(path, self._name(path), TrajectoryIndex.open(path), Annotations(path))
                 found = True
         return found
 
