@@ -251,6 +251,31 @@ def show(
 
 
 @app.command()
+def view(
+    places: Annotated[
+        list[Path], typer.Argument(metavar="FILE_OR_FOLDER...", help="JSONL files of trajectories, or folders of runs.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Write one HTML file that opens without a server.", dir_okay=False)
+    ] = None,
+    term: Annotated[bool, typer.Option("--term", help="Look in the terminal.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the server; 0 picks a free one.")] = 0,
+    max_mb: Annotated[float, typer.Option(min=0.1, help="Megabytes of contents in the HTML file, compressed.")] = 50.0,
+    trust_file: Annotated[
+        bool,
+        typer.Option("--trust-file", help="Make any environment that a file names, to show its gates and credit."),
+    ] = False,
+) -> None:
+    """Look at trajectories in a browser: what happened, what each turn earned, which gates decided.
+
+    Serves on this machine alone until Ctrl-C, and shows what a running training or evaluation adds.
+    """
+    from agentgym.view.command import ViewRequest, run_view
+
+    run_view(ViewRequest(places, out, term, port, max_mb, trust_file))
+
+
+@app.command()
 def replay(
     file: JsonLines,
     tasks: Annotated[

@@ -61,19 +61,29 @@ class Gate:
     strict: bool = False
     """Require more than `at_least`."""
 
+    def deciding(self, values: Sequence[float], turn: int) -> float:
+        """Return the value that decides in `turn`, given the values of `on` in every turn."""
+        if self.scope == "trajectory":
+            return sum(values)
+        return values[turn] if self.scope == "turn" else max(values[:turn], default=float("-inf"))
+
     def is_open(self, values: Sequence[float], turn: int) -> bool:
         """Whether the gate is open in `turn`, given the values of `on` in every turn."""
-        if self.scope == "trajectory":
-            value = sum(values)
-        elif self.scope == "turn":
-            value = values[turn]
-        else:
-            value = max(values[:turn], default=float("-inf"))
+        value = self.deciding(values, turn)
         return value > self.at_least if self.strict else value >= self.at_least
 
     def is_shut_below(self, value: float) -> bool:
         """Whether the gate is shut wherever `on` is at most `value`."""
         return self.at_least >= value if self.strict else self.at_least > value
+
+
+@dataclass(frozen=True)
+class GateState:
+    """What a gate did in one turn."""
+
+    value: float
+    """The value that decided, to be compared with `Gate.at_least`; minus infinity if there was none yet."""
+    open: bool
 
 
 Turns = Sequence[Mapping[str, float]]
@@ -116,24 +126,36 @@ class Scheme:
 
     def gated(self, turns: Turns) -> list[dict[str, float]]:
         """Return the channel values, with 0 for channels behind closed gates."""
+        return self.trace(turns)[0]
+
+    def trace(self, turns: Turns) -> tuple[list[dict[str, float]], list[list[GateState]]]:
+        """Return the channel values, with 0 for channels behind closed gates, and the state of each gate in each turn.
+
+        The states of a turn are in the order of `gates`.
+        """
         values = [dict(turn) for turn in turns]
+        states: list[list[GateState]] = [[] for _ in turns]
         for gate in self.gates:
             source = [turn.get(gate.on, 0.0) for turn in values]
             for index, turn in enumerate(values):
-                if not gate.is_open(source, index):
-                    for name in gate.opens:
-                        if name in turn:
-                            turn[name] = 0.0
-        return values
+                state = GateState(gate.deciding(source, index), gate.is_open(source, index))
+                states[index].append(state)
+                if not state.open:
+                    turn.update((name, 0.0) for name in gate.opens if name in turn)
+        return values, states
 
     def turn_rewards(self, turns: Turns) -> list[float]:
         """Return the reward of each turn, given the whole episode; the sum is the episode's reward."""
+        return [sum(turn.values()) for turn in self.contributions(turns)]
+
+    def contributions(self, turns: Turns) -> list[dict[str, float]]:
+        """Return what each channel adds to the reward of each turn, given the whole episode."""
         values = turns if not self.gates else self.gated(turns)
         if self.capped:
             values = self._below_caps(values)
         count = max(1, len(turns))
         scale = {name: weight / count if name in self.averaged else weight for name, weight in self.weights.items()}
-        return [sum(scale.get(name, 0.0) * value for name, value in turn.items()) for turn in values]
+        return [{name: scale[name] * value for name, value in turn.items() if name in scale} for turn in values]
 
     def _below_caps(self, turns: Turns) -> list[dict[str, float]]:
         """Return the channel values, with capped channels reduced to the part that stays below the cap."""

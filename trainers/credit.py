@@ -104,6 +104,12 @@ class Credit:
         return self.train_on_truncated or trajectory.ending is not Ending.TRUNCATED
 
 
+def advantages_by_mode(group: Sequence[Trajectory], scheme: Scheme) -> dict[str, list[list[float]]]:
+    """Return the advantages of one group in every mode, with the default parameters: mode → trajectory → model turn."""
+    numbers = [0] * len(group)
+    return {str(mode): Credit(mode=mode, scheme=scheme).advantages(group, numbers) for mode in CreditMode}
+
+
 def group_numbers(trajectories: Sequence[Trajectory]) -> list[int]:
     """Return the number of each trajectory's group, from 0. Trajectories of the same task and seed are a group."""
     numbers: dict[tuple[str, int | None], int] = {}

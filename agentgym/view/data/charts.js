@@ -1,0 +1,206 @@
+// Small charts in SVG. Each has a text for screen readers, and its numbers in a table that can be opened.
+
+import { h, number, svg, table } from "./dom.js";
+
+const [WIDTH, HEIGHT, LEFT, TOP] = [420, 200, 44, 12];
+const [FLAT, TURNED] = [34, 56]; // room for labels below
+const COLOURS = 6;
+
+export function niceTicks(low, high, wanted = 4) {
+  if (!(high > low)) return [low];
+  const raw = (high - low) / wanted;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
+  const ticks = [];
+  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step)
+    ticks.push(+at.toPrecision(12));
+  return ticks;
+}
+
+function figure(title, drawn, note, columns, rows) {
+  return h(
+    "figure.chart",
+    null,
+    h("figcaption", null, h("strong", null, title), note && h("span.muted", null, ` ${note}`)),
+    drawn,
+    h(
+      "details.numbers",
+      null,
+      h("summary", null, "Numbers"),
+      table(
+        title,
+        columns,
+        rows.map((row) =>
+          h(
+            "tr",
+            null,
+            row.map((cell, at) => (at ? h("td.num", null, cell) : h("th", { scope: "row" }, cell))),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function canvas(title, ...children) {
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title, class: "plot" },
+    ...children,
+  );
+}
+
+function valueAxis(low, high, show, bottom = FLAT) {
+  const y = (value) => HEIGHT - bottom - ((value - low) / (high - low || 1)) * (HEIGHT - bottom - TOP);
+  const lines = niceTicks(low, high).map((tick) => [
+    svg("line", { class: "grid", x1: LEFT, x2: WIDTH, y1: y(tick), y2: y(tick) }),
+    svg("text", { class: "tick", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, show(tick).replace(".0 %", " %")),
+  ]);
+  return { y, lines };
+}
+
+function label(x, text, turned = false) {
+  const y = HEIGHT - (turned ? TURNED : FLAT) + 16;
+  const place = turned ? { transform: `rotate(-25 ${x} ${y})`, "text-anchor": "end" } : { "text-anchor": "middle" };
+  return svg("text", { class: "tick", x, y, ...place }, text);
+}
+
+function legend(names) {
+  if (names.length < 2) return null;
+  return h(
+    "ul.legend",
+    null,
+    names.map((name, at) => h(`li.series${at % COLOURS}`, null, name)),
+  );
+}
+
+// Groups of bars: `groups` is [[label, [value per series]]].
+export function bars(
+  title,
+  groups,
+  { series = [""], show = (one) => number(one), high, note, stacked, classes, first = "" } = {},
+) {
+  const total = (values) => values.reduce((sum, one) => sum + (one ?? 0), 0);
+  const top = high ?? Math.max(1e-9, ...groups.map(([, values]) => (stacked ? total(values) : Math.max(0, ...values))));
+  const low = Math.min(0, ...groups.flatMap(([, values]) => values.map((one) => one ?? 0)));
+  const turned = groups.length > 4 && groups.some(([one]) => String(one).length > 5);
+  const { y, lines } = valueAxis(low, top, show, turned ? TURNED : FLAT);
+  const slot = (WIDTH - LEFT) / Math.max(1, groups.length);
+  const wide = Math.min(slot * 0.8, 64);
+  const every = Math.ceil(groups.length / 14);
+  const drawn = groups.map(([name, values], at) => {
+    const start = LEFT + at * slot + (slot - wide) / 2;
+    let sum = 0;
+    const each = stacked ? wide : wide / values.length;
+    return [
+      ...values.map((value, which) => {
+        if (value === null || value === undefined) return null;
+        const [from, to] = stacked ? [sum, sum + value] : [0, value];
+        sum += value;
+        const x = stacked ? start : start + which * each;
+        return svg(
+          "rect",
+          {
+            class: classes?.[which] ?? `series${which % COLOURS}`,
+            x,
+            width: Math.max(1, each - 1),
+            y: Math.min(y(from), y(to)),
+            height: Math.max(value ? 1 : 0, Math.abs(y(from) - y(to))),
+          },
+          svg("title", null, `${name} ${series[which] ?? ""}: ${show(value)}`),
+        );
+      }),
+      at % every
+        ? null
+        : label(start + wide / 2, String(name).length > 14 ? `${String(name).slice(0, 13)}\u2026` : name, turned),
+    ];
+  });
+  const rows = groups.map(([name, values]) => [name, ...values.map((one) => (one === null ? "\u2013" : show(one)))]);
+  return figure(
+    title,
+    h("div", null, canvas(title, lines, drawn), classes ? classLegend(series, classes) : legend(series)),
+    note,
+    [first, ...series],
+    rows,
+  );
+}
+
+function classLegend(series, classes) {
+  return h(
+    "ul.legend",
+    null,
+    series.map((name, at) => h(`li.${classes[at]}`, null, name)),
+  );
+}
+
+// Horizontal bars, for names of any length: `rows` is [[label, value, class]].
+export function ranked(title, rows, { note, first = "", last = "", show = (one) => number(one) } = {}) {
+  const most = Math.max(1e-9, ...rows.map(([, value]) => Math.abs(value)));
+  const drawn = h(
+    "ul.ranked",
+    { "aria-label": title },
+    rows.map(([name, value, kind]) =>
+      h(
+        "li",
+        null,
+        h("span.name", { title: name }, name),
+        h(
+          "span.bar",
+          { "aria-hidden": "true" },
+          h(`span.${kind ?? "series0"}`, { style: { width: `${(100 * Math.abs(value)) / most}%` } }),
+        ),
+        h("span.num", null, show(value)),
+      ),
+    ),
+  );
+  return figure(
+    title,
+    drawn,
+    note,
+    [first, last],
+    rows.map(([name, value]) => [name, show(value)]),
+  );
+}
+
+// Lines over steps: `series` is [[name, [[x, y]]]].
+export function lines(title, series, { show = (one) => number(one), note, low, high, first = "step" } = {}) {
+  const points = series.flatMap(([, values]) => values).filter(([, value]) => Number.isFinite(value));
+  if (!points.length) return null;
+  const [xs, ys] = [points.map(([x]) => x), points.map(([, value]) => value)];
+  const [from, to] = [Math.min(...xs), Math.max(...xs)];
+  let [bottom, top] = [low ?? Math.min(...ys), high ?? Math.max(...ys)];
+  if (bottom === top) [bottom, top] = [bottom - 0.5, top + 0.5];
+  const axis = valueAxis(bottom, top, show);
+  const x = (value) => LEFT + 8 + ((value - from) / (to - from || 1)) * (WIDTH - LEFT - 20);
+  const drawn = series.map(([name, values], at) => {
+    const known = values.filter(([, value]) => Number.isFinite(value));
+    const path = known.map(([step, value]) => `${x(step).toFixed(1)},${axis.y(value).toFixed(1)}`).join(" ");
+    const dots =
+      known.length > 60
+        ? []
+        : known.map(([step, value]) =>
+            svg(
+              "circle",
+              { class: `series${at % COLOURS}`, cx: x(step), cy: axis.y(value), r: 2.5 },
+              svg("title", null, `${name} ${first} ${step}: ${show(value)}`),
+            ),
+          );
+    return [svg("polyline", { class: `line series${at % COLOURS}`, points: path }), dots];
+  });
+  const ticks = niceTicks(from, to, 5)
+    .filter(Number.isInteger)
+    .map((tick) => label(x(tick), number(tick)));
+  const steps = [...new Set(xs)].sort((a, b) => a - b);
+  const maps = series.map(([, values]) => new Map(values));
+  const rows = steps.map((step) => [
+    number(step),
+    ...maps.map((map) => (map.has(step) ? show(map.get(step)) : "\u2013")),
+  ]);
+  return figure(
+    title,
+    h("div", null, canvas(title, axis.lines, drawn, ticks), legend(series.map(([name]) => name))),
+    note,
+    [first, ...series.map(([name]) => name)],
+    rows,
+  );
+}

@@ -1,0 +1,306 @@
+// The first page: figures, charts, filters, and the table of all trajectories.
+
+import { bars, lines, ranked } from "./charts.js";
+import { h, mark, number, percent, plural, seconds } from "./dom.js";
+import { FILTERS } from "./query.js";
+import { go, linkTo } from "./route.js";
+
+const PAGE = 100;
+const SHOWN_METRICS = [
+  "success",
+  "reward",
+  "entropy",
+  "kl_to_start",
+  "turns",
+  "tool_errors",
+  "flat_groups",
+  "sampler_gap",
+  "loss",
+  "tokens_per_second",
+];
+const NAMES = { env: "environment", solved: "solved", step: "training step" };
+const COLUMNS = [
+  ["id", "trajectory", (row) => h("span.id", null, row.id)],
+  ["env", "environment", (row) => row.env],
+  ["policy", "policy", (row) => row.policy],
+  ["step", "step", (row) => (row.step === null ? "\u2013" : number(row.step)), "num"],
+  ["difficulty", "difficulty", (row) => number(row.difficulty), "num"],
+  ["success", "result", mark],
+  ["reason", "ending", (row) => row.reason ?? "running"],
+  ["reward", "reward", (row) => number(row.reward), "num"],
+  ["turns", "turns", (row) => number(row.turns), "num"],
+  ["calls", "calls", (row) => number(row.calls), "num"],
+  ["tool_errors", "tool errors", (row) => number(row.tool_errors), "num"],
+  ["sampled", "tokens", (row) => number(row.sampled), "num"],
+  ["seconds", "time", (row) => seconds(row.seconds), "num"],
+];
+
+function select(name, values, wanted, change) {
+  const known = values.some(([value]) => String(value) === wanted) || !wanted ? values : [[wanted, 0], ...values];
+  return h(
+    "label.filter",
+    null,
+    h("span", null, NAMES[name] ?? name),
+    h(
+      "select",
+      { name, onchange: (event) => change(name, event.target.value) },
+      h("option", { value: "" }, "all"),
+      known.map(([value, count]) =>
+        h(
+          "option",
+          { value: String(value), selected: String(value) === wanted },
+          count ? `${value} (${number(count)})` : String(value),
+        ),
+      ),
+    ),
+  );
+}
+
+const SOLVED = [
+  ["yes", 0],
+  ["no", 0],
+  ["failed", 0],
+];
+
+function filterBar(state, wanted) {
+  const change = (name, value) => go("/", { ...wanted, [name]: value, from: "" });
+  const choices = FILTERS.filter((name) => name === "solved" || (state.options[name]?.length ?? 0) > 1 || wanted[name]);
+  const active = FILTERS.concat("q").some((name) => wanted[name]);
+  const submit = (event) => {
+    event.preventDefault();
+    change("q", event.target.elements.q.value.trim());
+  };
+  return h(
+    "form.filters",
+    { role: "search", onsubmit: submit },
+    h(
+      "label.filter.search",
+      null,
+      h("span", null, "search in all contents"),
+      h(
+        "span.with-button",
+        null,
+        h("input", {
+          type: "search",
+          name: "q",
+          value: wanted.q ?? "",
+          placeholder: "text of messages, calls, results",
+        }),
+        h("button", { type: "submit" }, "Search"),
+      ),
+    ),
+    choices.map((name) =>
+      select(name, name === "solved" ? SOLVED : (state.options[name] ?? []), wanted[name] ?? "", change),
+    ),
+    active && h("button.clear", { type: "button", onclick: () => go("/", { sort: wanted.sort }) }, "Clear filters"),
+  );
+}
+
+function figures(found) {
+  const one = (name, value, note) =>
+    h("div.figure", null, h("dt", null, name), h("dd", null, value, note && h("span.muted", null, ` ${note}`)));
+  return h(
+    "dl.figures",
+    null,
+    one("solved", percent(found.all.rate), "mean over tasks"),
+    one("trajectories", number(found.count), plural(found.all.tasks, "task")),
+    one("reward", number(found.means.reward)),
+    one("turns", number(found.means.turns)),
+    found.means.sampled !== null && one("sampled tokens", number(found.means.sampled)),
+    one("time", found.means.seconds === null ? "\u2013" : seconds(found.means.seconds), "each"),
+    found.failed > 0 && one("failed", number(found.failed), "not counted in rates"),
+  );
+}
+
+const ENDING_CLASSES = { terminated: "series0", truncated: "series3", failed: "series5" };
+
+function charts(found) {
+  const solved = (value) => percent(value);
+  const levels = [...new Set(found.difficulty.flatMap((one) => one.values.map(([level]) => level)))].sort(
+    (a, b) => a - b,
+  );
+  const difficulty = levels.map((level) => [
+    level,
+    found.difficulty.map((one) => one.values.find(([at]) => at === level)?.[1].rate ?? null),
+  ]);
+  const channels = found.channels.map(([name, yes, no]) => [name, [yes, no]]);
+  return h(
+    "section.charts",
+    { "aria-label": "charts" },
+    ...metricCharts(found),
+    found.steps.length > 1 &&
+      lines("Solved, by training step", [["solved", found.steps.map(([step, rate]) => [step, rate])]], {
+        show: solved,
+        low: 0,
+        high: 1,
+        note: "trajectories in this file",
+      }),
+    levels.length > 0 &&
+      bars("Solved, by difficulty", difficulty, {
+        series: found.difficulty.map((one) => one.name),
+        show: solved,
+        high: 1,
+        first: "difficulty",
+      }),
+    found.turns.length > 0 &&
+      bars(
+        "Turns",
+        found.turns.map(([turns, yes, no]) => [turns, [yes, no]]),
+        { series: ["solved", "not solved"], stacked: true, classes: ["good-fill", "other-fill"], first: "turns" },
+      ),
+    channels.length > 0 &&
+      bars("Reward channels", channels, {
+        series: ["solved", "not solved"],
+        classes: ["good-fill", "other-fill"],
+        note: "mean total per episode, unweighted",
+        first: "channel",
+      }),
+    found.endings.length > 0 &&
+      ranked(
+        "Endings",
+        found.endings.map(([reason, ending, count]) => [
+          reason ?? "running",
+          count,
+          ENDING_CLASSES[ending] ?? "series4",
+        ]),
+        { first: "ending", last: "episodes" },
+      ),
+  );
+}
+
+function metricCharts(found) {
+  const runs = Object.entries(found.metrics ?? {});
+  if (!runs.length) return [];
+  const names = [...new Set(runs.flatMap(([, series]) => Object.keys(series)))];
+  const order = [
+    ...SHOWN_METRICS.filter((name) => names.includes(name)),
+    ...names.filter((name) => !SHOWN_METRICS.includes(name)).sort(),
+  ];
+  const draw = (name) =>
+    lines(
+      `Training: ${name}`,
+      runs.filter(([, series]) => series[name]).map(([run, series]) => [run, series[name]]),
+      name === "success" ? { show: percent, low: 0, high: 1 } : {},
+    ) ?? h("p.muted", null, "no values");
+  return order.slice(0, 2).map((first) => {
+    const box = h("div", null, draw(first));
+    const choose = h(
+      "select",
+      { "aria-label": "training metric", onchange: (event) => box.replaceChildren(draw(event.target.value)) },
+      order.map((name) => h("option", { value: name, selected: name === first }, name)),
+    );
+    return h("div.chart-choice", null, choose, box);
+  });
+}
+
+function head([name, title, , kind], wanted) {
+  const [by, down] = [(wanted.sort ?? "").replace("-", ""), (wanted.sort ?? "").startsWith("-")];
+  const active = by === name;
+  const next = active ? (down ? "" : `-${name}`) : name;
+  return h(
+    kind ? `th.${kind}` : "th",
+    { scope: "col", "aria-sort": active ? (down ? "descending" : "ascending") : "none" },
+    h(
+      "button",
+      { type: "button", onclick: () => go("/", { ...wanted, sort: next, from: "" }) },
+      title,
+      h("span", { "aria-hidden": "true" }, active ? (down ? " \u25be" : " \u25b4") : ""),
+    ),
+  );
+}
+
+export function rowLink(row, wanted) {
+  return linkTo(`/t/${row.key}`, { ...wanted, from: "" });
+}
+
+function rowsTable(list, wanted, columns) {
+  return h(
+    "div.scroll",
+    null,
+    h(
+      "table.rows",
+      null,
+      h("caption.hidden", null, "trajectories"),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          columns.map((column) => head(column, wanted)),
+        ),
+      ),
+      h(
+        "tbody",
+        null,
+        list.rows.map((row) =>
+          h(
+            "tr",
+            { dataset: { key: row.key } },
+            columns.map(([name, title, show, kind]) =>
+              h(
+                kind ? `td.${kind}` : "td",
+                { "data-label": title },
+                name === "id" ? h("a", { href: rowLink(row, wanted) }, show(row)) : show(row),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function pager(list, wanted) {
+  const step = (from) => go("/", { ...wanted, from: from || "" });
+  const last = Math.min(list.total, list.from + PAGE);
+  return h(
+    "nav.pager",
+    { "aria-label": "pages of the table" },
+    h(
+      "button",
+      { type: "button", disabled: list.from <= 0, onclick: () => step(Math.max(0, list.from - PAGE)) },
+      "\u2190 earlier",
+    ),
+    h(
+      "span",
+      { role: "status" },
+      list.total ? `${number(list.from + 1)} to ${number(last)} of ${number(list.total)}` : "nothing matches",
+    ),
+    h(
+      "button",
+      { type: "button", disabled: last >= list.total, onclick: () => step(list.from + PAGE) },
+      "later \u2192",
+    ),
+  );
+}
+
+export async function overviewPage(source, state, wanted) {
+  const [found, list] = await Promise.all([
+    source.get("overview", wanted),
+    source.get("list", { ...wanted, count: PAGE }),
+  ]);
+  const hide = {
+    step: !found.steps.length,
+    sampled: found.means.sampled === null,
+    env: (state.options.env?.length ?? 0) < 2 && !wanted.env,
+    policy: (state.options.policy?.length ?? 0) < 2 && !wanted.policy,
+  };
+  const columns = COLUMNS.filter(([name]) => !hide[name]);
+  return h(
+    "div.page.overview",
+    null,
+    h("h1", null, state.title),
+    state.note && h("p.notice", null, state.note),
+    filterBar(state, wanted),
+    figures(found),
+    charts(found),
+    h(
+      "section",
+      { "aria-label": "trajectories" },
+      pager(list, wanted),
+      rowsTable(list, wanted, columns),
+      list.total > PAGE && pager(list, wanted),
+    ),
+  );
+}

@@ -1,0 +1,202 @@
+// One trajectory: what happened, turn by turn, and beside it what each turn earned and why.
+
+import { bounded, code } from "./code.js";
+import { message } from "./content.js";
+import { h, lazyDetails, mark, number, plural, seconds, signed } from "./dom.js";
+import { besideTurn, payTable } from "./pay.js";
+import { linkTo } from "./route.js";
+import { strips } from "./strips.js";
+import { actionMessage, messageText } from "./texts.js";
+
+const MANY_TURNS = 8; // a longer table of credit waits to be opened
+const LAZY_TURNS = 40; // of more, those out of sight are not laid out
+const WHEN = "Credit is known once the episode has ended; during it, rewards are paid as they become certain.";
+const KNOWN_NOTES = new Set(["credit", "gates", "trainer_logprobs"]);
+
+function facts(row, trajectory) {
+  const one = (name, value) =>
+    value !== null && value !== "" && h("div", null, h("dt", null, name), h("dd", null, value));
+  const errors = [
+    row.tool_errors && plural(row.tool_errors, "tool error"),
+    row.format_errors && plural(row.format_errors, "format error"),
+  ].filter(Boolean);
+  return h(
+    "dl.facts",
+    null,
+    one("result", h("span", null, mark(row), ` ${row.reason ?? "running"}${row.ending ? ` (${row.ending})` : ""}`)),
+    one("reward", signed(row.reward)),
+    one("environment", row.env),
+    one("policy", row.policy),
+    one("task", row.task),
+    one("split", row.split),
+    one("difficulty", number(row.difficulty)),
+    one("attempt", number(row.attempt)),
+    one("training step", row.step === null ? null : number(row.step)),
+    one("seed", trajectory.seed === null ? null : String(trajectory.seed)),
+    one("turns", number(row.turns)),
+    one("calls", `${number(row.calls)}${errors.length ? `, ${errors.join(", ")}` : ""}`),
+    one("tokens", row.sampled === null ? null : `${number(row.sampled)} sampled`),
+    one("time", seconds(row.seconds)),
+    row.tags.length > 0 && one("tags", row.tags.join(" ")),
+  );
+}
+
+function more(trajectory) {
+  const json = (value) => bounded(JSON.stringify(value, null, 2), (part) => code(part));
+  return [
+    Object.keys(trajectory.env_kwargs ?? {}).length > 0 &&
+      lazyDetails("extra", "arguments of the environment", () => json(trajectory.env_kwargs)),
+    trajectory.tools?.length > 0 &&
+      lazyDetails("extra", `${plural(trajectory.tools.length, "tool")} with schemas`, () => json(trajectory.tools)),
+  ];
+}
+
+function details(trajectory, notes) {
+  const found = [
+    ...Object.entries(trajectory.details ?? {}),
+    ...Object.entries(notes).filter(([kind]) => !KNOWN_NOTES.has(kind)),
+  ];
+  if (!found.length) return null;
+  return h(
+    "dl.pairs.block",
+    null,
+    found.map(([name, value]) =>
+      h(
+        "div",
+        null,
+        h("dt", null, name),
+        h(
+          "dd",
+          null,
+          bounded(typeof value === "string" ? value : JSON.stringify(value, null, 1), (part) =>
+            h("div.text.mono", null, part),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function turnBox(turn, at, pay, modelTurn, many) {
+  const cutOff = turn.action?.finish_reason === "length";
+  return h(
+    many ? "section.turn.many" : "section.turn",
+    { id: `turn-${at + 1}`, "aria-label": `turn ${at + 1}` },
+    h(
+      "h3",
+      null,
+      turn.action === null ? "graded as it stood" : `turn ${at + 1}`,
+      turn.span && h("span.muted", null, ` ${plural(turn.span[1] - turn.span[0], "token")}`),
+      cutOff && h("span.warn", null, " cut off at the limit of tokens"),
+    ),
+    h(
+      "div.turn-body",
+      null,
+      h(
+        "div.messages",
+        null,
+        turn.action !== null && message(actionMessage(turn.action)),
+        (turn.observation ?? []).map((one) => message(one, { call: answersCall(turn, one) })),
+      ),
+      h("aside.evidence", { "aria-label": `what turn ${at + 1} earned` }, besideTurn(turn, at, pay, modelTurn)),
+    ),
+  );
+}
+
+// Dialects give results of tools back in messages of the user; they are shown as results all the same.
+function answersCall(turn, one) {
+  return turn.action !== null && one?.role !== "assistant" && messageText(one).length > 0;
+}
+
+function payBox(trajectory, pay) {
+  if (pay.problem) return h("p.notice", null, `Gates and credit cannot be shown: ${pay.problem}`);
+  return h(
+    "div",
+    null,
+    pay.note && h("p.notice", null, pay.note),
+    payTable(trajectory, pay),
+    h("p.muted", null, `${pay.about} ${WHEN}`),
+  );
+}
+
+function tokenBox(source, found) {
+  const box = h("div", null, h("p.muted", null, "loading\u2026"));
+  source.get("tokens", { key: found.row.key }).then(
+    (tokens) => box.replaceChildren(strips(found.trajectory, tokens, found.pay.modes ?? {})),
+    (problem) => box.replaceChildren(h("p.notice", null, problem.message)),
+  );
+  return box;
+}
+
+// What is known besides the conversation. On small screens it waits to be opened.
+function cards(source, found) {
+  const [wide, large] = ["(min-width: 136rem)", "(min-width: 60rem)"].map((query) => matchMedia(query).matches);
+  const known = details(found.trajectory, found.notes);
+  const short = found.trajectory.turns.length <= MANY_TURNS;
+  return [
+    lazyDetails("card", "Rewards and credit", () => payBox(found.trajectory, found.pay), wide || (large && short)),
+    found.has_tokens && lazyDetails("card", "Tokens", () => tokenBox(source, found), wide),
+    known && lazyDetails("card", "Details and grades", () => known, wide || (large && short)),
+  ];
+}
+
+export function neighbours(place, wanted, up) {
+  const link = (key, text, label) =>
+    key === null || key === undefined
+      ? h("span.muted", { "aria-hidden": "true" }, text)
+      : h("a", { href: linkTo(`/t/${key}`, wanted), rel: label, "aria-label": `${label} trajectory` }, text);
+  return h(
+    "nav.crumbs",
+    { "aria-label": "trajectories" },
+    h("a", { href: linkTo("/", wanted), rel: "up" }, "\u2190 all"),
+    link(place.previous, "\u2039 previous", "prev"),
+    h("span.muted", null, place.at < 0 ? "" : `${number(place.at + 1)} of ${number(place.total)}`),
+    link(place.next, "next \u203a", "next"),
+    up,
+  );
+}
+
+export async function trajectoryPage(source, state, wanted, key) {
+  const [found, place] = await Promise.all([
+    source.get("trajectory", { key }),
+    source.get("place", { ...wanted, key }),
+  ]);
+  const { row, trajectory, pay, notes, group } = found;
+  const groupLink =
+    group.length > 1 &&
+    h(
+      "a",
+      { href: linkTo(`/g/${key}`, wanted), rel: "group" },
+      `group: ${plural(group.length, "attempt")}, ${number(group.filter((one) => one.success).length)} solved`,
+    );
+  let modelTurn = -1;
+  const turns = trajectory.turns.map((turn, at) => {
+    if (turn.action !== null) modelTurn += 1;
+    const known = pay.problem ? null : pay;
+    return turnBox(turn, at, known, turn.action === null ? null : modelTurn, trajectory.turns.length > LAZY_TURNS);
+  });
+  return h(
+    "div.page.trajectory",
+    null,
+    neighbours(place, wanted, groupLink),
+    h("h1.id", null, row.id),
+    facts(row, trajectory),
+    more(trajectory),
+    trajectory.error && h("p.notice.bad", null, trajectory.error),
+    h(
+      "div.columns",
+      null,
+      h("div.side", null, cards(source, found)),
+      h(
+        "div.story",
+        null,
+        h(
+          "section.opening",
+          { "aria-label": "opening messages" },
+          (trajectory.opening ?? []).map((one) => message(one)),
+        ),
+        turns,
+      ),
+    ),
+  );
+}

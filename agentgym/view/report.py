@@ -1,0 +1,124 @@
+"""Writes trajectories as one HTML file that opens from disk and needs no network.
+
+Contents are compressed; the browser unpacks the part that it shows. They are packed in chunks of whole groups.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import UsageError
+from agentgym.view.collection import Collection
+from agentgym.view.contents import Contents
+from agentgym.view.page import whole_page
+from agentgym.view.pay import Schemes
+
+MAX_MB = 50
+"""Megabytes of contents in a report, compressed, if nothing else is said."""
+_CHUNK = 1 << 20
+"""Size of a chunk before compression."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report holds."""
+
+    trajectories: int
+    """In its table."""
+    whole: int
+    """Of these, with their contents."""
+    size: int
+    """Bytes of the file."""
+
+
+def write_report(collection: Collection, path: Path, *, max_mb: float = MAX_MB, trust: bool = False) -> Report:
+    """Write a report.
+
+    Args:
+        collection: The trajectories.
+        path: The HTML file to write.
+        max_mb: Megabytes for contents. If they do not fit, groups are left out, evenly over all; the table keeps them.
+        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    packed = _Packed(collection, Contents(collection, Schemes(trust=trust)), int(max_mb * 1e6))
+    unfinished = path.with_name(f"{path.name}.part")
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.writelines(whole_page(packed.blocks()))
+        unfinished.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return Report(len(collection.rows), len(packed.chunk_of), path.stat().st_size)
+
+
+@dataclass
+class _Packed:
+    collection: Collection
+    contents: Contents
+    budget: int
+    chunk_of: dict[str, int] = field(default_factory=dict)
+    """Number of the chunk that holds a trajectory, by key."""
+    chunks: int = 0
+
+    def blocks(self) -> Iterator[str]:
+        """Yield the chunks, then what says where everything is."""
+        left, pending, size = self.budget, {}, 0
+        for group in evenly(self.collection.groups()):
+            if left <= 0:
+                break
+            for key, content in self.contents.of_group(group).items():
+                pending[key] = text = json.dumps(content, allow_nan=False)
+                size += len(text)
+            if size >= _CHUNK:
+                block = self._chunk(pending)
+                left, pending, size = left - len(block), {}, 0
+                yield block
+        if pending:
+            yield self._chunk(pending)
+        yield _block("head", json.dumps(self._head(), allow_nan=False))
+
+    def _chunk(self, contents: dict[str, str]) -> str:
+        text = ",".join(f"{json.dumps(key)}:{content}" for key, content in contents.items())
+        self.chunk_of |= dict.fromkeys(contents, self.chunks)
+        self.chunks += 1
+        return _block(f"chunk-{self.chunks - 1}", f"{{{text}}}")
+
+    def _head(self) -> dict[str, Any]:
+        rows = [{**row, "chunk": self.chunk_of.get(row["key"])} for row in self.collection.rows]
+        missing = len(rows) - len(self.chunk_of)
+        note = (
+            f"{missing} of {len(rows)} trajectories are listed without their contents, to bound the size of this file."
+        )
+        return {
+            "title": self.collection.title,
+            "files": self.collection.files,
+            "metrics": self.collection.metrics,
+            "rows": rows,
+            "chunks": self.chunks,
+            "note": note if missing else "",
+        }
+
+
+def evenly(items: list[Any]) -> Iterator[Any]:
+    """Yield all items so that any first part of them is spread over the whole list."""
+    bits = max(1, (len(items) - 1).bit_length())
+    for count in range(1 << bits):
+        place = int(f"{count:0{bits}b}"[::-1], 2)
+        if place < len(items):
+            yield items[place]
+
+
+def _block(name: str, text: str) -> str:
+    packed = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+    return f'<script type="text/plain" id="{name}">{packed}</script>\n'

@@ -1,0 +1,213 @@
+"""The same for a terminal: lists, filters, single trajectories and groups, by short commands.
+
+Text from models and tools is shown literally, without characters that would control the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentgym.commands.show import ending_line, plain, print_trajectory
+from agentgym.commands.terminal import console as terminal
+from agentgym.errors import AgentGymError, UsageError
+from agentgym.trajectory import Trajectory
+from agentgym.view.collection import Collection
+from agentgym.view.overview import overview
+from agentgym.view.pay import Problem, Schemes
+from agentgym.view.rows import FILTERS, Row
+from agentgym.view.search import Search
+
+PAGE = 20
+HELP = """\
+  NUMBER          open the trajectory with this number      l   list
+  n, p            next, previous trajectory                 >, <  next, previous page
+  g               all attempts at this task                 c   gates and credit of this trajectory
+  NAME=VALUE      filter by {filters}
+  sort=COLUMN     sort, -COLUMN for descending              /TEXT   search in all contents
+  x               clear filters                             h   this help      q   quit"""
+
+
+def browse(
+    collection: Collection, read: Callable[[str], str] = input, console: Console | None = None, *, trust: bool = False
+) -> None:
+    """Show trajectories until the user leaves.
+
+    Args:
+        collection: What to show.
+        read: Asks the user for a command; raises `EOFError` at the end of input.
+        console: The console to print to; by default the terminal.
+        trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
+    """
+    browser = Browser(collection, console or terminal(), Schemes(trust=trust))
+    browser.run("l")
+    while True:
+        try:
+            line = read("> ").strip()
+        except EOFError:
+            return
+        if line == "q":
+            return
+        try:
+            browser.run(line)
+        except AgentGymError as error:
+            browser.console.print(Text(plain(str(error), 500), style="red"))
+
+
+class Browser:
+    """What is chosen and what is open.
+
+    Args:
+        collection: What to show.
+        console: The console to print to.
+        schemes: The schemes of environments.
+    """
+
+    def __init__(self, collection: Collection, console: Console, schemes: Schemes):
+        self.console = console
+        self._collection = collection
+        self._search, self._schemes = Search(collection), schemes
+        self._wanted: dict[str, str] = {}
+        self._start = 0
+        self._open: int | None = None
+        self._commands: Mapping[str, Callable[[], None]] = {
+            "": self._next_page,
+            "l": self._list,
+            ">": self._next_page,
+            "<": lambda: self._page(self._start - PAGE),
+            "n": lambda: self._show(0 if self._open is None else self._open + 1),
+            "p": lambda: self._show(0 if self._open is None else self._open - 1),
+            "g": self._group,
+            "c": self._credit,
+            "x": lambda: self._choose({}),
+            "h": lambda: self.console.print(HELP.format(filters=", ".join(FILTERS)), markup=False),
+        }
+
+    def run(self, line: str) -> None:
+        """Do what one line says. Raises `UsageError` if it says nothing that is known."""
+        self._collection.refresh()
+        name, sign, value = line.partition("=")
+        if line in self._commands:
+            self._commands[line]()
+        elif line.startswith("/"):
+            self._choose({**self._wanted, "q": line[1:].strip()})
+        elif line.isdecimal():
+            self._show(int(line))
+        elif sign and name.strip() in (*FILTERS, "sort"):
+            self._choose({**self._wanted, name.strip(): value.strip()})
+        else:
+            raise UsageError(f"{line[:50]!r} is not a command; h lists them")
+
+    def _rows(self) -> Sequence[Row]:
+        text = self._wanted.get("q", "")
+        return self._collection.select(self._wanted, self._search.find(text) if text else None)
+
+    def _choose(self, wanted: Mapping[str, str]) -> None:
+        before, self._wanted = self._wanted, {name: value for name, value in wanted.items() if value}
+        try:
+            self._rows()
+        except UsageError:
+            self._wanted = before
+            raise
+        self._start, self._open = 0, None
+        self._list()
+
+    def _next_page(self) -> None:
+        self._page(self._start + PAGE)
+
+    def _page(self, start: int) -> None:
+        self._start = max(0, min(start, (len(self._rows()) - 1) // PAGE * PAGE))
+        self._list()
+
+    def _list(self) -> None:
+        rows = self._rows()
+        part = rows[self._start : self._start + PAGE]
+        self.console.print(_table(part, self._start))
+        chosen = "  ".join(f"{name}={value}" for name, value in self._wanted.items())
+        found = overview(rows)
+        solved = "" if found["all"]["rate"] is None else f", {found['all']['rate']:.1%} solved"
+        span = f"{self._start} to {self._start + len(part) - 1} of {len(rows)}" if part else "nothing matches"
+        self.console.print(Text(plain(f"{span}{solved}   {chosen}   h: help"), style="dim"))
+
+    def _show(self, number: int) -> None:
+        row = self._row(number)
+        self._open = number
+        print_trajectory(self._collection.read(row["key"]), self.console)
+        self.console.print(Text(f"number {number}; n: next  p: previous  g: group  c: credit", style="dim"))
+
+    def _row(self, number: int) -> Row:
+        rows = self._rows()
+        if not 0 <= number < len(rows):
+            raise UsageError(f"there is no number {number}; the list has {len(rows)}")
+        return rows[number]
+
+    def _opened(self) -> Row:
+        if self._open is None:
+            raise UsageError("open a trajectory first, by its number")
+        return self._row(self._open)
+
+    def _group(self) -> None:
+        rows = self._collection.group(self._opened())
+        attempts = [self._collection.read(row["key"]) for row in rows]
+        first = attempts[0]
+        for attempt in attempts:
+            line = Text.assemble((f"attempt {attempt.attempt}  ", "bold"), ending_line(attempt))
+            line.append(f"  {len(attempt.model_turns)} turns", style="dim")
+            if attempt is not first:
+                line.append(f"  leaves attempt {first.attempt} at {_divergence(first, attempt)}", style="dim")
+            self.console.print(line)
+
+    def _credit(self) -> None:
+        trajectory = self._collection.read(self._opened()["key"])
+        scheme = self._schemes.of(trajectory)
+        if isinstance(scheme, Problem):
+            raise UsageError(f"gates and credit cannot be shown: {scheme.reason}")
+        gated, states = scheme.trace(trajectory.channels)
+        table = _plain_table("turn", "channel", "raw", "gates", "gated", "credited")
+        for number, paid in enumerate(scheme.contributions(trajectory.channels)):
+            for name, raw in trajectory.turns[number].rewards.items():
+                if raw:
+                    gates = [
+                        _gate(*pair) for pair in zip(scheme.gates, states[number], strict=True) if name in pair[0].opens
+                    ]
+                    kept = f"{gated[number][name]:.4g}"
+                    earned = f"{paid[name]:+.4g}" if name in paid else "not paid"
+                    table.add_row(
+                        str(number + 1), Text(plain(name)), f"{raw:.4g}", Text("\n".join(gates)), kept, earned
+                    )
+        self.console.print(table)
+
+
+def _table(rows: Sequence[Row], start: int) -> Table:
+    table = _plain_table("#", "trajectory", "policy", "step", "difficulty", "turns", "reward", "ending")
+    for number, row in enumerate(rows, start=start):
+        mark = Text("✓ " if row["success"] else "✗ ", style="green" if row["success"] else "red")
+        step = "–" if row["step"] is None else str(row["step"])
+        names = [Text(plain(row[name], 100)) for name in ("id", "policy")]
+        figures = (step, str(row["difficulty"]), str(row["turns"]), f"{row['reward']:.4g}")
+        table.add_row(str(number), *names, *figures, mark.append(plain(str(row["reason"]), 50)))
+    return table
+
+
+def _plain_table(*names: str) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(name)
+    return table
+
+
+def _gate(gate: Any, state: Any) -> str:
+    sign = ">" if gate.strict else "≥"
+    return f"{'open' if state.open else 'shut'}: {gate.on} {sign} {gate.at_least:g} (is {state.value:g})"
+
+
+def _divergence(first: Trajectory, other: Trajectory) -> str:
+    """Return where two attempts first differ."""
+    for number, (one, two) in enumerate(zip(first.turns, other.turns, strict=False), start=1):
+        if (one.action, one.observation) != (two.action, two.observation):
+            return f"turn {number}"
+    return "the end" if len(first.turns) == len(other.turns) else f"turn {min(len(first.turns), len(other.turns)) + 1}"

@@ -1,0 +1,381 @@
+"""The viewer in a real browser, served and as one file: what is seen, clicked and typed, and what is not run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agentgym.messages import user, with_pictures
+from agentgym.trajectory import write_jsonl
+from agentgym.view.collection import Collection
+from agentgym.view.overview import overview
+from agentgym.view.report import write_report
+from agentgym.view.rows import matching, ordered
+from tests.browsers import PATIENCE_S, need_browser
+from tests.view_cases import DIFF, errand, hostile, png, several, turn, write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.web
+need_browser()
+pytest.importorskip("starlette", reason="needs the [view] extra")
+pytest.importorskip("httpx", reason="needs the [serve] extra")
+
+from agentgym.view.app import make_app  # noqa: E402
+from tests.serving_cases import running  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    from agentgym.tools.browser.launching import choose_executables
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=choose_executables()[0], chromium_sandbox=False)
+        yield launched
+        launched.close()
+
+
+@dataclass
+class Look:
+    """A page, where it is, and what went wrong in it."""
+
+    page: Page
+    url: str
+    problems: list[str]
+
+    def at(self, address: str = "/") -> Page:
+        """Go to a page of the viewer and wait until it is there."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.url}#{address}")
+        self.page.wait_for_selector("main h1, main [role=alert]")
+        return self.page
+
+    def settle(self) -> None:
+        """Wait until the page that was asked for is there."""
+        self.page.locator("main:not([aria-busy])").wait_for()
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.page.wait_for_timeout(30)
+            self.settle()
+
+    def rows(self, count: int) -> None:
+        """Wait until the table has so many rows."""
+        from playwright.sync_api import expect
+
+        expect(self.page.locator("table.rows tbody tr")).to_have_count(count, timeout=PATIENCE_S * 1000)
+
+    def ids(self) -> list[str]:
+        return self.page.locator("table.rows tbody a").all_text_contents()
+
+
+def look_at(browser: Browser, url: str, **options: Any) -> Look:
+    page = browser.new_context(**options).new_page()
+    page.set_default_timeout(PATIENCE_S * 1000)
+    look = Look(page, url, [])
+    page.on("pageerror", lambda error: look.problems.append(str(error)))
+    page.on("console", lambda message: look.problems.append(message.text) if message.type == "error" else None)
+    page.on("dialog", lambda dialog: look.problems.append(dialog.message))
+    return look
+
+
+@pytest.fixture(params=["served", "file"])
+def form(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
+    """Opens a trajectory file in one of the two forms; errors in the page fail the test."""
+    looks: list[Look] = []
+    servers: list[Any] = []
+
+    def opened(file: Path, **options: Any) -> Look:
+        if form == "file":
+            write_report(Collection([file]), tmp_path / "report.html")
+            url = (tmp_path / "report.html").as_uri()
+        else:
+            servers.append(running(make_app(Collection([file]))))
+            url = servers[-1].__enter__().url + "/"
+        looks.append(look_at(browser, url, **options))
+        return looks[-1]
+
+    yield opened
+    problems = [problem for look in looks for problem in look.problems]
+    for look in looks:
+        look.page.context.close()
+    for server in servers:
+        server.__exit__(None, None, None)
+    assert problems == []
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "eval.jsonl"
+    write_jsonl(path, several())
+    return path
+
+
+QUERIES: list[dict[str, str]] = [
+    {},
+    {"sort": "-reward", "difficulty": "1"},
+    {"solved": "no", "tag": "t1"},
+    {"q": "select 2 FROM", "sort": "-tool_errors"},
+    {"q": "Port Veld", "ending": "solved"},
+]
+
+
+def test_both_forms_filter_sort_search_and_sum_up_alike(open_form: Any, file: Path):
+    write_jsonl(file, [errand(0, 7, policy="other", turns=[turn(0, "a", "b", {"outcome": 0.5}, 0.5)])], append=True)
+    look = open_form(file)
+    collection = Collection([file])
+    for wanted in QUERIES:
+        look.at("/?" + "&".join(f"{name}={value}" for name, value in wanted.items()))
+        found = None
+        if text := wanted.get("q", "").lower():
+            found = frozenset(
+                row["key"]
+                for row in collection.rows
+                if text in json.dumps(collection.read(row["key"]).to_dict()).lower()
+            )
+        rows = ordered(matching(collection.rows, wanted, found), wanted.get("sort", ""))
+        assert look.ids() == [row["id"] for row in rows]
+        rate = overview(rows)["all"]["rate"]
+        assert f"{100 * rate:.1f} %" in look.page.locator(".figures").inner_text()
+
+
+def test_a_trajectory_shows_what_each_turn_earned_and_the_gates_that_decided(open_form: Any, file: Path):
+    page = open_form(file).at("/t/0.1")
+    assert page.locator(".turn .gate.shut").count() == 2
+    assert "outcome ≥ 1 (is 0)" in page.locator("#turn-1 .gates").inner_text()
+    first = page.locator("table.credit tbody tr").first.inner_text().split()
+    assert first[:4] == ["1", "chatted", "1", "shut"]
+    assert page.locator("table.data th", has_text="total").count() == 1
+    assert page.locator("table.data td", has_text="Ada|Ben").count() == 1
+    assert page.locator("ol.hits li").all_inner_texts() == ["1Port Veld a town by the sea", "2Veld a river"]
+    assert page.locator(".keyword", has_text="SELECT").count() == 1
+
+
+def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
+    file = tmp_path / "eval.jsonl"
+    edit = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"function": {"name": "edit", "arguments": {"path": "f.py", "old": "x = 1", "new": "x = 2"}}}],
+    }
+    pictured = with_pictures(user("A page."), [png()])
+    known = turn(0, "a", DIFF, {"outcome": 0.0}, 0.0)
+    second = turn(1, "b", "1\timport os\n2\tprint(1)", {"outcome": 0.0}, 0.0)
+    second.action, second.observation = edit, [*second.observation, pictured]  # type: ignore[assignment]
+    said = turn(2, "", "PASSED a\nFAILED b", {"outcome": 0.0}, 0.0)
+    said.action = (
+        '<think>Let me see.</think>\n<tool_call>\n{"name": "query", "arguments": {"sql": "SELECT 7"}}\n</tool_call>'
+    )
+    said.span = None
+    write_jsonl(file, [errand(turns=[known, second, said])])
+    page = open_form(file).at("/t/0.0")
+    assert page.locator("#turn-1 .diff .added").inner_text() == "+x = 2\n"
+    assert page.locator("#turn-2 .diff .removed").inner_text() == "- x = 1\n"
+    assert page.locator(".line-number").all_inner_texts() == ["1", "2"]
+    assert page.locator("#turn-2 img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 4
+    assert page.locator("#turn-3 .thinking summary").inner_text() == "reasoning"
+    assert "→ query" in page.locator("#turn-3 .call").inner_text()
+    assert page.locator("#turn-3 .bad", has_text="FAILED b").count() == 1
+
+
+def test_a_group_is_aligned_where_its_attempts_part(open_form: Any, file: Path):
+    look = open_form(file)
+    page = look.at("/g/0.0")
+    assert page.locator("summary").inner_text() == "The same in all attempts: the opening and 1 turn"
+    assert page.locator(".attempt h2").all_inner_texts() == ["attempt 0", "attempt 1", "attempt 2"]
+    cells = page.locator(".side-by-side .cell:not(.attempt)")
+    assert [text.splitlines()[0][:6] for text in cells.all_inner_texts()] == ["turn 2"] * 3
+    page.locator("summary").click()
+    assert "hello" in page.locator("details.shared").inner_text()
+
+
+def test_keys_move_open_search_and_change_the_theme(open_form: Any, file: Path):
+    look = open_form(file)
+    page = look.at("/?solved=yes")
+    look.press("j", "j")
+    assert page.locator("tr.current a").inner_text() == "errand/test/2#0"
+    look.press("Enter")
+    assert page.locator("h1").inner_text() == "errand/test/2#0"
+    look.press("[")
+    assert page.locator("h1").inner_text() == "errand/test/0#0"  # the neighbour among those that were solved
+    look.press("g")
+    assert page.locator(".attempt").count() == 3
+    look.press("g", "u")
+    assert look.ids() == ["errand/test/0#0", "errand/test/2#0"]
+    look.press("/")
+    page.keyboard.type("number 2")
+    look.press("Enter")
+    look.rows(1)
+    assert look.ids() == ["errand/test/2#0"]
+    page.locator("h1").click()
+    look.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    look.press("t")
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != dark
+    look.press("?")
+    assert page.locator("dialog[open]").is_visible()
+    look.press("Escape")
+    assert page.locator("dialog[open]").count() == 0
+
+
+def test_columns_sort_and_filters_are_chosen_by_clicks(open_form: Any, file: Path):
+    look = open_form(file)
+    page = look.at()
+    page.get_by_role("button", name="tool errors").click()
+    page.wait_for_selector("th[aria-sort=ascending]")
+    page.get_by_role("button", name="tool errors").click()
+    page.wait_for_selector("th[aria-sort=descending]")
+    assert look.ids()[0] == "errand/test/0#2"
+    page.locator("select[name=difficulty]").select_option("3")
+    look.rows(3)
+    page.get_by_role("button", name="Clear filters").click()
+    look.rows(12)
+
+
+def test_strips_show_tokens_and_what_the_trainer_made_of_them(open_form: Any, tmp_path: Path):
+    look = open_form(write_run(tmp_path))
+    page = look.at("/t/0.6")
+    page.locator("summary", has_text="Tokens").click()
+    names = page.locator(".strip-names span")
+    names.first.wait_for()
+    assert names.all_inner_texts() == [
+        "sampled",
+        "log-prob",
+        "trainer − sampler",
+        "advantage: gated, as trained",
+        "policy version",
+    ]
+    page.locator("canvas.strip").focus()
+    look.press("Home", "ArrowRight", "ArrowRight")
+    readout = page.locator(".readout").inner_text()
+    assert "token 2 of 12" in readout
+    assert "trainer − sampler 1.6" in readout
+    assert "as trained 0.25" in readout
+    assert page.locator("canvas.strip").evaluate(SHADES) > 10
+    page.get_by_role("button", name="list the tokens in sight").click()
+    assert page.locator(".listing tbody tr").count() == 12
+
+
+def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_path: Path):
+    file = tmp_path / "eval.jsonl"
+    write_jsonl(file, [hostile(), errand(task_id="<b>", id="<b>#1")])
+    look = open_form(file)
+    for address in (
+        "/",
+        "/t/0.0",
+        "/g/0.0",
+        "/?q=<script>",
+        "/t/<script>alert(1)</script>",
+        "/?sort=<img src=x onerror=alert(1)>",
+    ):
+        page = look.at(address)
+        for _ in range(3):  # those inside of others are made when these are opened
+            page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true })")
+            page.wait_for_timeout(50)
+        if address == "/t/0.0":
+            text = page.locator("main").inner_text()
+            for shown in (
+                "<script>window.hacked = 1</script>",
+                "␛[31mred",
+                "⟨U+202E⟩gnitsil",
+                "javascript:window.hacked=4",
+            ):
+                assert shown in text
+            assert "\u202e" not in text
+            page.locator("button", has_text="Show all 3,000,000 characters").click()
+        assert page.evaluate("window.hacked") is None
+        assert page.evaluate(HANDLERS) == 0
+        assert page.locator("main script, main iframe, main a[href^='javascript']").count() == 0
+        assert page.locator("main img").count() == (address in ("/t/0.0", "/g/0.0"))
+    # What the page's own policy would stop, if anything got so far.
+    refused = "() => { try { document.body.innerHTML = '<b>'; return false } catch { return true } }"
+    assert look.page.evaluate(refused)
+    expected = ("TrustedHTML", "status of 400")  # the refusals above, and those of addresses that lead nowhere
+    look.problems[:] = [one for one in look.problems if not any(part in one for part in expected)]
+
+
+def test_a_page_speaks_to_its_server_alone(browser: Browser, file: Path, tmp_path: Path):
+    with running(make_app(Collection([file]))) as server:
+        answer = server.client.get("/", headers={"host": "evil.test"})
+        assert answer.status_code == 400
+        page = server.client.get("/")
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "there is no trajectory '0.99' here"}
+        assert server.client.get("/api/list?from=x").status_code == 400
+        assert server.client.post("/api/list").status_code == 405
+
+
+def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
+    with running(make_app(Collection([file]))) as server:
+        look = look_at(browser, server.url + "/")
+        page = look.at()
+        assert len(look.ids()) == 12
+        write_jsonl(file, [errand(50)], append=True)
+        look.rows(13)
+        assert "13 trajectories, live" in page.locator(".status").inner_text()
+        page.context.close()
+        assert look.problems == []
+
+
+@pytest.mark.parametrize("width", [360, 1280, 2560])
+def test_no_page_is_wider_than_the_window(open_form: Any, tmp_path: Path, width: int):
+    file = tmp_path / "eval.jsonl"
+    write_jsonl(file, [hostile(), *several()])
+    look = open_form(file, viewport={"width": width, "height": 900})
+    for address in ("/", "/t/0.0", "/t/0.1", "/g/0.1"):
+        page = look.at(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path):
+    for scheme in ("light", "dark"):
+        look = open_form(file, color_scheme=scheme)
+        for address in ("/", "/t/0.0", "/g/0.0"):
+            page = look.at(address)
+            assert page.evaluate(NAMELESS) == []
+            assert page.evaluate(FAINT) == []
+
+
+SHADES = """(canvas) =>
+  new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"""
+HANDLERS = """() => [...document.querySelectorAll('main *')]
+  .filter((e) => [...e.attributes].some((one) => one.name.startsWith('on'))).length"""
+NAMELESS = """() => {
+  const named = (e) => e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length;
+  const all = 'button, a, input, select, canvas, svg[role=img], [role=region]';
+  return [...document.querySelectorAll(all)].filter((e) => !named(e)).map((e) => e.outerHTML);
+}"""
+FAINT = """() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const colour = rgb(getComputedStyle(e).backgroundColor);
+      if ((colour[3] ?? 1) === 1) return colour;
+    }
+  };
+  const contrast = (e) => {
+    const found = [rgb(getComputedStyle(e).color), behind(e)].map(luminance).sort((x, y) => y - x);
+    return (found[0] + 0.05) / (found[1] + 0.05);
+  };
+  const says = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+  return [...document.querySelectorAll('main *:not(svg *), header *')]
+    .filter((e) => says(e) && e.checkVisibility() && !e.disabled && contrast(e) < 4.5)
+    .map((e) => [contrast(e), e.outerHTML.slice(0, 80)]);
+}"""

@@ -1,0 +1,148 @@
+"""Trajectories to look at: groups with gates and tokens, and one in which everything is hostile."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+from agentgym.endings import Reason
+from agentgym.messages import Message, ToolCall, assistant, system, tool_result, user, with_pictures
+from agentgym.results.annotations import Annotation, Annotations
+from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
+
+SQL_RESULT = "name VARCHAR|total BIGINT\nAda\\|Ben|12\nNULL|7\n2 rows, <1 s"
+HITS = "[1] Port Veld: a town by the sea\n[2] Veld: a river"
+DIFF = "diff --git a/f.py b/f.py\n--- a/f.py\n+++ b/f.py\n@@ -1 +1 @@\n-x = 1\n+x = 2"
+SCRIPT = "<script>window.hacked = 1</script>"
+HOSTILE = [
+    SCRIPT,
+    "<img src=x onerror='window.hacked = 2'>",
+    "<svg onload='window.hacked = 3'>",
+    '<a href="javascript:window.hacked=4">here</a>',
+    "</script><script>window.hacked = 5</script>",
+    "<!-- <script>",
+    "\u2028window.hacked = 6\u2029",
+    "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "safe \u202egnitsil\u202c \u2066isolated\u2069",
+    "\ud800 alone",
+    "{{constructor.constructor('window.hacked = 7')()}} ${window.hacked = 8}",
+]
+
+
+def png(side: int = 4) -> bytes:
+    """A small picture."""
+
+    def part(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + b"\x20\x60\xa0" * side for _ in range(side))
+    head = part(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b"")
+
+
+def turn(number: int, words: str, result: str, rewards: dict[str, float], reward: float, tool: str = "chat") -> Turn:
+    call = ToolCall(tool, {"sql": words} if tool == "query" else {"text": words}, f"call_{number}")
+    return Turn(assistant("", [call]), [tool_result(call, result)], rewards, reward, (6 * number, 6 * number + 4))
+
+
+def tokens(turns: int) -> Tokens:
+    made = Tokens([1, 2, 3])
+    for number in range(turns):
+        made.append_sampled([10, 11, 12, 13], [-0.5, -0.1, -2.0, -0.01], number)
+        made.append_observed([20, 21])
+    return made
+
+
+def channels(**values: float) -> dict[str, float]:
+    return {"outcome": 0.0, "fetched": 0.0, "chatted": 0.0, "delivered": 0.0, **values}
+
+
+def errand(task: int = 0, attempt: int = 0, *, solved: bool = False, **values: Any) -> Trajectory:
+    """An errand: a turn that all attempts share, then one in which they differ."""
+    first = turn(0, "hello", SQL_RESULT, channels(chatted=1.0), 0.0)
+    paid = channels(outcome=1.0, fetched=1.0, delivered=1.0) if solved else channels(delivered=1.0)
+    second = turn(1, f"SELECT {attempt} FROM houses", HITS, paid, 2.0 if solved else 0.0, "query")
+    known: dict[str, Any] = {
+        "id": f"errand/test/{task}#{attempt}",
+        "env_id": "agentgym/errand-v0",
+        "task_id": f"errand/test/{task}",
+        "task_hash": "h",
+        "seed": 3,
+        "policy": "tiny",
+        "opening": [system("Run errands."), user(f"Take Ada's parcel, number {task}.")],
+        "attempt": attempt,
+        "split": "test",
+        "difficulty": 1 + task % 3,
+        "tags": ("L1", f"t{task % 2}"),
+        "turns": [first, second],
+        "reason": Reason.SOLVED if solved else Reason.ANSWERED,
+        "counts": {"calls": 2, "tool_errors": attempt, "format_errors": 0},
+        "tokens": tokens(2),
+        "seconds": 1.5 + attempt,
+    }
+    return Trajectory(**known | values)
+
+
+def hostile() -> Trajectory:
+    """A trajectory in which the model, the tools and the environment try to run code wherever text is shown."""
+    everything = "\n".join(HOSTILE)
+    call = ToolCall(SCRIPT, {SCRIPT: everything, "sql": f"SELECT '{everything}'"}, SCRIPT)
+    result: Message = {**tool_result(call, everything), "name": HOSTILE[1]}
+    pictured = with_pictures(user(everything), [png()])
+    pictured["content"] += [  # type: ignore[operator]
+        {"type": "image", "base64": "x' onerror='window.hacked = 9"},
+        {"type": SCRIPT, "base64": base64.b64encode(b"<svg onload='window.hacked=10'>").decode()},
+    ]
+    turns = [
+        Turn(assistant(everything, [call]), [result], channels(**{SCRIPT: 1.0}), 0.0, (0, 4)),
+        Turn(
+            f"<think>{everything}</think><tool_call>{everything}</tool_call>\n@{everything}",
+            [pictured],
+            channels(),
+            0.0,
+        ),
+        Turn("```python\n" + everything + "\n```", [user("x" * 3_000_000)], channels(), 0.0),
+    ]
+    return errand(
+        id=f"{SCRIPT}#0",
+        task_id=SCRIPT,
+        policy=HOSTILE[3],
+        tags=tuple(HOSTILE[:4]),
+        turns=turns,
+        opening=[system(everything), user(everything)],
+        details={SCRIPT: everything},
+        error=everything,
+        split=SCRIPT,
+        tools=[{"name": SCRIPT}],
+        env_kwargs={SCRIPT: everything},
+    )
+
+
+def several() -> list[Trajectory]:
+    """Four tasks with three attempts each; the first attempt solves every second task."""
+    return [errand(task, attempt, solved=attempt == 0 and task % 2 == 0) for task in range(4) for attempt in range(3)]
+
+
+def write_run(folder: Path) -> Path:
+    """Write a run: trajectories of four steps with what the trainer knew of them, and its metrics."""
+    file = folder / "trajectories.jsonl"
+    played = [
+        errand(0, attempt, solved=attempt < step, training_step=step) for step in range(4) for attempt in range(4)
+    ]
+    write_jsonl(file, played)
+    lines = [{"step": step, "success": step / 4, "entropy": 1.0 - step / 4} for step in range(4)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    Annotations(file).add(
+        note
+        for t in played
+        for note in (
+            Annotation(t.id, t.training_step, "credit", {"mode": "gated", "advantages": [0.25, -0.5]}),
+            Annotation(t.id, t.training_step, "trainer_logprobs", {"values": [-0.4] * 12}),
+            Annotation(t.id, t.training_step, "grade", {"why": "house 7 is right"}),
+        )
+    )
+    return file

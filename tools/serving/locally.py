@@ -1,0 +1,28 @@
+"""Serves an application to the people of this machine alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+from agentgym.tools.listening import end_process, listen, run_server, url_of
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+
+def serve_locally(app: Starlette, port: int, announce: Callable[[str], object]) -> NoReturn:
+    """Serve on the loopback address until SIGINT or SIGTERM, then end the process.
+
+    Args:
+        app: The application.
+        port: 0 picks a free port.
+        announce: Called with the URL once connections are accepted.
+
+    Raises:
+        UsageError: The port is taken.
+    """
+    listening = listen("127.0.0.1", port)
+    announce(url_of(listening))
+    run_server(app, listening)
+    end_process()
