@@ -73,6 +73,14 @@ def test_jsonl_gives_back_exactly_what_was_written(tmp_path_factory: pytest.Temp
     assert list(read_jsonl(path)) == written
 
 
+def test_a_recording_from_before_usage_and_kinds_of_mistakes_is_read(tmp_path: Path):
+    old = line_of(counts={"calls": 2, "tool_errors": 1, "format_errors": 0})
+    del old["usage"]
+    (tmp_path / "old.jsonl").write_text(json.dumps(old) + "\n")
+    [trajectory] = read_jsonl(tmp_path / "old.jsonl")
+    assert (trajectory.usage, trajectory.counts["tool_errors"]) == ({}, 1)
+
+
 def test_a_lone_surrogate_survives(tmp_path: Path):
     path = tmp_path / "t.jsonl"
     write_jsonl(path, [record(turns=[Turn("\udcff \ud83d", [], {}, 0.0)])])
