@@ -160,6 +160,7 @@ MALFORMED: dict[str, tuple[Any, str]] = {
     "turns that are numbers": (line_of(turns=[1]), "field 'turns'"),
     "an unknown ending": (line_of(reason="bored"), "field 'reason' of a trajectory must be the name of an ending"),
     "an ending that is a list": (line_of(reason=["solved"]), "field 'reason'"),
+    "usage of texts": (line_of(usage={"cost": "2"}), "field 'usage'"),
     "counts of texts": (line_of(counts={"calls": "2"}), "field 'counts'"),
     "seconds that are text": (line_of(seconds="2"), "field 'seconds'"),
     "seconds beyond all floats": (line_of(seconds=10**400), "field 'seconds'"),
