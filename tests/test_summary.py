@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -203,15 +204,15 @@ def test_what_is_solved_within_more_turns_includes_what_was_solved_within_fewer(
     summary = summarize([*found, made("c", 0, False, turns=9), made("d", 0, True, turns=2, reason=Reason.TOOL_TIME)])
     assert summary.by_turns == pytest.approx({1: 0.5 / 3, 2: 0.5 / 3, 3: 1.5 / 3})
     assert summary.by_turns[3] == pytest.approx(summary.success)
-    assert "1 16.7 %  2 16.7 %  3 50.0 %" in printed(summary)
+    assert "1: 16.7 %  2: 16.7 %  3: 50.0 %" in printed(summary)
     assert summarize([made("a", 0, False)]).by_turns == {}
 
 
 def test_a_long_curve_is_shown_from_end_to_end_in_a_few_points():
     found = [made(str(i), 0, True, turns=i) for i in range(1, 101)]
     row = next(line for line in lines(summarize(found)) if line.startswith("solved within"))
-    assert row.split()[2:5] == ["1", "1.0", "%"]
-    assert "100 100.0 %" in printed(summarize(found))
+    assert row.split()[2:5] == ["1:", "1.0", "%"]
+    assert "100: 100.0 %" in printed(summarize(found))
 
 
 def test_measures_are_told_apart_by_difficulty_and_tag():
@@ -229,6 +230,12 @@ def test_a_wide_console_also_shows_the_measures_of_each_part():
     assert wide.strip(" │").split()[-9:] == ["1", "1", "1.000", "1.0", "7.0", "0.0", "%", "2.00", "s"]
     assert "median time" not in printed(summary, width=80)
     assert max(map(len, printed(summary, width=80).splitlines())) <= 80
+
+
+def test_lists_break_between_their_items():
+    channels = {f"channel_{i}": 0.0 for i in range(12)}
+    text = printed(summarize([replace(one, turns=[Turn("a", [], channels, 0.0)]) for one in UNEVEN]), width=80)
+    assert all(f"channel_{i} 0.00" in text for i in range(12))
 
 
 def test_a_summary_is_json():

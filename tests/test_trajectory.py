@@ -73,6 +73,14 @@ def test_jsonl_gives_back_exactly_what_was_written(tmp_path_factory: pytest.Temp
     assert list(read_jsonl(path)) == written
 
 
+def test_a_recording_from_before_usage_and_kinds_of_mistakes_is_read(tmp_path: Path):
+    old = line_of(counts={"calls": 2, "tool_errors": 1, "format_errors": 0})
+    del old["usage"]
+    (tmp_path / "old.jsonl").write_text(json.dumps(old) + "\n")
+    [trajectory] = read_jsonl(tmp_path / "old.jsonl")
+    assert (trajectory.usage, trajectory.counts["tool_errors"]) == ({}, 1)
+
+
 def test_a_lone_surrogate_survives(tmp_path: Path):
     path = tmp_path / "t.jsonl"
     write_jsonl(path, [record(turns=[Turn("\udcff \ud83d", [], {}, 0.0)])])
@@ -152,6 +160,7 @@ MALFORMED: dict[str, tuple[Any, str]] = {
     "turns that are numbers": (line_of(turns=[1]), "field 'turns'"),
     "an unknown ending": (line_of(reason="bored"), "field 'reason' of a trajectory must be the name of an ending"),
     "an ending that is a list": (line_of(reason=["solved"]), "field 'reason'"),
+    "usage of texts": (line_of(usage={"cost": "2"}), "field 'usage'"),
     "counts of texts": (line_of(counts={"calls": "2"}), "field 'counts'"),
     "seconds that are text": (line_of(seconds="2"), "field 'seconds'"),
     "seconds beyond all floats": (line_of(seconds=10**400), "field 'seconds'"),

@@ -10,7 +10,8 @@ from agentgym.measures import Measures
 from agentgym.summary.results import Rate, Summary
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.measure import Measurement
 
 MAX_TAGS = 10
 """Number of tags to print, hardest first; a summary holds all of them."""
@@ -129,27 +130,52 @@ def _measures_table(summary: Summary) -> Any:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     for name, value in (*_attempts_rows(summary), *_cost_rows(summary)):
-        table.add_row(name, Text(value))
+        table.add_row(name, Text(value) if isinstance(value, str) else _Items(value))
     return table
 
 
-def _attempts_rows(summary: Summary) -> Iterable[tuple[str, str]]:
+class _Items:
+    """Items side by side. A line breaks between two of them, never within one."""
+
+    def __init__(self, items: Iterable[str]):
+        self._items = list(items)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        lines = [""]
+        for item in self._items:
+            longer = f"{lines[-1]}  {item}" if lines[-1] else item
+            if len(longer) <= options.max_width:
+                lines[-1] = longer
+            else:
+                lines.append(item)
+        yield Text("\n".join(lines))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        lengths = [len(item) for item in self._items] or [0]
+        return Measurement(max(lengths), sum(lengths) + 2 * (len(lengths) - 1))
+
+
+def _attempts_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
     """Yield the rows on what was achieved."""
     if len(summary.pass_at) > 1:
         yield "pass@k", _list_k(summary.pass_at, "@")
         yield "pass^k", _list_k(summary.pass_hat, "^")
     yield "reward", number(summary.reward, 3)
-    yield "channels", _listed(f"{name} {value:.2f}" for name, value in summary.channels.items())
+    yield "channels", [f"{name} {value:.2f}" for name, value in summary.channels.items()]
     for name, value in summary.figures.items():
         yield name, number(value, 3)
-    yield "endings", _listed(f"{reason} {count}" for reason, count in summary.endings.items())
+    yield "endings", [f"{reason} {count}" for reason, count in summary.endings.items()]
 
 
-def _cost_rows(summary: Summary) -> Iterable[tuple[str, str]]:
+def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
     """Yield the rows on what it took, and what went wrong on the way."""
     yield "turns", number(summary.turns, 1)
     if len(summary.by_turns) > 1:
-        yield "solved within", _listed(f"{t} {percent(summary.by_turns[t])}" for t in _points(list(summary.by_turns)))
+        yield "solved within", [f"{t}: {percent(summary.by_turns[t])}" for t in _points(list(summary.by_turns))]
     if summary.sampled_tokens is not None:
         yield "sampled tokens", number(summary.sampled_tokens, 1)
     if summary.observed_tokens is not None:
@@ -178,10 +204,6 @@ def _points(limits: Sequence[int]) -> list[int]:
     return [limits[round(index * last / max(1, count - 1))] for index in range(count)]
 
 
-def _listed(parts: Iterable[str]) -> str:
-    return "  ".join(parts)
-
-
 def percent(value: float | None) -> str:
     """Return a share in percent, or a dash for none."""
     return "–" if value is None else f"{100 * value:.1f} %"
@@ -197,5 +219,5 @@ def seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f} s"
 
 
-def _list_k(values: Mapping[int, float], sign: str) -> str:
-    return _listed(f"{sign}{k} {percent(value)}" for k, value in values.items())
+def _list_k(values: Mapping[int, float], sign: str) -> list[str]:
+    return [f"{sign}{k} {percent(value)}" for k, value in values.items()]
