@@ -45,6 +45,15 @@ def test_core_has_all_levels_of_difficulty():
             assert {task.difficulty for task in entry.tasks(env)} == set(range(1, count + 1)), name
 
 
+@pytest.mark.parametrize("name", ["core", "web"])
+def test_every_page_of_miniwob_has_a_solution_that_shows_it_solvable(name: str):
+    for package in ("jinja2", "starlette"):
+        pytest.importorskip(package, reason="needs the [web] extra")
+    from agentgym.envs.web.miniwob.solutions.registry import load_solutions
+
+    assert set(load_suite(name).entry("miniwob").arguments["page"]) <= set(load_solutions())
+
+
 def test_smoke_is_valid():
     suite, report = load_suite("smoke"), Report()
     sets = entry_sets([suite.entry(name) for name in ("guess", "errand", "sql")], report)
