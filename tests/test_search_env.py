@@ -109,6 +109,14 @@ def test_saying_so_is_right_where_there_is_no_answer_and_wrong_elsewhere(index: 
         assert last.info.get("why_wrong") == why
 
 
+def test_an_answer_without_words_is_not_taken_and_what_is_missing_is_said(index: MemoryIndex):
+    env = SearchEnv(index=index, tasks=TASKS)
+    cited, nothing, right = play(env, "q/0", ("answer", "[1] [2]"), ("answer", " "), ("answer", "Lisk [1]"))
+    assert "The answer only names pages; put the answer itself before them." in told(cited)
+    assert "The answer is empty. If the pages do not say, answer: unknown." in told(nothing)
+    assert right.info["ending"] == "solved"
+
+
 def test_long_pages_come_in_parts_and_can_be_searched(index: MemoryIndex):
     env = SearchEnv(index=index, tasks=TASKS, page_chars=100)
     first, second, found, none = list(
