@@ -15,6 +15,7 @@ import pytest
 from agentgym import Task, TaskList, ToolCall
 from agentgym.engine.steps import StepResult
 from agentgym.envs.search import Deciding, SearchEnv, Simulating
+from agentgym.envs.search.indexes import code_hash
 from agentgym.errors import TaskError, UsageError
 from agentgym.messages import assistant, text_of
 from agentgym.policy import FunctionPolicy, ScriptedPolicy
@@ -106,6 +107,14 @@ def test_saying_so_is_right_where_there_is_no_answer_and_wrong_elsewhere(index: 
         *_, last = play(env, task, ("answer", answer))
         assert last.info["rewards"]["outcome"] == float(why is None)
         assert last.info.get("why_wrong") == why
+
+
+def test_an_answer_without_words_is_not_taken_and_what_is_missing_is_said(index: MemoryIndex):
+    env = SearchEnv(index=index, tasks=TASKS)
+    cited, nothing, right = play(env, "q/0", ("answer", "[1] [2]"), ("answer", " "), ("answer", "Lisk [1]"))
+    assert "The answer only names pages; put the answer itself before them." in told(cited)
+    assert "The answer is empty. If the pages do not say, answer: unknown." in told(nothing)
+    assert right.info["ending"] == "solved"
 
 
 def test_long_pages_come_in_parts_and_can_be_searched(index: MemoryIndex):
@@ -265,3 +274,16 @@ def test_a_generated_world_is_searched_offline(tmp_path: Path, monkeypatch: pyte
         assert result.info["is_success"], env.task
         assert json.dumps(result.info)
     assert len(list((tmp_path / "indexes").iterdir())) == 1
+
+
+def test_an_index_is_made_anew_after_a_change_in_any_module_of_the_generator(tmp_path: Path):
+    inner, compiled = tmp_path / "pages" / "works", tmp_path / "pages" / "__pycache__"
+    inner.mkdir(parents=True)
+    for module in (tmp_path / "world.py", inner / "novels.py"):
+        module.write_text("WORDS = 1\n")
+    first = code_hash(tmp_path)
+    compiled.mkdir()
+    (compiled / "novels.cpython-311.pyc").write_bytes(b"compiled")
+    assert code_hash(tmp_path) == first
+    (inner / "novels.py").write_text("WORDS = 2\n")
+    assert code_hash(tmp_path) != first

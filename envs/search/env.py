@@ -251,7 +251,10 @@ class SearchEnv(Env):
         self._modes.check("answer")
         plain, cited = without_citations(text)
         if not plain:
-            raise ToolError(f"The answer is empty. If there is none, answer: {UNKNOWN}.")
+            problem = (
+                "The answer only names pages; put the answer itself before them" if cited else "The answer is empty"
+            )
+            raise ToolError(f"{problem}. If the pages do not say, answer: {UNKNOWN}.")
         values = verdict(plain, self.task, self._solved_by)
         values["citations"] = self._ledger.precision(cited, self.task.gold.get("evidence", ()))
         for channel, value in values.items():

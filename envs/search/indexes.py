@@ -6,9 +6,10 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,21 @@ def _key(corpus: Mapping[str, Any], backend: str) -> str:
 @cache
 def _generator() -> str:
     """Return a hash of the code that generates corpora, so that an index from older code is never used."""
+    return code_hash(files("agentgym.tasks.search"))
+
+
+def code_hash(folder: Traversable) -> str:
+    """Return a hash of the modules in a folder and in all folders inside it."""
     found = hashlib.sha256()
-    for file in sorted(files("agentgym.tasks.search").iterdir(), key=lambda file: file.name):
-        if file.is_file():
-            found.update(file.name.encode() + b"\0" + file.read_bytes())
+    for name, code in sorted(_modules(folder)):
+        found.update(name.encode() + b"\0" + code)
     return found.hexdigest()
+
+
+def _modules(folder: Traversable, inside: str = "") -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        name = f"{inside}{entry.name}"
+        if entry.is_dir():
+            yield from _modules(entry, f"{name}/")
+        elif name.endswith(".py"):
+            yield name, entry.read_bytes()

@@ -81,6 +81,18 @@ def test_the_recipe_for_a_small_pretrained_model_covers_half_of_the_question_fam
     assert not {"domains", "sample_rows", "preview_rows", "show_schema"} & chosen.keys()
 
 
+def test_the_search_recipe_for_a_small_pretrained_model_leaves_out_of_two_levels_only_what_no_search_answers():
+    from agentgym.tasks.search import SearchTasks
+
+    chosen = load_config("search-smollm2").env_kwargs
+    known = SearchTasks.known()
+    easy = {name for name in known if known[name].level <= 2}
+    assert set(chosen["families"]) < easy
+    computed = {"age_at_death", "years_in_office"}
+    assert {name for name in easy if not name.startswith("given_")} - set(chosen["families"]) == computed
+    assert not {"wording", "backend", "relations", "scheme", "solved"} & chosen.keys()
+
+
 def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
     assert load_config("sql", {"groups": 2, "group_size": 4}).micro_batch == 4
     assert load_config("sql", {"groups": 3, "group_size": 18}).micro_batch == 27
