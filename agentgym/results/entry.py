@@ -93,7 +93,7 @@ _SHARED = ("env_id", "policy", "arguments", "split", "reason", "ending", "compon
 
 def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
     """Return the entry of a trajectory that is written at this place, if at any."""
-    tokens, totals = trajectory.tokens, dict[str, float]()
+    totals: dict[str, float] = {}
     for turn in trajectory.turns:
         for name, value in turn.rewards.items():
             totals[name] = totals.get(name, 0.0) + value
@@ -120,13 +120,27 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         turns=len(trajectory.model_turns),
         channels=totals,
         counts=dict(trajectory.counts),
-        sampled_tokens=trajectory.usage.get("completion_tokens") if tokens is None else tokens.sampled,
-        observed_tokens=None if tokens is None else len(tokens) - tokens.sampled,
+        sampled_tokens=sampled_tokens(trajectory),
+        observed_tokens=observed_tokens(trajectory),
         usage=dict(trajectory.usage),
         seconds=trajectory.seconds,
         error=trajectory.error,
         component=trajectory.component,
     )
+
+
+def sampled_tokens(trajectory: Trajectory) -> float | None:
+    """Return how many tokens the policy sampled: those recorded, else those that its endpoint counted."""
+    if trajectory.tokens is not None:
+        return trajectory.tokens.sampled
+    return trajectory.usage.get("completion_tokens")
+
+
+def observed_tokens(trajectory: Trajectory) -> float | None:
+    """Return how many tokens the policy read without having sampled them. An endpoint does not tell."""
+    if trajectory.tokens is None:
+        return None
+    return len(trajectory.tokens) - trajectory.tokens.sampled
 
 
 def hash_of(arguments: Mapping[str, Any]) -> str:

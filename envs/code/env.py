@@ -44,7 +44,7 @@ class CodeEnv(Env):
 
     Task: compute a value, write or fix a function, or predict the output of a program; hidden tests decide.
     Tools: `python(code)`, `test(code)` and `submit(answer)`; optionally `bash(command)`, `view(path, start, end)`,
-        `edit(path, old, new)` and `write(path, content)`.
+        `edit(path, old, new)` and `write(path, content)`. A function that was defined or tested is submitted by name.
     Observation: terse text; the output (long output loses its middle), the useful lines of a traceback, and which
         limit ended a run.
     Reward: `outcome` 1 if the submitted value is right, or the submitted function passes every hidden test (examples
@@ -218,7 +218,9 @@ class CodeEnv(Env):
         """
         if not self.task.data.get("examples"):
             raise ToolError("This task has no examples to run. Submit the answer.")
-        source = source_of(code) if code.strip() else self._last_version()
+        if code.strip():
+            self._draft = source_of(code)
+        source = self._draft if code.strip() else self._last_version()
         passed, report = self._grader.examples(self.task, self._submission(source), self.workspace)
         self._used_code(worked=bool(passed))
         self.reward("ran", float(passed is not None))
@@ -229,13 +231,12 @@ class CodeEnv(Env):
         """Give the final answer.
 
         Args:
-            answer: The value, or the source of the function.
+            answer: The value, or the source of the function; its name alone submits your latest version.
         """
         if not answer.strip():
             raise ToolError("The answer is empty. Submit a value, or the source of the function.")
         if self._wants_function:
-            source = self.workspace.read(answer.strip()) if self._has_files and is_path(answer) else source_of(answer)
-            verdict = self._grader.function(self.task, self._submission(source))
+            verdict = self._grader.function(self.task, self._submission(self._source_in(answer)))
         else:
             verdict = self._grader.value(self.task, answer)
         if verdict.problem is not None and self._refused + 1 < MAX_REFUSED:
@@ -262,7 +263,7 @@ class CodeEnv(Env):
         return use_of_code(trajectories)
 
     def solution(self, task: Task) -> Solution:
-        """Run the gold code, on an example if there is one, test it and submit the answer."""
+        """Run the gold code, test a function on its examples, and submit the answer."""
         return solve(task, self.solution_style, self.tools)
 
     def release(self) -> None:
@@ -295,6 +296,20 @@ class CodeEnv(Env):
 
     def _submission(self, source: str) -> Submission:
         return Submission(source, self.task.data["entry_point"], self.task.data.get("prelude", ""))
+
+    def _source_in(self, answer: str) -> str:
+        """Return the source that an answer holds, or refers to by the name of the function or of a file."""
+        text = answer.strip()
+        if text == self.task.data["entry_point"]:
+            return self._own_version()
+        return self.workspace.read(text) if self._has_files and is_path(text) else source_of(answer)
+
+    def _own_version(self) -> str:
+        """Return the latest version, unless it is the one that was given to be repaired."""
+        source = self._last_version()
+        if source.strip() == str(self.task.data.get("code", "")).strip():
+            raise ToolError("The function is still as it was given. Correct it before you submit it.")
+        return source
 
     def _last_version(self) -> str:
         source = self.workspace.read(SOLUTION_FILE) if self._has_files else self._draft

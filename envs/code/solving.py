@@ -1,4 +1,4 @@
-"""The reference policy: runs the gold code, tries it on an example, and submits the answer."""
+"""The reference policy: runs the gold code, tries a function on its examples, and submits the answer."""
 
 from __future__ import annotations
 
@@ -14,19 +14,27 @@ SOLUTION_FILE = "solution.py"
 
 def solve(task: Task, style: str, tools: Toolset) -> Solution:
     """Yield the calls that solve `task` with the available tools."""
+    if task.data["kind"] in ("function", "fix"):
+        yield from _write_function(task, style, tools)
+        return
+    if style != "direct" and "python" in tools:
+        yield ToolCall("python", {"code": task.gold["code"]})
+    yield ToolCall("submit", {"answer": task.gold["answer"]})
+
+
+def _write_function(task: Task, style: str, tools: Toolset) -> Solution:
+    """Yield the calls that write a function, try it, and submit it, without repeating it where that is possible."""
     code, examples = task.gold["code"], task.data.get("examples", ())
-    function = task.data["kind"] in ("function", "fix")
-    in_file = function and "write" in tools and style == "full"
-    if in_file:
+    answer, tests = code, style == "full" and "test" in tools and bool(examples)
+    if style == "full" and "write" in tools:
         if task.data["kind"] == "fix":
             yield ToolCall("view", {"path": SOLUTION_FILE})
         yield ToolCall("write", {"path": SOLUTION_FILE, "content": code})
+        answer = SOLUTION_FILE
     elif style != "direct" and "python" in tools:
-        tried = f"\n\nprint({call_source(task.data['entry_point'], examples[0]['args'])})\n" if examples else ""
-        yield ToolCall("python", {"code": code.rstrip("\n") + tried})
-    if style == "full" and function and "test" in tools and examples:
-        yield ToolCall("test", {})
-    if not function:
-        yield ToolCall("submit", {"answer": task.gold["answer"]})
-    else:
-        yield ToolCall("submit", {"answer": SOLUTION_FILE if in_file else code})
+        tried = f"\n\nprint({call_source(task.data['entry_point'], examples[0]['args'])})\n" if examples else "\n"
+        yield ToolCall("python", {"code": code if tests else code.rstrip("\n") + tried})
+        answer = code if "write" in tools else task.data["entry_point"]
+    if tests:
+        yield ToolCall("test", {"code": code} if answer == code else {})
+    yield ToolCall("submit", {"answer": answer})

@@ -93,6 +93,17 @@ def test_the_search_recipe_for_a_small_pretrained_model_leaves_out_of_two_levels
     assert not {"wording", "backend", "relations", "scheme", "solved"} & chosen.keys()
 
 
+def test_the_recipe_of_code_for_it_covers_half_of_the_families_with_all_kinds_and_levels_worded_as_for_any_model():
+    from agentgym.tasks.code import FAMILIES, Kind
+
+    chosen = load_config("code-smollm2").env_kwargs
+    families = {FAMILIES[name] for name in chosen["families"]}
+    assert 2 * len(families) >= len(FAMILIES)
+    assert not any(family.held_out for family in families)
+    assert ({family.kind for family in families}, {family.level for family in families}) == (set(Kind), {1, 2, 3, 4, 5})
+    assert chosen.keys() == {"families", "max_turns"}
+
+
 def test_the_micro_batch_of_a_recipe_is_lowered_and_that_of_a_flag_refused():
     assert load_config("sql", {"groups": 2, "group_size": 4}).micro_batch == 4
     assert load_config("sql", {"groups": 3, "group_size": 18}).micro_batch == 27

@@ -1,0 +1,11 @@
+"""SmolLM2-135M, a pretrained model, on two CPU cores: gain and time of `agentgym train --recipe code-smollm2`.
+
+The time includes the warm start and both evaluations. An interrupted benchmark goes on where it was (`--folder`).
+"""
+
+from __future__ import annotations
+
+from benchmarks._training import smollm2
+
+if __name__ == "__main__":
+    smollm2("code", __doc__)
