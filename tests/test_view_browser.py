@@ -58,21 +58,23 @@ class Look:
         self.page.wait_for_selector("main h1, main [role=alert]")
         return self.page
 
-    def settle(self) -> None:
-        """Wait until the page that was asked for is there."""
-        self.page.locator("main:not([aria-busy])").wait_for()
-
     def press(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)
-            self.page.wait_for_timeout(30)
-            self.settle()
 
     def rows(self, count: int) -> None:
         """Wait until the table has so many rows."""
+        self.some("table.rows tbody tr", count)
+
+    def some(self, selector: str, count: int) -> None:
+        """Wait until there are so many elements."""
         from playwright.sync_api import expect
 
-        expect(self.page.locator("table.rows tbody tr")).to_have_count(count, timeout=PATIENCE_S * 1000)
+        expect(self.page.locator(selector)).to_have_count(count, timeout=PATIENCE_S * 1000)
+
+    def heading(self, text: str) -> None:
+        """Wait until the page with this heading is there."""
+        self.page.locator("main:not([aria-busy]) h1", has_text=text).wait_for()
 
     def ids(self) -> list[str]:
         return self.page.locator("table.rows tbody a").all_text_contents()
@@ -200,7 +202,7 @@ def test_a_group_is_aligned_where_its_attempts_part(open_form: Any, file: Path):
     cells = page.locator(".side-by-side .cell:not(.attempt)")
     assert [text.splitlines()[0][:6] for text in cells.all_inner_texts()] == ["turn 2"] * 3
     page.locator("summary").click()
-    assert "hello" in page.locator("details.shared").inner_text()
+    page.locator("details.shared", has_text="hello").wait_for()
 
 
 def test_keys_move_open_search_and_change_the_theme(open_form: Any, file: Path):
@@ -209,12 +211,15 @@ def test_keys_move_open_search_and_change_the_theme(open_form: Any, file: Path):
     look.press("j", "j")
     assert page.locator("tr.current a").inner_text() == "errand/test/2#0"
     look.press("Enter")
-    assert page.locator("h1").inner_text() == "errand/test/2#0"
+    look.heading("errand/test/2#0")
     look.press("[")
-    assert page.locator("h1").inner_text() == "errand/test/0#0"  # the neighbour among those that were solved
+    look.heading("errand/test/0#0")  # the neighbour among those that were solved
     look.press("g")
-    assert page.locator(".attempt").count() == 3
-    look.press("g", "u")
+    look.some(".attempt", 3)
+    look.press("g")
+    look.heading("errand/test/0#0")
+    look.press("u")
+    look.rows(2)
     assert look.ids() == ["errand/test/0#0", "errand/test/2#0"]
     look.press("/")
     page.keyboard.type("number 2")
@@ -286,7 +291,7 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
         page = look.at(address)
         for _ in range(3):  # those inside of others are made when these are opened
             page.evaluate("document.querySelectorAll('main details').forEach((one) => { one.open = true })")
-            page.wait_for_timeout(50)
+            look.some("main details[open]:not(:has(> summary + *))", 0)
         if address == "/t/0.0":
             text = page.locator("main").inner_text()
             for shown in (
