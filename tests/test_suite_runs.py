@@ -92,7 +92,7 @@ def test_what_is_finished_is_not_played_again(suite: Suite, tmp_path: Path):
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"limit": 2}, {"attempts": 3}])
-def test_a_folder_is_not_continued_with_other_settings(suite: Suite, tmp_path: Path, change: dict[str, int]):
+def test_a_folder_is_not_continued_with_other_settings(suite: Suite, tmp_path: Path, change: dict[str, Any]):
     run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out"))
     with pytest.raises(UsageError, match="holds results with other"):
         run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out", **change))
