@@ -186,7 +186,8 @@ def compare(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="A B | A... vs B...", help="Files of eval --out: one of each, or several seeds of each."
+            metavar="A B | A... vs B...",
+            help="Files or folders of eval --out (or FOLDER@POLICY).",
         ),
     ],
     tasks: Annotated[bool, typer.Option("--tasks", help="Also list the tasks won and lost.")] = False,

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from agentgym.cli import app
 from agentgym.commands.compare import sides_of
 from agentgym.comparison import Comparison, SeedsComparison, compare, compare_seeds, read_run, run_of
+from agentgym.comparison.sources import Source
 from agentgym.comparison.tables import print_comparison, print_seeds
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
@@ -295,10 +296,10 @@ def test_the_command_compares_runs_of_two_methods(files: list[str], tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("given", "a", "b"),
-    [("a b", "a", "b"), ("a vs b", "a", "b"), ("a b vs c", "a b", "c"), ("./vs vs c d", "vs", "c d")],
+    [("a b", "a", "b"), ("a vs b", "a", "b"), ("a b vs c", "a b", "c"), ("./vs vs c d", "./vs", "c d")],
 )
 def test_a_word_separates_the_runs_of_two_methods(given: str, a: str, b: str):
-    assert sides_of(given.split()) == ([Path(one) for one in a.split()], [Path(one) for one in b.split()])
+    assert sides_of(given.split()) == ([Source(one) for one in a.split()], [Source(one) for one in b.split()])
 
 
 @pytest.mark.parametrize("given", ["", "a", "a b c", "vs b", "a vs", "a vs b vs c"])

@@ -1,0 +1,77 @@
+"""What can be compared: a file of trajectories, or a policy in a folder of results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from agentgym.choices import named
+from agentgym.comparison.runs import Run, read_run, run_of
+from agentgym.errors import UsageError
+from agentgym.results.folder import read_results
+from agentgym.suites import SuiteId, comparable
+from agentgym.trajectory import read_jsonl
+
+_SIGN = "@"
+"""Between a folder and the policy in it."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a run is read from.
+
+    Args:
+        name: As typed: a file, a folder of results of one policy, or `FOLDER@POLICY`.
+    """
+
+    name: str
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of results, if it is one."""
+        for path in (Path(self.name), Path(self.name.partition(_SIGN)[0])):
+            if path.is_dir():
+                return path
+        return None
+
+    def run(self) -> Run:
+        """Read the run.
+
+        Raises:
+            UsageError: It cannot be read, or it is not clear which policy is meant; the message lists those there are.
+        """
+        if self.folder is None:
+            return read_run(Path(self.name))
+        rows: list[dict[str, Any]] = read_results(self.folder)["results"]
+        policy = self._policy(self.folder, sorted({row["policy"] for row in rows}))
+        files = [self.folder / row["trajectories"] for row in rows if row["policy"] == policy]
+        return run_of(self.name, chain.from_iterable(map(read_jsonl, files)))
+
+    def suites(self) -> list[SuiteId]:
+        """Return the suites of a folder of results."""
+        if self.folder is None:
+            return []
+        return [SuiteId.from_dict(suite) for suite in read_results(self.folder)["suites"]]
+
+    def _policy(self, folder: Path, policies: list[str]) -> str:
+        wanted = "" if Path(self.name).is_dir() else self.name.partition(_SIGN)[2]
+        if wanted:
+            return named("policy", wanted, dict(zip(policies, policies, strict=True)))
+        if len(policies) != 1:
+            choices = " or ".join(f"{folder}{_SIGN}{policy}" for policy in policies) or "none is finished"
+            raise UsageError(f"{str(folder)!r} holds the results of {len(policies)} policies; name one: {choices}")
+        return policies[0]
+
+
+def check_suites(one: Source, other: Source) -> None:
+    """Raise `UsageError` with the reason if two folders hold results on suites that cannot be compared."""
+    if one.folder is None or other.folder is None:
+        return
+    theirs = {suite.name: suite for suite in other.suites()}
+    shared = [suite for suite in one.suites() if suite.name in theirs]
+    for suite in shared:
+        comparable(suite, theirs[suite.name])
+    if not shared and one.suites() and theirs:
+        comparable(one.suites()[0], other.suites()[0])

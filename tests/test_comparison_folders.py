@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.cli import app
+from agentgym.commands.suite_runs import SuitesRequest, run_suites
+from agentgym.comparison.sources import Source, check_suites
+from agentgym.errors import UsageError
+from agentgym.suites import load_suite
+from agentgym.suites.pinning import pin_tasks
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "pair.yaml"
+    path.write_text("name: pair\nversion: 1\nentries: [{env: guess}, {env: errand}]\n")
+    for name in ("guess", "errand"):
+        pin_tasks(path, name, "test", 3)
+    return path
+
+
+def results(suite: Path, folder: Path, *policies: str) -> Path:
+    run_suites(SuitesRequest([load_suite(suite)], policies, out=folder))
+    return folder
+
+
+def test_policies_are_compared_over_all_entries_of_a_suite(suite: Path, tmp_path: Path):
+    folder = results(suite, tmp_path / "out", "silent", "scripted")
+    told = CliRunner().invoke(app, ["compare", f"{folder}@silent", f"{folder}@scripted", "--json"])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.output)
+    assert "silent" in told.output
+    assert sum(found["overall"][verdict] for verdict in ("won", "lost", "tied")) == 6
+    assert len(Source(f"{folder}@scripted").run().tasks) == 6
+
+
+def test_a_folder_of_one_policy_needs_no_name(suite: Path, tmp_path: Path):
+    assert Source(str(results(suite, tmp_path / "out", "scripted"))).run().policy == "scripted"
+
+
+def test_which_policy_is_meant_must_be_said(suite: Path, tmp_path: Path):
+    folder = results(suite, tmp_path / "out", "scripted", "silent")
+    with pytest.raises(UsageError, match=r"2 policies; name one: .*@scripted or .*@silent"):
+        Source(str(folder)).run()
+    with pytest.raises(UsageError, match="there is no policy 'script'"):
+        Source(f"{folder}@script").run()
+
+
+def test_results_on_different_versions_of_a_suite_are_not_compared(suite: Path, tmp_path: Path):
+    old = results(suite, tmp_path / "old", "scripted")
+    pin_tasks(suite, "guess", "train", 3)
+    new = results(suite, tmp_path / "new", "scripted")
+    with pytest.raises(UsageError, match=r"version 1 .* cannot be compared with results on version 2"):
+        check_suites(Source(str(old)), Source(str(new)))
+    refused = CliRunner().invoke(app, ["compare", str(old), str(new)])
+    assert refused.exit_code == 2
+    assert "version 2" in refused.output
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"holds no results\.json"):
+        Source(str(tmp_path)).run()
