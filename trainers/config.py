@@ -212,6 +212,8 @@ class TrainConfig:
     """Trajectories per held-out task."""
 
     # Records
+    record_groups: int | None = 2
+    """Groups of each step whose trajectories are kept in trajectories.jsonl, for agentgym view; null keeps all."""
     save_every: int = 10
     """Steps between checkpoints."""
     keep_checkpoints: int = 2
@@ -264,6 +266,8 @@ class TrainConfig:
         for name in ("steps", "groups", "max_new_tokens", "updates_per_step", "epochs_per_step", "save_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.record_groups is not None and self.record_groups < 0:
+            raise UsageError(f"record_groups must be at least 0, or null for all, not {self.record_groups}")
         if not 0 < self.warm_start_until <= 1:
             raise UsageError(f"warm_start_until must be above 0 and at most 1, not {self.warm_start_until}")
         for name in ("tests", "tasks", "batch", "own_tasks", "own_samples"):

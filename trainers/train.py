@@ -39,6 +39,7 @@ from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint, read_metrics
 from agentgym.trainers.logbook.report import draw_curve
 from agentgym.trainers.logbook.run_log import RunLog
+from agentgym.trainers.logbook.trajectory_log import TrajectoryLog
 from agentgym.trainers.policies import check_model, codec_of, describe_training, load_model, policy_of
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
@@ -203,6 +204,7 @@ class _Run:
             failures=failures_of(config),
         )
         self._log = RunLog(config, progress)
+        self._trajectories: TrajectoryLog | None = None
         self._barren = 0
         """Turns in a row that could not be read."""
         with trl_engine(config, model, tokenizer):
@@ -236,6 +238,8 @@ class _Run:
         done = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2]) // optimizer_steps(self._config)
         if PartialState().is_main_process:
             self._log.open(resume_at=done if checkpoint else None)
+            keep = self._config.record_groups
+            self._trajectories = TrajectoryLog(self._config.folder, keep, self._credit, resume_at=done)
         try:
             self._trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
@@ -257,6 +261,8 @@ class _Run:
         if (kl := self._start.divergence(self._trainer.model, sampled)) is not None:
             metrics["kl_to_start"] = kl
         self._log.batch(metrics, sampled)
+        if self._trajectories is not None:
+            self._trajectories.write(sampled)
         if self._sync_check is not None:
             self._sync_check.remember(sampled)
         self._stop_if_barren(sampled)

@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM
 
 from agentgym.commands.outputs import held
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.results.annotations import Annotations
 from agentgym.trainers.config import TrainConfig, load_config
 from agentgym.trainers.grpo import AgentGRPOTrainer
 from agentgym.trainers.logbook.records import last_checkpoint, read_metrics
@@ -80,6 +81,9 @@ def test_a_run_writes_its_records(small: Any):
     assert set(summary) >= {"before", "after", "minutes"}
     assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert 1 <= len(list(read_jsonl(run / "samples.jsonl"))) <= 3
+    recorded = list(read_jsonl(run / "trajectories.jsonl"))
+    assert sorted({t.training_step for t in recorded if t.training_step is not None}) == [0, 1, 2, 3]
+    assert all("credit" in Annotations(run / "trajectories.jsonl").of(t.id, t.training_step) for t in recorded)
     [events] = {path.parent for path in run.rglob("events.out.tfevents*")}
     assert {"train/loss", "train/agentgym/success", "train/agentgym/kl_to_start"} <= tensorboard_tags(events)
     assert "held-out success before" in said
