@@ -342,10 +342,10 @@ class CodeEnv(Env):
         """Reject code that does not load, and let the model correct it; the number of rejections is limited."""
         self._refused += 1
         self.reward("refused", 1.0)
-        left = MAX_REFUSED - self._refused
+        left, name = MAX_REFUSED - self._refused, self.task.data["entry_point"]
         raise ToolError(
-            f"{problem}\nIt was not graded. Correct it and submit it again; "
-            f"{left} {'submission is' if left == 1 else 'submissions are'} left."
+            f"{problem}\nIt was not graded. Submit the corrected source of {name!r}, or its name alone for your latest "
+            f"version; {left} {'submission is' if left == 1 else 'submissions are'} left."
         )
 
     def _settle_answer(self, verdict: Verdict) -> None:
