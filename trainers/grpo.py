@@ -7,7 +7,8 @@ Only this file uses TRL's private names; `tests/trainers/test_trl_seam.py` fails
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +23,7 @@ from agentgym.trajectory import Trajectory
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
+from trl.trainer import grpo_trainer
 
 
 class Rollouts(Protocol):
@@ -67,6 +69,14 @@ class AgentGRPOTrainer(GRPOTrainer):
         score_labels_only()
         super().__init__(reward_funcs=[_paid], rollout_func=_roll_out, **kwargs)
         share_prefixes(self.accelerator.unwrap_model(self.model))
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        args = self.args
+        one_update = args.steps_per_generation == args.gradient_accumulation_steps and self.num_iterations == 1
+        # Rows of a group begin alike, and a micro-batch computes once what its rows have in common. TRL shuffles them
+        # so that several updates of a batch differ; a single one adds them all up.
+        with _rows_in_order() if one_update else nullcontext():
+            return super()._prepare_inputs(generation_batch)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._sampled_at = self.state.global_step
@@ -136,6 +146,17 @@ class AgentGRPOTrainer(GRPOTrainer):
     def episode_rewards(self, trajectories: list[Trajectory]) -> list[float | None]:
         """Return the reward that TRL logs for each trajectory; `None` for a failed one."""
         return self._credit.logged_rewards(trajectories)
+
+
+@contextmanager
+def _rows_in_order() -> Iterator[None]:
+    """Keep TRL from shuffling the rows of a batch."""
+    shuffle = grpo_trainer.shuffle_sequence_dict
+    grpo_trainer.shuffle_sequence_dict = lambda batch: batch
+    try:
+        yield
+    finally:
+        grpo_trainer.shuffle_sequence_dict = shuffle
 
 
 class SamplerGap:

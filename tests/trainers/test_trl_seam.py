@@ -73,6 +73,23 @@ def test_every_update_of_a_step_uses_the_same_rollouts(trainer_of: Any, canned: 
     assert trainer.state.global_step == 8
 
 
+@pytest.mark.parametrize(("updates", "in_order"), [(1, True), (3, False)])
+def test_groups_stay_together_unless_a_batch_is_learned_from_in_several_updates(
+    trainer_of: Any, canned: Any, updates: int, in_order: bool
+):
+    trainer = trainer_of(canned(), groups=3, group_size=8, updates_per_step=updates, micro_batch=8)
+    learned, compute = [], trainer._compute_loss
+
+    def noted(model: Any, inputs: Any) -> Any:
+        learned.append((inputs["completion_ids"][:, 0] - 20).tolist())  # the first token says which row it is
+        return compute(model, inputs)
+
+    trainer._compute_loss = noted
+    trainer.train()
+    assert sorted(row for batch in learned for row in batch) == list(range(24))
+    assert (learned == [list(range(8)), list(range(8, 16)), list(range(16, 24))]) == in_order
+
+
 def test_tasks_come_in_the_order_of_the_data(trainer_of: Any, canned: Any):
     rollouts = canned()
     trainer = trainer_of(rollouts, steps=3)
