@@ -199,12 +199,11 @@ EQUIVALENT = (
             ("contract", "wrapped: Any = RecordEpisodeStatistics(TimeLimit(env, max_episode_steps=2))", None, _TRIED),
             ("seeding", "other = episodes[(number + 1) % len(episodes)]", None, _ANY_OTHER),
             ("lifecycle", "first.reset(seed=episode.seed + 1)", "first.reset(seed=episode.seed + 2)", _ANY_SEED),
-            ("lifecycle", "for episode in subject.probed[:4]:", "for episode in subject.probed[: 3]:", _TRIED),
-            ("lifecycle", "for episode in subject.probed[:4]:", "for episode in subject.probed[: 5]:", _TRIED),
+            ("lifecycle", "for episode in subject.few_probed[:4]:", "for episode in subject.few_probed[: 3]:", _TRIED),
+            ("lifecycle", "for episode in subject.few_probed[:4]:", "for episode in subject.few_probed[: 5]:", _TRIED),
             ("seeding", "other = others[(number + 1) % len(others)]", None, _ANY_OTHER),
             ("seeding", "sibling.step(other.actions[0])", None, _ANY_OTHER),
-            ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 59]", _TRIED),
-            ("hostile", "some = calls[:: 1 + len(calls) // 60]", "some = calls[:: 1 + len(calls) // 61]", _TRIED),
+            ("hostile", "_WRITTEN, _WRITTEN_IF_SLOW = 60, 20", None, _TRIED),
         )
     ),
     *(

@@ -19,6 +19,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None)
 _ROUNDS = 400
 _PATIENCE_S = 3.0
+_STOPPING_S = 0.5
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _EXITING = 0x4
 """The kernel's `PF_EXITING`, among a process's flags."""
@@ -78,8 +79,9 @@ class Processes:
     def kill_others(self, keep: Set[int] = frozenset(), *, stop: bool = True) -> None:
         """Kill every process except the sessions with the leaders `keep`; stop those sessions if `stop` is set."""
         stopped = keep if stop else frozenset[int]()
-        for leader in stopped:  # from now on it starts no more processes
+        for leader in stopped:
             _signal(leader, signal.SIGSTOP)
+        _until_stopped(stopped)  # from now on they start no more processes
         self._only_leaders = True
         for round_ in range(0 if not keep and _is_childless() else _ROUNDS):
             if self._alone and (not keep or round_ > _ROUNDS // 2):
@@ -104,6 +106,7 @@ class Processes:
         self._only_leaders = False
         if self._alone:
             _signal(-1, signal.SIGSTOP)
+            _until_stopped([pid for leader in leaders for pid in members(leader)])
             return
         stopped: set[int] = set()
         for _ in range(_ROUNDS):
@@ -112,6 +115,7 @@ class Processes:
                 return
             for pid in running:
                 _signal(pid, signal.SIGSTOP)
+            _until_stopped(running)
             stopped.update(running)
 
     def resume(self, leader: int) -> None:
@@ -134,6 +138,26 @@ def _belongs(pid: int, keep: Set[int]) -> bool:
         return os.getsid(pid) in keep
     except OSError:
         return False
+
+
+def _until_stopped(pids: Iterable[int]) -> None:
+    """Wait until processes that were sent SIGSTOP have stopped.
+
+    The thread that takes the signal may have to wait for a processor; until then, the others of its process go on.
+    """
+    until = time.monotonic() + _STOPPING_S
+    for pid in pids:
+        while _runs(pid) and time.monotonic() < until:
+            time.sleep(0.0002)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a thread of a process is neither stopped nor dead."""
+    try:
+        states = [_content(f"/proc/{pid}/task/{thread}/stat") for thread in os.listdir(f"/proc/{pid}/task")]
+    except OSError:  # it is gone
+        return False
+    return any(state.rpartition(b") ")[2][:1] not in b"TtZX" for state in states)
 
 
 def _kill(pid: int) -> None:
