@@ -71,7 +71,7 @@ class AgentGRPOTrainer(GRPOTrainer):
         share_prefixes(self.accelerator.unwrap_model(self.model))
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        args = self.args
+        args: Any = self.args
         one_update = args.steps_per_generation == args.gradient_accumulation_steps and self.num_iterations == 1
         # Rows of a group begin alike, and a micro-batch computes once what its rows have in common. TRL shuffles them
         # so that several updates of a batch differ; a single one adds them all up.
@@ -151,12 +151,13 @@ class AgentGRPOTrainer(GRPOTrainer):
 @contextmanager
 def _rows_in_order() -> Iterator[None]:
     """Keep TRL from shuffling the rows of a batch."""
-    shuffle = grpo_trainer.shuffle_sequence_dict
-    grpo_trainer.shuffle_sequence_dict = lambda batch: batch
+    module: Any = grpo_trainer
+    shuffle = module.shuffle_sequence_dict
+    module.shuffle_sequence_dict = lambda batch: batch
     try:
         yield
     finally:
-        grpo_trainer.shuffle_sequence_dict = shuffle
+        module.shuffle_sequence_dict = shuffle
 
 
 class SamplerGap:
