@@ -14,9 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli import app
+from agentgym.commands import suite_runs
 from agentgym.commands.suite_runs import SuitesRequest, run_suites
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
+from agentgym.policy import SilentPolicy
 from agentgym.results.folder import read_results
 from agentgym.suites import Suite, load_suite
 from agentgym.suites.pinning import pin_tasks
@@ -138,6 +140,7 @@ def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path:
         (["--suite", "pair", "--env", "guess"], "cannot be used together"),
         (["--suite", "pair", "--set", "max_turns=3"], "the suite decides that"),
         (["--suite", "pair", "--temperature", "0.5"], "the suite decides that"),
+        (["--suite", "pair", "--temperature", "0"], "the suite decides that"),
         (["--env", "guess", "--data", "a=b"], "names the data of a suite"),
         (["--env", "guess", "--policy", "silent", "--policy", "random"], "--suite"),
         (["--suite", "no-such-suite"], "there is no suite 'no-such-suite'"),
@@ -148,6 +151,24 @@ def test_options_that_do_not_go_together_are_refused_with_the_reason(options: li
     result = CliRunner().invoke(app, ["eval", *options])
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+def test_weights_are_loaded_once_and_a_tiny_model_once_for_each_environment(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    loaded: list[tuple[str, str]] = []
+
+    def load(name: str, *, env_id: str, **options: Any) -> SilentPolicy:
+        loaded.append((name, env_id))
+        return SilentPolicy()
+
+    monkeypatch.setattr(suite_runs, "load_policy", load)
+    pool = suite_runs._Policies()
+    for name in ("smollm2", "tiny"):
+        for entry in (*suite.entries, *suite.entries):
+            pool.load(name, env_id=entry.factory.env_id, env_kwargs={}, dialect="compact")
+    envs = [entry.factory.env_id for entry in suite.entries]
+    assert loaded == [("smollm2", envs[0]), *(("tiny", env_id) for env_id in envs)]
 
 
 KILLED = """

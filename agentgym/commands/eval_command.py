@@ -155,7 +155,7 @@ def eval_(
 def _refuse(options: Mapping[str, object], why: str) -> None:
     """Raise `UsageError` if one of the options was given."""
     for name, value in options.items():
-        if value:
+        if value is not None and value is not False:
             raise UsageError(f"{name} cannot be used here: {why}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from agentgym.commands.show import plain
 from agentgym.commands.terminal import console as terminal
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.policy import Policy
-from agentgym.policy_loader import load_policy
+from agentgym.policy_loader import TINY, has_weights, load_policy, model_of
 from agentgym.results.folder import Plan, ResultsFolder
 from agentgym.suites import Suite, SuiteEntry
 from agentgym.summary import Rate, Summary
@@ -185,13 +186,15 @@ class _Policies:
     """Policies that were loaded already: weights are read once, and all entries of an endpoint share its budget."""
 
     def __init__(self) -> None:
-        self._loaded: dict[tuple[Any, ...], Policy] = {}
+        self._loaded: dict[tuple[str, str], Policy] = {}
         self._first: dict[str, Policy] = {}
 
     def load(self, name: str, **options: Any) -> Policy:
         """Return a policy; takes the arguments of `load_policy`."""
-        chosen = ("dialect", "temperature", "seed", "concurrency", "max_new_tokens")
-        key = (name, *(options.get(option) for option in chosen))
+        chosen = ["dialect", "temperature", "seed", "concurrency", "max_new_tokens"]
+        if has_weights(name) and model_of(name) == TINY:  # it learns each environment by itself before it plays
+            chosen += ["env_id", "env_kwargs"]
+        key = (name, json.dumps([options.get(option) for option in chosen], sort_keys=True))
         if key not in self._loaded:
             policy = self._loaded[key] = load_policy(name, **options)
             pays: Callable[[Policy], None] | None = getattr(policy, "pay_into", None)
