@@ -346,7 +346,12 @@ def test_an_environment_that_is_made_for_nobody_any_more_is_closed():
     workers = ProcessWorkers(factory, 3, processes=1)
     with RolloutEngine(factory, ScriptedPolicy(), Limits(max_in_flight=3), workers=workers) as engine:
         next(iter(engine.play(groups(9))))
-        until(lambda: engine.collect(groups(1))[0].trajectories[0].details["there"] == 1)
+
+        def there() -> int:
+            return engine.collect(groups(1))[0].trajectories[0].details["there"]
+
+        until(lambda: there() == 1)
+        assert there() == 1
 
 
 # Constructors.

@@ -144,6 +144,8 @@ def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path:
         (["--env", "guess", "--data", "a=b"], "names the data of a suite"),
         (["--env", "guess", "--policy", "silent", "--policy", "random"], "--suite"),
         (["--suite", "no-such-suite"], "there is no suite 'no-such-suite'"),
+        (["--rescore", __file__, "--policy", "silent"], "plays what was recorded"),
+        (["--env", "guess", "--trust-file"], "it is for --rescore"),
         ([], "name an environment"),
     ],
 )

@@ -255,7 +255,9 @@ def test_a_terminal_ends_with_its_input(file: Path):
     def closed(_: str) -> str:
         raise EOFError
 
-    browse(Collection([file]), closed, screen())
+    console = screen()
+    browse(Collection([file]), closed, console)
+    assert "0 to " in shown(console)
 
 
 def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
@@ -289,4 +291,4 @@ def test_the_command_writes_a_report_and_refuses_what_contradicts_itself(file: P
 def test_json_of_contents_has_no_numbers_that_browsers_refuse(file: Path):
     contents = Contents(Collection([file]), Schemes())
     for key in ("0.0", "0.5"):
-        json.dumps(contents.of(key), allow_nan=False)
+        assert json.loads(json.dumps(contents.of(key), allow_nan=False))

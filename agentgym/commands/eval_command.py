@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,51 +99,15 @@ def eval_(
     Exits with 1 if an episode still failed after all retries because something around the model broke, if no episode
     finished, or if success is lower than --fail-under. Tasks whose own gold fails are left out and reported.
     """
-    from agentgym.rollout.workers.choice import with_address
-
-    chosen = [name for name, value in (("--env", env), ("--suite", suite), ("--rescore", rescore)) if value]
-    if rescore is not None and suite is None:
-        good = _rescore(rescore, env, tasks, settings, trust_file, fail_under, as_json)
-    elif suite and env is None and rescore is None:
-        decided = {
-            "--tasks": tasks,
-            "--set": settings,
-            "--dialect": dialect,
-            "--strict": strict,
-            "--temperature": temperature,
-            "--max-new-tokens": max_new_tokens,
-            "--timeout": timeouts,
-        }
-        _refuse(decided, "the suite decides that; change it in a copy of the suite's file")
-        options = {
-            "seed": seed,
-            "out": out,
-            "limit": limit,
-            "attempts": attempts,
-            "concurrency": concurrency,
-            "endpoint": tuple(endpoint or ()),
-            "workers": with_address(workers, ray),
-        }
-        good = _play_suites(suite, data or [], policy or ["scripted"], options, fail_under, as_json)
-    elif env is not None and suite is None:
-        _refuse({"--data": data}, "it names the data of a suite; an environment takes it by --set")
-        if len(policy or ()) > 1:
-            raise UsageError("several policies are compared on a suite (--suite); with --env, name one")
-        one = {
-            "policy": (policy or ["scripted"])[0],
-            "tasks": tasks,
-            "attempts": attempts or 1,
-            "limit": limit,
-            "seed": seed,
-            "temperature": 1.0 if temperature is None else temperature,
-            "out": out,
-            "endpoint": tuple(endpoint or ()),
-            "workers": with_address(workers, ray),
-        }
-        limits = {"max_new_tokens": max_new_tokens or 512, "max_in_flight": concurrency, "strict": strict}
-        good = _play(env, settings, dialect, one, limits, timeouts, fail_under, as_json)
-    elif chosen:
-        raise UsageError(f"{' and '.join(chosen)} cannot be used together; choose one")
+    given = {name: value for name, value in locals().items() if value is not None and value is not False}
+    if suite is not None and (other := next((name for name in ("env", "rescore") if name in given), None)):
+        raise UsageError(f"--suite and --{other} cannot be used together; choose one")
+    if rescore is not None:
+        good = _rescore(given)
+    elif suite is not None:
+        good = _play_suites(given)
+    elif env is not None:
+        good = _play(given)
     else:
         raise UsageError(
             "name an environment (--env sql; agentgym list) or a suite (--suite core; agentgym tasks list)"
@@ -152,73 +116,91 @@ def eval_(
         raise typer.Exit(1)
 
 
-def _refuse(options: Mapping[str, object], why: str) -> None:
-    """Raise `UsageError` if one of the options was given."""
-    for name, value in options.items():
-        if value is not None and value is not False:
-            raise UsageError(f"{name} cannot be used here: {why}")
+_FLAGS = {"timeouts": "--timeout", "settings": "--set", "max_new_tokens": "--max-new-tokens"}
+_OF_PLAYING = ("policy", "attempts", "limit", "dialect", "strict", "temperature", "out", "max_new_tokens", "endpoint")
+_DECIDED_BY_SUITE = ("tasks", "settings", "dialect", "strict", "temperature", "max_new_tokens", "timeouts")
 
 
-def _play(
-    env: str,
-    settings: list[str] | None,
-    dialect: str | None,
-    options: Mapping[str, Any],
-    limits: Mapping[str, Any],
-    timeouts: list[str] | None,
-    fail_under: float | None,
-    as_json: bool,
-) -> bool:
+def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+    """Raise `UsageError` if one of these options was given."""
+    for name in names:
+        if name in given:
+            raise UsageError(f"{_FLAGS.get(name, f'--{name}')} cannot be used here: {why}")
+
+
+def _is_enough(success: float | None, given: Mapping[str, Any]) -> bool:
+    """Whether something was played, and enough of it was solved."""
+    return success is not None and success >= given.get("fail_under", 0.0)
+
+
+def _play(given: Mapping[str, Any]) -> bool:
     """Play one environment; return whether all went well."""
     from agentgym.commands.evaluate import EvaluationRequest, run_evaluation
     from agentgym.commands.options import timeouts_in, with_strict
     from agentgym.rollout import Limits
+    from agentgym.rollout.workers.choice import with_address
     from agentgym.settings import parse_settings
 
-    given = parse_settings(settings or []) | ({} if dialect is None else {"dialect": dialect})
+    _refuse(given, ("data",), "it names the data of a suite; an environment takes it by --set")
+    _refuse(given, ("trust_file",), "no file of trajectories is read; it is for --rescore")
+    [policy, *more] = given.get("policy", ["scripted"])
+    if more:
+        raise UsageError("several policies are compared on a suite (--suite); with --env, name one")
+    strict = given.get("strict", False)
+    dialect = {"dialect": given["dialect"]} if "dialect" in given else {}
     request = EvaluationRequest(
-        env=env,
-        env_kwargs=with_strict(env, given, limits["strict"]),
-        limits=Limits(**limits, **timeouts_in(timeouts or [])),
-        **options,
+        env=given["env"],
+        env_kwargs=with_strict(given["env"], parse_settings(given.get("settings", ())) | dialect, strict),
+        policy=policy,
+        tasks=given.get("tasks"),
+        attempts=given.get("attempts", 1),
+        limit=given.get("limit"),
+        seed=given["seed"],
+        temperature=given.get("temperature", 1.0),
+        out=given.get("out"),
+        limits=Limits(
+            max_new_tokens=given.get("max_new_tokens", 512),
+            max_in_flight=given["concurrency"],
+            strict=strict,
+            **timeouts_in(given.get("timeouts", ())),
+        ),
+        endpoint=tuple(given.get("endpoint", ())),
+        workers=with_address(given["workers"], given.get("ray")),
     )
-    summary = run_evaluation(request, as_json=as_json)
-    return not summary.failed and summary.success is not None and summary.success >= (fail_under or 0.0)
+    summary = run_evaluation(request, as_json="as_json" in given)
+    return not summary.failed and _is_enough(summary.success, given)
 
 
-def _play_suites(
-    names: list[str],
-    data: list[str],
-    policies: list[str],
-    options: Mapping[str, Any],
-    fail_under: float | None,
-    as_json: bool,
-) -> bool:
+def _play_suites(given: Mapping[str, Any]) -> bool:
     """Play suites; return whether all went well."""
     from agentgym.commands.suite_runs import SuitesRequest, print_report, run_suites
     from agentgym.commands.terminal import console
+    from agentgym.rollout.workers.choice import with_address
     from agentgym.settings import parse_settings
     from agentgym.suites import load_suite
 
-    places = {name: str(path) for name, path in parse_settings(data, "--data").items()}
-    suites = [load_suite(name, places) for name in names]
-    report = run_suites(SuitesRequest(suites, policies, **options))
-    if as_json:
+    _refuse(given, _DECIDED_BY_SUITE, "the suite decides that; change it in a copy of the suite's file")
+    places = {name: str(path) for name, path in parse_settings(given.get("data", ()), "--data").items()}
+    request = SuitesRequest(
+        [load_suite(name, places) for name in given["suite"]],
+        given.get("policy", ["scripted"]),
+        seed=given["seed"],
+        out=given.get("out"),
+        limit=given.get("limit"),
+        attempts=given.get("attempts"),
+        concurrency=given["concurrency"],
+        endpoint=tuple(given.get("endpoint", ())),
+        workers=with_address(given["workers"], given.get("ray")),
+    )
+    report = run_suites(request)
+    if "as_json" in given:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         print_report(report, console())
-    return not report.broken and not (fail_under is not None and report.under(fail_under))
+    return not report.broken and not report.under(given.get("fail_under", 0.0))
 
 
-def _rescore(
-    file: Path,
-    env: str | None,
-    manifest: str | None,
-    settings: list[str] | None,
-    trust: bool,
-    fail_under: float | None,
-    as_json: bool,
-) -> bool:
+def _rescore(given: Mapping[str, Any]) -> bool:
     """Score a file again; return whether all of it could be scored, and enough is solved."""
     from agentgym.commands.replay import Replay
     from agentgym.commands.rescore import print_rescored, rescore_file
@@ -226,12 +208,14 @@ def _rescore(
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
 
-    wanted = Replay(file, None if manifest is None else Path(manifest), env, parse_settings(settings or []), trust)
-    report = rescore_file(wanted)
+    _refuse(given, (*_OF_PLAYING, "data", "timeouts"), "--rescore plays what was recorded")
+    manifest = Path(given["tasks"]) if "tasks" in given else None
+    settings = parse_settings(given.get("settings", ()))
+    report = rescore_file(Replay(given["rescore"], manifest, given.get("env"), settings, "trust_file" in given))
     summary = report.summary()
-    if as_json:
+    if "as_json" in given:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
         print_summary(summary, console())
         print_rescored(report, console())
-    return not report.refused and summary.success is not None and summary.success >= (fail_under or 0.0)
+    return not report.refused and _is_enough(summary.success, given)
