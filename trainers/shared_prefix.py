@@ -37,7 +37,7 @@ def share_prefixes(model: Any) -> None:
     ) -> Any:
         given = {name for name, value in options.items() if value is not None and value is not False}
         plain = input_ids is not None and not given
-        if not plain or input_ids is None or (backbone.training and backbone.is_gradient_checkpointing):
+        if not plain or input_ids is None or (backbone.training and _recomputes(backbone)):
             return backbone.forward_alone(input_ids=input_ids, attention_mask=attention_mask, **options)
         seen = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         rows = [ids[mask.bool()] for ids, mask in zip(input_ids, seen, strict=True)]
@@ -48,6 +48,11 @@ def share_prefixes(model: Any) -> None:
         return BaseModelOutputWithPast(last_hidden_state=_as_padded(hidden, seen))
 
     backbone.forward = forward
+
+
+def _recomputes(backbone: Any) -> bool:
+    """Whether gradient checkpointing is on. Its name in transformers changes from version 5 to 6."""
+    return any(getattr(module, "gradient_checkpointing", False) for module in backbone.modules())
 
 
 def _attends_to_all(model: Any) -> bool:

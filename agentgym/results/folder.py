@@ -52,7 +52,7 @@ class ResultsFolder:
         plan: What decides the results.
 
     Raises:
-        UsageError: The folder cannot be written, or holds results of another plan or something else.
+        UsageError: The folder cannot be written, or holds results of another plan.
     """
 
     def __init__(self, path: Path, plan: Plan):
