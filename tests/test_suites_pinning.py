@@ -8,7 +8,7 @@ import pytest
 
 from agentgym.errors import TaskError, UsageError
 from agentgym.suites import load_suite
-from agentgym.suites.pinning import add_entry, pin_suite, pin_tasks
+from agentgym.suites.pinning import add_entry, copy_suite, pin_suite, pin_tasks
 from agentgym.suites.pins import pin_file_of
 from tests.suite_cases import COUNTER, LINES, counting, tasks_of, write
 
@@ -144,3 +144,31 @@ def test_no_problem_is_pinned_twice_and_long_splits_are_spread(tmp_path: Path):
     entry = {"env": LINES, "name": "lines", "data": {"file": "words"}}
     add_entry(path, entry, None, 4, {"words": str(file)})
     assert list(load_suite(path).entry("lines").pins) == ["lines/0", "lines/25", "lines/50", "lines/75"]
+
+
+@pytest.mark.parametrize("name", ["2024", "true", "1e3", "null"])
+def test_a_suite_may_be_named_like_a_number_or_a_constant(name: str, tmp_path: Path):
+    path = tmp_path / f"{name}.yaml"
+    add_entry(path, {"env": COUNTER, "name": "counter"}, None, 2)
+    assert load_suite(path).name == name
+    copy = tmp_path / f"{name}1.yaml"
+    copy_suite(path, copy)
+    assert pin_suite(copy).version == 1
+    assert load_suite(copy).name == f"{name}1"
+
+
+def test_a_copy_under_a_name_that_no_suite_may_have_is_not_written(tmp_path: Path):
+    path = written(tmp_path / "mine.yaml")
+    with pytest.raises(UsageError, match=r"my copy\.yaml: name: "):
+        copy_suite(path, tmp_path / "my copy.yaml")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["mine.pins.json", "mine.yaml"]
+
+
+def test_a_byte_order_mark_does_not_hide_name_and_version(tmp_path: Path):
+    path = written(tmp_path / "mine.yaml")
+    text = path.read_text(encoding="utf-8").removeprefix("# Why these tasks.\n")
+    path.write_text(text + "    attempts: 2\n", encoding="utf-8-sig")
+    assert pin_suite(path).version == 2
+    copy_suite(path, tmp_path / "copy.yaml")
+    assert pin_suite(tmp_path / "copy.yaml").version == 1
+    assert load_suite(tmp_path / "copy.yaml").name == "copy"

@@ -8,7 +8,6 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
@@ -136,9 +135,9 @@ def checked(values: Mapping[str, Any]) -> EndpointSettings:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        values = yaml12.load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"--endpoint takes KEY=VALUE or a YAML file; {str(path)!r} cannot be read: {error}") from error
+        values = yaml12.read(path, "the file")
+    except UsageError as error:
+        raise UsageError(f"--endpoint takes KEY=VALUE or a YAML file: {error}") from error
     if not isinstance(values, dict):
         raise UsageError(f"--endpoint: {str(path)!r} must hold settings by name")
     return {name_of(str(name)): value for name, value in values.items()}
