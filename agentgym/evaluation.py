@@ -109,7 +109,7 @@ class _Evaluation:
         seed: int,
         on_progress: OnProgress | None,
     ):
-        self._factory, self._policy, self._out, self._seed = factory, policy, out, seed
+        self._factory, self._policy, self._out = factory, policy, out
         self._jobs = evaluation_jobs(tasks, attempts, seed)
         self._report = on_progress or (lambda entry, done, total: None)
         self._entries: dict[str, Entry] = {}
@@ -141,7 +141,7 @@ class _Evaluation:
         """Return the results so far."""
         seconds = time.perf_counter() - self._started
         figures = self._factory.figures(self._valid())
-        return summarize_entries(self._entries.values(), seed=self._seed, seconds=seconds, figures=figures)
+        return summarize_entries(self._entries.values(), seconds=seconds, figures=figures)
 
     def _valid(self) -> Sequence[Trajectory]:
         """Return the trajectories that did not fail, in the order of tasks and attempts."""
