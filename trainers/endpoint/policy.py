@@ -50,8 +50,6 @@ class EndpointPolicy:
 
     def __init__(self, model: str, url: str, settings: EndpointSettings | None = None, history: History | None = None):
         require("aiohttp", "endpoint")
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"the URL of an endpoint begins with http:// or https://, not {url!r}")
         self.settings = settings or EndpointSettings()
         self.name = _name(model, self.settings)
         self.model, self.history = model, history

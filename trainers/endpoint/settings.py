@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -101,6 +102,7 @@ class EndpointSettings:
 
 NAMES = tuple(field.name for field in dataclasses.fields(EndpointSettings))
 """The names of all settings."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ADAPTER: TypeAdapter[EndpointSettings] = TypeAdapter(EndpointSettings)
 
 
@@ -125,6 +127,11 @@ def checked(values: Mapping[str, Any]) -> EndpointSettings:
     for name in values:
         if name not in NAMES:
             raise UsageError(f"an endpoint has no setting {name!r}{nearest(name, NAMES)} There are: {', '.join(NAMES)}")
+    if not _VARIABLE.fullmatch(str(values.get("key", "KEY"))):  # not quoted: it may be the key itself
+        raise UsageError(
+            "the endpoint setting key is the name of the environment variable that holds the API key, such as "
+            "OPENAI_API_KEY, and never the key itself"
+        )
     try:
         return _ADAPTER.validate_python(dict(values))
     except ValidationError as error:
