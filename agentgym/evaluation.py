@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, nullcontext
@@ -15,8 +16,9 @@ from pathlib import Path
 
 from agentgym.commands.outputs import check_file, held
 from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.foreign.errors import describe
+from agentgym.engine.answers import finite
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign.errors import describe, ends_work, place_of, running_task
 from agentgym.policy import Policy
 from agentgym.results.entry import Entry, entry_of, hash_of
 from agentgym.results.index import StoredTrajectories, TrajectoryIndex
@@ -27,6 +29,8 @@ from agentgym.task import Task
 from agentgym.trajectory import Trajectory, write_jsonl
 
 __all__ = ["Rate", "Summary", "evaluate", "evaluate_async", "evaluation_jobs", "print_summary", "summarize"]
+
+_log = logging.getLogger(__name__)
 
 OnProgress = Callable[[Entry, int, int], None]
 """Called with the short facts of each trajectory, the number finished so far and the total."""
@@ -109,7 +113,9 @@ class _Evaluation:
         seed: int,
         on_progress: OnProgress | None,
     ):
-        self._factory, self._policy, self._out = factory, policy, out
+        self._factory, self._policy = factory, policy
+        out = None if out is None else out.absolute()  # an environment may change the working directory
+        self._out = out
         self._jobs = evaluation_jobs(tasks, attempts, seed)
         self._report = on_progress or (lambda entry, done, total: None)
         self._entries: dict[str, Entry] = {}
@@ -140,7 +146,7 @@ class _Evaluation:
     def summary(self) -> Summary:
         """Return the results so far."""
         seconds = time.perf_counter() - self._started
-        figures = self._factory.figures(self._valid())
+        figures = _figures(self._factory, self._valid())
         return summarize_entries(self._entries.values(), seconds=seconds, figures=figures)
 
     def _valid(self) -> Sequence[Trajectory]:
@@ -155,10 +161,28 @@ class _Evaluation:
         self._report(entry, len(self._entries), len(self._jobs))
 
 
+def _figures(factory: EnvFactory, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Return the environment's own metrics. Those that cannot be computed are logged, and lose no other result."""
+    try:
+        found = dict(factory.figures(trajectories) or {})
+    except BaseException as error:
+        if ends_work(error, running_task()):
+            raise
+        _log.warning("the figures of %s cannot be computed: %s%s", factory.env_id, describe(error), place_of(error))
+        return {}
+    figures: dict[str, float] = {}
+    for name, value in found.items():
+        try:
+            figures |= finite({str(name): value})
+        except InfrastructureError:
+            _log.warning("the figure %r of %s is left out: %r is no finite number", name, factory.env_id, value)
+    return figures
+
+
 def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
     """Append a trajectory to a file and return what was written. One that could not be read back is kept as failed."""
     try:
-        Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
+        Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict(), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"the trajectory cannot be written down: {describe(error)}"
         trajectory = replace(

@@ -306,9 +306,11 @@ def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append:
         with path.open("a" if append else "w", encoding="utf-8") as file:
             for trajectory in trajectories:
                 # ASCII escapes preserve lone surrogates, which models do produce.
-                file.write(json.dumps(trajectory.to_dict()) + "\n")
+                file.write(json.dumps(trajectory.to_dict(), allow_nan=False) + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"cannot write to {str(path)!r} what could not be read back: {error}") from error
 
 
 def read_jsonl(path: str | Path) -> Iterator[Trajectory]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -174,7 +175,7 @@ def _play(given: Mapping[str, Any]) -> bool:
 def _play_suites(given: Mapping[str, Any]) -> bool:
     """Play suites; return whether all went well."""
     from agentgym.commands.suite_runs import SuitesRequest, print_report, run_suites
-    from agentgym.commands.terminal import console
+    from agentgym.commands.terminal import console, stdout_kept
     from agentgym.rollout.workers.choice import with_address
     from agentgym.settings import parse_settings
     from agentgym.suites import load_suite
@@ -192,7 +193,8 @@ def _play_suites(given: Mapping[str, Any]) -> bool:
         endpoint=tuple(given.get("endpoint", ())),
         workers=with_address(given["workers"], given.get("ray")),
     )
-    report = run_suites(request)
+    with stdout_kept() if "as_json" in given else nullcontext():
+        report = run_suites(request)
     if "as_json" in given:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
@@ -204,14 +206,15 @@ def _rescore(given: Mapping[str, Any]) -> bool:
     """Score a file again; return whether all of it could be scored, and enough is solved."""
     from agentgym.commands.replay import Replay
     from agentgym.commands.rescore import print_rescored, rescore_file
-    from agentgym.commands.terminal import console
+    from agentgym.commands.terminal import console, stdout_kept
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
 
     _refuse(given, (*_OF_PLAYING, "data", "timeouts"), "--rescore plays what was recorded")
     manifest = Path(given["tasks"]) if "tasks" in given else None
     settings = parse_settings(given.get("settings", ()))
-    report = rescore_file(Replay(given["rescore"], manifest, given.get("env"), settings, "trust_file" in given))
+    with stdout_kept() if "as_json" in given else nullcontext():
+        report = rescore_file(Replay(given["rescore"], manifest, given.get("env"), settings, "trust_file" in given))
     summary = report.summary()
     if "as_json" in given:
         typer.echo(json.dumps(report.to_dict(), indent=2))

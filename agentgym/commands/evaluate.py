@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,12 @@ from rich.progress import (
 
 from agentgym.commands.options import arguments_of, choose_tasks, full_env_id, make_env
 from agentgym.commands.outputs import check_file
-from agentgym.commands.terminal import console
+from agentgym.commands.terminal import console, stdout_kept
 from agentgym.dialects import TEMPLATE
 from agentgym.errors import require
 from agentgym.evaluation import OnProgress, Summary, evaluate, print_summary
 from agentgym.fitness import check_prompt_fits
+from agentgym.foreign.closing import closed_after
 from agentgym.loading import load_named
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
@@ -66,7 +68,7 @@ LoadPolicy = Callable[..., Policy]
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
     """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
-    with progress_bars() as progress:
+    with stdout_kept() if as_json else nullcontext(), progress_bars() as progress:
         try:
             summary = evaluated(request, progress)
         except KeyboardInterrupt:
@@ -155,14 +157,11 @@ def _trained_arguments(model: str, request: EvaluationRequest) -> dict[str, Any]
 def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
     if request.tasks is not None and not isinstance(request.tasks, str):
         return list(request.tasks)[: request.limit]
-    env = make_env(factory.env_id, factory.kwargs)
-    try:
+    with closed_after(make_env(factory.env_id, factory.kwargs)) as env:
         split = default_split(env.tasks, TEST)
         if request.tasks is None and split != TEST:
             console(stderr=True).print(f"There is no split {TEST!r}; evaluating on {split!r}.")
         return choose_tasks(env, request.tasks or split, request.limit)
-    finally:
-        env.close()
 
 
 def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress, load: LoadPolicy) -> Policy:

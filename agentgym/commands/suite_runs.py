@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.commands.evaluate import EvaluationRequest, evaluated, progress_bars
-from agentgym.commands.options import make_env
 from agentgym.commands.show import plain
 from agentgym.commands.terminal import console as terminal
 from agentgym.errors import AgentGymError, UsageError
@@ -175,11 +174,8 @@ def _played(
 
 
 def _tasks_of(entry: SuiteEntry) -> list[Task]:
-    env = make_env(entry.factory.env_id, entry.factory.kwargs)
-    try:
+    with entry.opened() as env:
         return entry.tasks(env)
-    finally:
-        env.close()
 
 
 class _Policies:

@@ -186,7 +186,8 @@ def _sets(
 def factory_of(name: str, arguments: dict[str, Any]) -> EnvFactory:
     """Return what makes an environment. Raises `UsageError` with a suggestion for an unknown argument."""
     from agentgym.commands.options import full_env_id, make_env
+    from agentgym.foreign.closing import close
     from agentgym.rollout import EnvFactory
 
-    make_env(name, arguments).close()
+    close(make_env(name, arguments))
     return EnvFactory(full_env_id(name), arguments)

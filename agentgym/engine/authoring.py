@@ -248,7 +248,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     def reward(self, channel: str, value: float) -> None:
         """Add `value`, a finite number, to a channel in the current turn."""
         if channel not in self._zeros:
-            raise UsageError(f"unknown reward channel {channel!r}; {type(self).__name__} has {sorted(self.channels)}")
+            raise UsageError(unknown_channel(self, channel))
         amount = finite({channel: value})[channel]
         self._take_effect(self._add_reward, channel, amount)
 
@@ -279,6 +279,11 @@ class Authoring(gymnasium.Env[list[Message], Action]):
 
     def _set_reason(self, reason: AnyReason) -> None:
         self._reason = reason
+
+
+def unknown_channel(env: Authoring, name: object) -> str:
+    """Return the message about a channel that an environment does not have."""
+    return f"unknown reward channel {name!r}; {type(env).__name__} has {sorted(env.channels)}"
 
 
 def _from_1(name: str, given: int | None, default: int) -> int:

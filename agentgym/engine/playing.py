@@ -17,7 +17,7 @@ from gymnasium.utils import seeding
 from agentgym.endings import AnyReason, Ending, Reason
 from agentgym.engine.actions import is_text, refusals, text_in, with_ids
 from agentgym.engine.answers import as_text, finite, message_of, opening_messages, turns_stated, without_pictures
-from agentgym.engine.authoring import Authoring
+from agentgym.engine.authoring import Authoring, unknown_channel
 from agentgym.engine.drive import run_now, run_on_loop
 from agentgym.engine.parallel import ParallelCall, batches, run_all
 from agentgym.engine.spaces import Action, ActionSpace
@@ -367,7 +367,7 @@ class Engine(Authoring):
         grades = self._call(self.grade)
         if type(grades) is CoroutineType:
             grades = await self._awaited(grades)
-        self._channels.update(self._call(finite, grades or {}))
+        self._channels.update(self._call(self._graded, grades))
         observation, reward, _, _, info = self._settle(observation)
         reason = self._reason or Reason.INFRASTRUCTURE
         info["ending"] = reason.value
@@ -383,6 +383,19 @@ class Engine(Authoring):
             await self._stop()
         ending = reason.ending
         return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
+
+    def _graded(self, grades: Any) -> dict[str, float]:
+        """Return the channels that `grade` returned. Raises `UsageError` if they are none of this environment."""
+        if grades is None:
+            return {}
+        if not isinstance(grades, Mapping):
+            raise UsageError(
+                f"{type(self).__name__}.grade() must return channels with their values, not {grades!r:.100}"
+            )
+        for name in grades:
+            if name not in self._zeros:
+                raise UsageError(unknown_channel(self, name))
+        return finite(grades)
 
     def _outcome(self) -> float:
         return sum(turn[OUTCOME] for turn in self._turns)

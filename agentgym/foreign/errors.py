@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import traceback
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agentgym.errors import InfrastructureError
@@ -55,6 +57,12 @@ def describe(error: BaseException) -> str:
     if len(text) > MAX_CHARS:
         text = f"{text[:MAX_CHARS]}… [{len(text) - MAX_CHARS} characters left out]"
     return f"{name}: {text}" if text else name
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error was raised, such as ` (my_env.py, line 12)`, for those who wrote the code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
 
 
 def for_future(error: BaseException) -> Exception:

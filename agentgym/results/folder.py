@@ -56,6 +56,7 @@ class ResultsFolder:
     """
 
     def __init__(self, path: Path, plan: Plan):
+        path = path.absolute()  # an environment may change the working directory
         self.path, self._plan = path, plan
         check_folder(path)
         (path / TRAJECTORIES).mkdir(exist_ok=True)

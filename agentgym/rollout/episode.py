@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
@@ -161,7 +162,9 @@ class Episode:
             if self._is_over:
                 await self._interrupt(Reason.TIME)
                 return
-            turn = within(self._asked(player.act(observation)), limit_s, Reason.INFRASTRUCTURE, "a turn of the policy")
+            turn = within(
+                self._asked(self._acted(player, observation)), limit_s, Reason.INFRASTRUCTURE, "a turn of the policy"
+            )
             try:
                 action = await self._waiting(Component.POLICY, turn)
             except EndEpisode as end:
@@ -258,6 +261,19 @@ class Episode:
         if trajectory.reason is not None:
             details = {str(name): as_data(value) for name, value in result.info.items() if name not in ENGINE_INFO}
             trajectory.details = details
+
+    async def _acted(self, player: Player, observation: list[Message]) -> Action | None:
+        """Return a player's action. Raises `InfrastructureError` if it is none, or not awaited."""
+        work: Any = player.act(observation)
+        if not inspect.isawaitable(work):
+            raise InfrastructureError(f"policy {self._policy.name!r}: act() must be `async def`")
+        action: Any = await work
+        if action is None or isinstance(action, str | Mapping):
+            return action
+        raise InfrastructureError(
+            f"policy {self._policy.name!r} acted with a {type(action).__name__}; an action is text, an assistant "
+            "message, or None to give up"
+        )
 
     async def _asked(self, question: Any) -> Any:
         """Await the policy. Whatever it raises counts as infrastructure, except for the caller's mistakes."""

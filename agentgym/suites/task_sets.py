@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 
+from agentgym.foreign.closing import closed_after
 from agentgym.overlap.words import problem_tokens
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
@@ -42,7 +42,7 @@ def sets_of_env(factory: EnvFactory, splits: Sequence[str] | None, number: int) 
         splits: Names of the splits; `None` for all.
         number: Maximum number of tasks per split, spread evenly over a split that has more.
     """
-    with closing(factory()) as env:
+    with closed_after(factory()) as env:
         chosen = env.tasks.splits if splits is None else [check_split(env.tasks, split) for split in splits]
         return [TaskSet(split, factory, list(spread(env.tasks, split, number))) for split in chosen]
 
