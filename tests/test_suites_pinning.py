@@ -10,6 +10,8 @@ from agentgym.errors import TaskError, UsageError
 from agentgym.suites import load_suite
 from agentgym.suites.pinning import add_entry, copy_suite, pin_suite, pin_tasks
 from agentgym.suites.pins import pin_file_of
+from agentgym.suites.validation import Report, entry_sets
+from agentgym.task import GeneratedTasks, Task
 from tests.suite_cases import COUNTER, LINES, counting, tasks_of, write
 
 TEXT = f"""\
@@ -172,3 +174,21 @@ def test_a_byte_order_mark_does_not_hide_name_and_version(tmp_path: Path):
     copy_suite(path, tmp_path / "copy.yaml")
     assert pin_suite(tmp_path / "copy.yaml").version == 1
     assert load_suite(tmp_path / "copy.yaml").name == "copy"
+
+
+def test_a_task_that_cannot_be_loaded_is_neither_gone_nor_unpinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = written(tmp_path / "mine.yaml")
+    before = pin_file_of(path).read_bytes()
+
+    def broken(source: object, task_id: str) -> Task:
+        raise KeyError("no such row")
+
+    monkeypatch.setattr(GeneratedTasks, "find", broken)
+    told = r"'counter/test/0' cannot be loaded: KeyError: 'no such row' \(test_suites_pinning\.py, line"
+    with pytest.raises(UsageError, match=told):
+        pin_suite(path)
+    assert pin_file_of(path).read_bytes() == before
+    report = Report()
+    assert entry_sets(load_suite(path).entries, report) == []
+    assert "cannot be loaded" in report.unchecked["counter"]
+    assert not report.passed

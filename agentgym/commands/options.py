@@ -12,7 +12,7 @@ from agentgym.choices import named, nearest
 from agentgym.engine.authoring import Authoring
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
-from agentgym.foreign.errors import describe, place_of
+from agentgym.foreign.errors import as_usage_error, describe, place_of
 from agentgym.registry import class_of, is_class_path, make, resolve
 from agentgym.settings import parse_settings
 from agentgym.task import Task, check_split, iterate, read_manifest
@@ -92,7 +92,8 @@ def choose_tasks(env: Env, spec: str, limit: int | None = None) -> list[Task]:
         return list(chain.from_iterable(iterate(source, split) for split in source.splits))[:limit]
     if env.tasks.size(check_split(env.tasks, spec)) is None and limit is None:
         limit = ENDLESS_LIMIT
-    return list(iterate(env.tasks, spec, limit))
+    with as_usage_error(f"the tasks of the split {spec!r} cannot be loaded"):
+        return list(iterate(env.tasks, spec, limit))
 
 
 def _arguments(env_id: str) -> set[str]:

@@ -11,12 +11,13 @@ import asyncio
 import signal
 import threading
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentgym.errors import InfrastructureError
+from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 
 _T = TypeVar("_T")
 
@@ -63,6 +64,17 @@ def place_of(error: BaseException) -> str:
     """Return where an error was raised, such as ` (my_env.py, line 12)`, for those who wrote the code."""
     frames = traceback.extract_tb(error.__traceback__)
     return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+
+
+@contextmanager
+def as_usage_error(what: str) -> Iterator[None]:
+    """Raise what the block raises as a `UsageError` of one line that begins with `what` and names the place."""
+    try:
+        yield
+    except AgentGymError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{what}: {describe(error)}{place_of(error)}") from error
 
 
 def for_future(error: BaseException) -> Exception:

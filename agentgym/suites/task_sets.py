@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agentgym.foreign.closing import closed_after
+from agentgym.foreign.errors import as_usage_error
 from agentgym.overlap.words import problem_tokens
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
@@ -52,7 +53,10 @@ def spread(source: TaskSource, split: str, number: int) -> Iterator[Task]:
     size = source.size(check_split(source, split))
     count = number if size is None else min(number, size)
     for index in range(count):
-        yield source.get(split, index if size is None else index * size // count)
+        place = index if size is None else index * size // count
+        with as_usage_error(f"task {place} of the split {split!r} cannot be loaded"):
+            task = source.get(split, place)
+        yield task
 
 
 def different(source: TaskSource, split: str, number: int) -> list[Task]:
