@@ -97,3 +97,26 @@ def test_results_on_one_suite_are_compared_wherever_their_data_was(tmp_path: Pat
     told = CliRunner().invoke(app, ["compare", *folders, "--json"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.output)["overall"]["success"]["tasks"] == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": 1}',
+        '{"schema": 2}',
+        '{"schema": 1, "suites": 5, "seed": 0, "settings": {}, "results": []}',
+        '{"schema": 1, "suites": [], "seed": 0, "settings": {}, "results": [5]}',
+        '{"schema": 1, "suites": [], "seed": 0, "settings": {}, "results": [{"policy": "x"}]}',
+        '{"schema": 1, "suites": [{}], "seed": 0, "settings": {}, "results": []}',
+        "\x00",
+        "[" * 100_000,
+    ],
+)
+def test_a_folder_whose_results_are_none_is_refused_in_one_line(content: str, tmp_path: Path):
+    (tmp_path / "results.json").write_text(content, encoding="utf-8")
+    told = CliRunner().invoke(app, ["compare", str(tmp_path), str(tmp_path)])
+    assert told.exit_code == 2
+    assert "Error: " in told.output

@@ -105,6 +105,11 @@ def stats(
     sets = _sets(name, report, splits, number, settings, data, as_suite)
     for place, reason in report.unchecked.items():
         console(stderr=True).print(f"{place} is left out: {reason}", style="yellow", markup=False)
+    for place, gone in report.gone.items():
+        told = f"{place}: {len(gone)} pinned tasks cannot be found; is this the data that was pinned?"
+        console(stderr=True).print(told, style="yellow", markup=False)
+    if not any(one.tasks for one in sets):
+        raise UsageError(f"{name!r} has no task that can be shown")
     console().print(stats_table({one.place: task_stats(one.tasks) for one in sets if one.tasks}))
 
 

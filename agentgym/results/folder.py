@@ -20,6 +20,7 @@ from typing import Any
 
 from agentgym.commands.outputs import check_folder, held
 from agentgym.errors import UsageError
+from agentgym.records.fields import Rules, check_fields, is_count, is_object, is_text, list_of
 from agentgym.results.provenance import provenance
 from agentgym.summary import Summary
 
@@ -123,7 +124,25 @@ def read_results(path: Path) -> dict[str, Any]:
     found = _read(path / RESULTS)
     if found is None:
         raise UsageError(f"{str(path)!r} holds no {RESULTS}; agentgym eval --suite ... --out {path} writes one")
+    check_fields(found, _RESULTS_FIELDS, frozenset(_RESULTS_FIELDS), str(path / RESULTS))
+    for row in found["results"]:
+        check_fields(row, _ROW_FIELDS, frozenset(_ROW_FIELDS), f"a row of {path / RESULTS}")
+        if not isinstance(row["summary"].get("env_id"), str):
+            raise UsageError(f"{path / RESULTS}: a summary names no environment")
     return found
+
+
+_RESULTS_FIELDS: Rules = {
+    "schema": (is_count, "a whole number"),
+    "suites": (list_of(dict), "a list of suites"),
+    "seed": (is_count, "a whole number"),
+    "settings": (is_object, "an object"),
+    "results": (list_of(dict), "a list of objects"),
+}
+_ROW_FIELDS: Rules = {
+    **dict.fromkeys(("suite", "entry", "policy", "trajectories"), (is_text, "text")),
+    "summary": (is_object, "an object"),
+}
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -133,7 +152,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         version = found["schema"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UsageError(f"{path}: not a file of results: {error}") from error
     if version != SCHEMA_VERSION:
         raise UsageError(f"{path} has schema version {version!r}; this release reads {SCHEMA_VERSION}")
