@@ -32,6 +32,9 @@ __all__ = ["Rate", "Summary", "evaluate", "evaluate_async", "evaluation_jobs", "
 
 _log = logging.getLogger(__name__)
 
+MAX_EPISODES = 2_000_000
+"""Most episodes of one evaluation: each is planned in memory."""
+
 OnProgress = Callable[[Entry, int, int], None]
 """Called with the short facts of each trajectory, the number finished so far and the total."""
 
@@ -198,6 +201,8 @@ def evaluation_jobs(tasks: Sequence[Task], attempts: int, seed: int) -> list[Job
         raise UsageError(f"attempts must be at least 1, not {attempts}")
     if not tasks:
         raise UsageError("there are no tasks to evaluate on")
+    if (count := attempts * len(tasks)) > MAX_EPISODES:
+        raise UsageError(f"{count:,} episodes are asked for, of which at most {MAX_EPISODES:,} fit into one evaluation")
     if len({task.id for task in tasks}) < len(tasks):
         raise UsageError("a task is given twice; ask for more attempts instead")
     return [Job(task, _seed_of(task, seed), attempt) for attempt in range(attempts) for task in tasks]

@@ -232,3 +232,14 @@ def test_a_policy_that_cannot_be_made_is_told_in_one_line(name: str, told: str, 
     caplog.set_level(logging.ERROR)
     with pytest.raises(UsageError, match=told):
         load_policy(f"{HERE}:{name}", env_id="guess", env_kwargs={})
+
+
+def test_more_episodes_than_fit_into_memory_are_refused_before_they_are_planned():
+    with pytest.raises(UsageError, match="10,000,000,000 episodes are asked for"):
+        play(Counter, attempts=5_000_000_000)
+
+
+def test_two_suites_of_one_name_are_refused():
+    result = CliRunner().invoke(app, ["eval", "--suite", "smoke", "--suite", "smoke"])
+    assert result.exit_code == 2
+    assert "two suites are called 'smoke'" in result.output

@@ -115,6 +115,9 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
     """
     if len(set(request.policies)) < len(request.policies):
         raise UsageError("a policy is named twice; ask for more attempts instead")
+    names = [suite.name for suite in request.suites]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"two suites are called {twice[0]!r}; play each on its own")
     folder = None if request.out is None else ResultsFolder(request.out, request.plan)
     report = SuitesReport(
         request.suites, skipped=[(suite, entry) for suite in request.suites for entry in suite.skipped]
