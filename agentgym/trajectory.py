@@ -125,6 +125,8 @@ class Trajectory:
     usage: dict[str, float] = field(default_factory=dict)
     """What an endpoint reports for the episode: `prompt_tokens` (over all requests), `cached_prompt_tokens`,
     `completion_tokens`, and `cost` if it has prices."""
+    search: dict[str, float] = field(default_factory=dict)
+    """What the search that chose this line of play did in all (`agentgym.lookahead.cost`); empty without a search."""
     tokens: Tokens | None = None
     """Absent if the policy speaks only in messages."""
     seconds: float = 0.0
@@ -238,6 +240,7 @@ _FIELDS: Rules = {
     "details": (is_object, "an object"),
     "counts": (object_of(is_count), "an object of whole numbers from 0"),
     "usage": (object_of(is_number), "an object of finite numbers"),
+    "search": (object_of(is_number), "an object of finite numbers"),
     "tokens": (or_null(is_object), "an object or null"),
     "seconds": (is_number, "a finite number"),
     "error": (or_null(is_text), "text or null"),

@@ -24,6 +24,8 @@ class Opening:
     dialect: Dialect
     max_calls: int = 1
     """Tool calls allowed in one turn."""
+    unrepeatable: str = ""
+    """Why the episode cannot be played again from its actions (`Env.unrepeatable`)."""
 
 
 @dataclass(frozen=True)
