@@ -77,6 +77,14 @@ def eval_(
         str | None,
         typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; by default one of this machine alone."),
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SEARCH",
+            help="Look ahead and play the best line found: best-of-n:8, beam:width=4,branch=3, mcts:iterations=16; "
+            "with value=majority, signals, judge or oracle (docs/lookahead.md).",
+        ),
+    ] = None,
     fail_under: Annotated[
         float | None,
         typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Exit with 1 if less than this share is solved."),
@@ -166,9 +174,17 @@ def _play(given: Mapping[str, Any]) -> bool:
         ),
         endpoint=tuple(given.get("endpoint", ())),
         workers=with_address(given["workers"], given.get("ray")),
+        search=_search(given),
     )
     summary = run_evaluation(request, as_json="as_json" in given)
     return not summary.failed and _is_enough(summary.success, given)
+
+
+def _search(given: Mapping[str, Any]) -> Any:
+    """Return the search that was typed, if any."""
+    from agentgym.lookahead import read_search
+
+    return read_search(given["search"]) if "search" in given else None
 
 
 def _play_suites(given: Mapping[str, Any]) -> bool:
@@ -191,6 +207,7 @@ def _play_suites(given: Mapping[str, Any]) -> bool:
         concurrency=given["concurrency"],
         endpoint=tuple(given.get("endpoint", ())),
         workers=with_address(given["workers"], given.get("ray")),
+        search=given.get("search"),
     )
     report = run_suites(request)
     if "as_json" in given:
@@ -208,7 +225,7 @@ def _rescore(given: Mapping[str, Any]) -> bool:
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
 
-    _refuse(given, (*_OF_PLAYING, "data", "timeouts"), "--rescore plays what was recorded")
+    _refuse(given, (*_OF_PLAYING, "search", "data", "timeouts"), "--rescore plays what was recorded")
     manifest = Path(given["tasks"]) if "tasks" in given else None
     settings = parse_settings(given.get("settings", ()))
     report = rescore_file(Replay(given["rescore"], manifest, given.get("env"), settings, "trust_file" in given))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from agentgym.errors import require
 from agentgym.evaluation import OnProgress, Summary, evaluate, print_summary
 from agentgym.fitness import check_prompt_fits
 from agentgym.loading import load_named
+from agentgym.lookahead.typed import TypedSearch
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
@@ -56,6 +57,8 @@ class EvaluationRequest:
     """Settings of an endpoint, as typed."""
     workers: str = "threads"
     """Where the environments run (`RolloutEngine`)."""
+    search: TypedSearch | None = None
+    """Looks ahead with the policy (`agentgym.lookahead`)."""
     pinned: bool = False
     """Whether the arguments are those of a suite, which a model's training does not change, apart from the dialect."""
 
@@ -98,7 +101,15 @@ def evaluated(
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = _tasks(factory, request)
-    policy = _policy(factory, request, progress, load)
+    policy = _policy(factory, _for(request, request.policy), progress, load)
+    models = [policy]
+
+    def load_judge(name: str | None) -> Policy:
+        judge = policy if name is None else _policy(factory, _for(request, name), progress, load)
+        models.extend([judge] if judge is not policy else [])
+        return judge
+
+    search = None if request.search is None else request.search.loaded(load_judge)
     if isinstance(policy, TokenPolicy):
         advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
         check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
@@ -114,10 +125,18 @@ def evaluated(
             on_progress=_bar(progress, len(tasks) * request.attempts, label),
             workers=request.workers,
             failures=Failures(breaker=Breaker()),
+            search=search,
         )
     finally:
-        if callable(account := getattr(policy, "account", None)):
-            progress.console.print(f"{policy.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
+        for model in models:
+            if callable(account := getattr(model, "account", None)):
+                progress.console.print(f"{model.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
+    """Return the request for one of its policies. With a judge, the settings of endpoints are for those that are."""
+    has_judge = request.search is not None and request.search.judge is not None
+    return replace(request, policy=policy, endpoint=() if has_judge and not is_endpoint(policy) else request.endpoint)
 
 
 def print_json(summary: Summary) -> None:

@@ -20,8 +20,9 @@ from agentgym.commands.options import make_env
 from agentgym.commands.show import plain
 from agentgym.commands.terminal import console as terminal
 from agentgym.errors import AgentGymError, UsageError
+from agentgym.lookahead.typed import TypedSearch, read_search
 from agentgym.policy import Policy
-from agentgym.policy_loader import TINY, has_weights, load_policy, model_of
+from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.results.folder import Plan, ResultsFolder
 from agentgym.suites import Suite, SuiteEntry
 from agentgym.summary import Rate, Summary
@@ -45,11 +46,14 @@ class SuitesRequest:
     concurrency: int = 64
     endpoint: tuple[str, ...] = ()
     workers: str = "threads"
+    search: str | None = None
+    """How to look ahead with every policy, as typed after `--search`."""
 
     @property
     def plan(self) -> Plan:
         """What decides the results."""
-        chosen = {"limit": self.limit, "attempts": self.attempts}
+        search = None if self.search is None else read_search(self.search).name
+        chosen = {"limit": self.limit, "attempts": self.attempts, "search": search}
         settings = {name: value for name, value in chosen.items() if value is not None}
         return Plan(tuple(suite.id.to_dict() for suite in self.suites), self.seed, settings)
 
@@ -151,6 +155,7 @@ def _played(
     pair: Pair, request: SuitesRequest, progress: Progress, pool: _Policies, folder: ResultsFolder | None
 ) -> Pair:
     entry = pair.entry
+    search = None if request.search is None else read_search(request.search)
     try:
         wanted = EvaluationRequest(
             env=entry.factory.env_id,
@@ -163,8 +168,9 @@ def _played(
             temperature=entry.temperature,
             out=None if folder is None else folder.file_of(pair.suite.name, entry.name, pair.policy),
             limits=replace(entry.limits, max_in_flight=request.concurrency),
-            endpoint=request.endpoint if pair.policy.startswith("openai:") else (),
+            endpoint=request.endpoint if any(map(is_endpoint, _models(pair.policy, search))) else (),
             workers=request.workers,
+            search=search,
             pinned=True,
         )
         summary = evaluated(wanted, progress, load=pool.load, label=f"{entry.name}: {pair.policy}")
@@ -172,6 +178,11 @@ def _played(
         progress.console.print(Text(f"{entry.name}: {pair.policy}: {plain(str(error), 500)}", style="red"))
         return replace(pair, error=str(error))
     return replace(pair, summary=summary)
+
+
+def _models(policy: str, search: TypedSearch | None) -> list[str]:
+    """Return the names of the policies that play or judge."""
+    return [policy] if search is None or search.judge is None else [policy, search.judge]
 
 
 def _tasks_of(entry: SuiteEntry) -> list[Task]:

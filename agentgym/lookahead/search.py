@@ -37,7 +37,9 @@ class Search:
         """Return the name under which results of a policy with this search are recorded."""
         return f"{policy} with {self.name}"
 
-    def attempt(self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits) -> SearchedEpisode:
+    def attempt(
+        self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits, places: int
+    ) -> SearchedEpisode:
         """Return a search for one job."""
         name = self.named(policy.name)
-        return SearchedEpisode(name, self.strategy, self.value, job, policy, factory, limits, waits)
+        return SearchedEpisode(name, self.strategy, self.value, job, policy, factory, limits, waits, places)

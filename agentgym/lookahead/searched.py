@@ -36,6 +36,7 @@ class SearchedEpisode:
         factory: Makes the environments.
         limits: Limits of each turn; `episode_timeout_s` is that of the search.
         waits: The waits of the rollout.
+        most: Largest number of environments to use at once.
     """
 
     def __init__(
@@ -48,9 +49,10 @@ class SearchedEpisode:
         factory: EnvFactory,
         limits: Limits,
         waits: Waits,
+        most: int,
     ):
         self._strategy, self._value, self._job, self._policy, self._limits = strategy, value, job, policy, limits
-        self._watch = Watch(job.id, waits)
+        self._watch, self._most = Watch(job.id, waits), most
         self._cost = Cost(oracle=int(value.is_oracle))
         self._started = time.perf_counter()
         self._trajectory = begun(job, name, factory)
@@ -58,8 +60,7 @@ class SearchedEpisode:
     async def run(self, workers: Workers) -> Trajectory:
         """Search, and return the chosen line. Whatever breaks raises."""
         job, limits, cost = self._job, self._limits, self._cost
-        most = await workers.at_once(min(self._strategy.places, limits.max_in_flight))
-        places = Places(workers, job, limits, most, cost, self._watch)
+        places = Places(workers, job, limits, self._most, cost, self._watch)
         try:
             await places.take()
             explorer = Explorer(job, self._policy, limits, places, cost, self._watch, self._value)

@@ -43,6 +43,17 @@ class TypedSearch:
     settings: Mapping[str, Any]
     """Settings of the value function, and `judge`, the name of a policy."""
 
+    @property
+    def name(self) -> str:
+        """The search as typed, with all settings of its strategy."""
+        settings = "".join(f",{key}={value}" for key, value in self.settings.items())
+        return f"{self.strategy.name},value={self.value}{settings}"
+
+    @property
+    def judge(self) -> str | None:
+        """The name of the policy that judges, if one is named."""
+        return self.settings.get(_JUDGE)
+
     def loaded(self, load_judge: LoadJudge) -> Search:
         """Return the search.
 

@@ -42,8 +42,10 @@ class Method(Protocol):
         """Return the name under which results of a policy are recorded: played in another way, it is another one."""
         ...
 
-    def attempt(self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits) -> Attempt:
-        """Return a try at a job."""
+    def attempt(
+        self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits, places: int
+    ) -> Attempt:
+        """Return a try at a job, which uses at most `places` environments at once."""
         ...
 
 
@@ -56,7 +58,9 @@ class PlayedOnce:
         """Return the policy's own name."""
         return policy
 
-    def attempt(self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits) -> Attempt:
+    def attempt(
+        self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits, places: int
+    ) -> Attempt:
         """Return an episode."""
         return Episode(job, policy, factory, limits, waits)
 

@@ -70,7 +70,7 @@ class Rollout:
                         if job.id in ids:
                             raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
                         ids.add(job.id)
-                        task = asyncio.create_task(self._tries(job))
+                        task = asyncio.create_task(self._tries(job, min(places, self.method.places)))
                         running[task] = job
                         task.add_done_callback(finished.put_nowait)
                     if not running:
@@ -85,12 +85,12 @@ class Rollout:
             # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _tries(self, job: Job) -> Trajectory:
+    async def _tries(self, job: Job, places: int) -> Trajectory:
         """Run a job; retry it on a fresh environment if something around the model breaks."""
         draw = random.Random(job.id)
         failures = lost = 0
         while True:
-            episode = self.method.attempt(job, self.policy, self.factory, self.limits, self.waits)
+            episode = self.method.attempt(job, self.policy, self.factory, self.limits, self.waits, places)
             outcome = await _try(episode, self.workers)
             if isinstance(outcome, Trajectory):
                 self.tally.succeeded()

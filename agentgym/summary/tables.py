@@ -47,6 +47,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
     if (why := why_barren(summary.sampled_tokens, summary.format_error_rate)) is not None:
         console.print(f"[bold red]This says nothing about the model:[/] {why}.")
+    if summary.search.get("oracle"):
+        console.print("[bold yellow]The reward itself chose[/]: an upper bound, not a result of the policy.")
     if summary.failed:
         console.print(
             f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke "
@@ -187,9 +189,15 @@ def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
     yield "format errors", f"{percent(summary.format_error_rate)} of turns{_by_kind(summary.format_errors)}"
     if summary.cost is not None:
         yield "cost", f"{summary.cost:.4g} an episode"
+    if summary.search:
+        yield "whole search", [_search_item(name, value) for name, value in summary.search.items() if name != "oracle"]
     mean = f"{number(summary.seconds_per_episode, 2)} s an episode"
     spread = f"median {seconds(summary.seconds_median)}, 95 % within {seconds(summary.seconds_p95)}"
     yield "time", f"{summary.seconds:.1f} s; {mean}, {spread}"
+
+
+def _search_item(name: str, value: float) -> str:
+    return f"{name.replace('_', ' ')} {f'{value:.4g}' if name == 'cost' else number(value, 1)}"
 
 
 def _by_kind(shares: Mapping[str, float]) -> str:
