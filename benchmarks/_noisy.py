@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from agentgym.engine.spaces import Action
@@ -54,7 +53,6 @@ def errand(heard: Sequence[str], said: Sequence[str], dice: random.Random, noise
 MOVES: Mapping[str, Move] = {"guess": guess, "errand": errand}
 
 
-@dataclass
 class NoisyPolicy:
     """Plays an environment with wrong steps.
 
@@ -63,13 +61,9 @@ class NoisyPolicy:
         noise: Probability of a wrong step in each turn.
     """
 
-    env: str
-    noise: float
-
-    @property
-    def name(self) -> str:
-        """Its name in reports."""
-        return f"noisy {self.env} {self.noise:g}"
+    def __init__(self, env: str, noise: float):
+        self.env, self.noise = env, noise
+        self.name = f"noisy {env} {noise:g}"
 
     def player(self, seat: Seat) -> Player:
         """Return a player."""

@@ -20,7 +20,9 @@ from agentgym.toolset import Toolset
 NO_TOOLS = Toolset(())
 
 
-def line(*turns: tuple[Any, str], over: bool = True, answered: bool = True, drawn: int = 1, **more: Any) -> Candidate:
+def line(
+    *turns: tuple[Any, str], over: bool = True, answered: bool = True, weight: float = 1.0, **more: Any
+) -> Candidate:
     """A candidate whose turns are actions (text, or calls) and what was shown after each."""
     played = [(assistant("", [said]) if isinstance(said, ToolCall) else said, [user(shown)]) for said, shown in turns]
     return Candidate(
@@ -29,7 +31,7 @@ def line(*turns: tuple[Any, str], over: bool = True, answered: bool = True, draw
         turns=played,
         is_over=over,
         is_answered=over and answered,
-        drawn=drawn,
+        weight=weight,
         dialect=get_dialect("hermes"),
         tools=NO_TOOLS,
         **more,
@@ -65,7 +67,7 @@ def test_a_line_that_a_limit_ended_has_no_vote():
 
 
 def test_samples_that_were_merged_keep_their_votes():
-    assert scores(Majority(), line(submit(4), drawn=3, over=False), line(submit(5), over=False)) == [0.75, 0.25]
+    assert scores(Majority(), line(submit(4), weight=3.0, over=False), line(submit(5), over=False)) == [0.75, 0.25]
 
 
 def test_a_vote_on_results_counts_queries_that_show_the_same():

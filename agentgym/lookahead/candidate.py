@@ -27,8 +27,8 @@ class Candidate:
     is_over: bool
     is_answered: bool
     """Whether the task ended the episode, not a limit and not the policy giving up. The policy sees that too."""
-    drawn: int
-    """How many samples proposed the last turn."""
+    weight: float
+    """How likely the policy takes this line, as far as its samples tell; 1 for an episode played by itself."""
     dialect: Dialect
     tools: Toolset
     rewards: Mapping[str, float] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def candidate_of(line: Line, channels: frozenset[str]) -> Candidate:
         turns=[(turn.action, turn.observation) for turn in line.turns],
         is_over=line.is_over,
         is_answered=line.is_answered,
-        drawn=line.drawn,
+        weight=line.weight,
         dialect=opening.dialect,
         tools=Seat.of(opening.tools, opening.dialect, 0).tools,
         rewards={name: _total(line, name) for name in channels},

@@ -158,13 +158,13 @@ class Explorer:
 
 
 def _without_repeats(drawn: Sequence[Said]) -> list[Said]:
-    """Return what was said without repeats, each with how often it was."""
+    """Return what was said without repeats, each with its share of the samples."""
     found: list[Said] = []
     for said in drawn:
         for at, before in enumerate(found):
             if (before.action, before.reason) == (said.action, said.reason):
-                found[at] = replace(before, drawn=before.drawn + 1)
+                found[at] = replace(before, share=before.share + 1 / len(drawn))
                 break
         else:
-            found.append(said)
+            found.append(replace(said, share=1 / len(drawn)))
     return found

@@ -30,8 +30,8 @@ class Line:
     usage: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     """Seconds that its own turns took."""
-    drawn: int = 1
-    """How many samples proposed its last turn."""
+    weight: float = 1.0
+    """How likely the policy takes this line from its reset on: the product of the shares of samples at each turn."""
 
     @property
     def is_over(self) -> bool:
@@ -69,7 +69,7 @@ class Line:
             details=own if is_over else {},
             usage=added(self.usage, said.usage),
             seconds=self.seconds + said.seconds + seconds,
-            drawn=said.drawn,
+            weight=self.weight * said.share,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -18,8 +18,8 @@ from agentgym.messages import text_of
 class Majority:
     """Scores a line by the share of lines that end with the same turn: the submitted answer, if it is over.
 
-    A line that a limit ended, or that the policy gave up, has no answer and scores 0. Samples that say the same at the
-    same place each have a vote.
+    A line that a limit ended, or that the policy gave up, has no answer and scores 0. A line of a tree votes with the
+    share of samples that led to it, so that turns which were sampled several times and played once lose no vote.
     """
 
     by: Literal["call", "result"] = "call"
@@ -41,10 +41,10 @@ class Majority:
     async def scores(self, candidates: Sequence[Candidate], asking: Asking) -> list[float | None]:
         """Return the share of votes of each candidate's answer."""
         answers = [self._answer(candidate) for candidate in candidates]
-        votes: Counter[str] = Counter()
+        votes: defaultdict[str, float] = defaultdict(float)
         for answer, candidate in zip(answers, candidates, strict=True):
             if answer is not None:
-                votes[answer] += candidate.drawn
+                votes[answer] += candidate.weight
         cast = sum(votes.values())
         return [0.0 if answer is None else votes[answer] / cast for answer in answers]
 

@@ -60,8 +60,8 @@ class Said:
     span: tuple[int, int] | None = None
     usage: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    drawn: int = 1
-    """How many samples said the same."""
+    share: float = 1.0
+    """Share of the samples drawn here that said the same."""
 
 
 class TokenVoice:
