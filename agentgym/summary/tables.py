@@ -48,7 +48,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     if (why := why_barren(summary.sampled_tokens, summary.format_error_rate)) is not None:
         console.print(f"[bold red]This says nothing about the model:[/] {why}.")
     if summary.search.get("oracle"):
-        console.print("[bold yellow]The reward itself chose[/]: an upper bound, not a result of the policy.")
+        console.print("[bold yellow]The reward itself chose[/]: an upper bound of what choosing could bring, not a result of the policy.")
     if summary.failed:
         console.print(
             f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke "
