@@ -16,13 +16,14 @@ from pathlib import Path
 from agentgym.commands.outputs import check_file, held
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
+from agentgym.feedback.with_feedback import WithFeedback
 from agentgym.foreign.errors import describe
 from agentgym.lookahead.search import Search
 from agentgym.policy import Policy
 from agentgym.results.entry import Entry, entry_of, hash_of
 from agentgym.results.index import StoredTrajectories, TrajectoryIndex
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
-from agentgym.rollout.methods import PLAYED_ONCE
+from agentgym.rollout.methods import PLAYED_ONCE, Method
 from agentgym.rollout.workers.base import Workers
 from agentgym.summary import Rate, Summary, print_summary, summarize, summarize_entries
 from agentgym.task import Task
@@ -47,6 +48,7 @@ def evaluate(
     workers: str | Workers = "threads",
     failures: Failures | None = None,
     search: Search | None = None,
+    feedback: WithFeedback | None = None,
 ) -> Summary:
     """Run `policy` on every task `attempts` times and return the results.
 
@@ -63,12 +65,13 @@ def evaluate(
         workers: Where the environments run (`RolloutEngine`).
         failures: What to do about episodes that fail (`RolloutEngine`).
         search: Looks ahead with the policy and records the chosen line of play; such a policy is another one.
+        feedback: Lets a simulated user comment on the turns; such a policy is another one too.
 
     Raises:
         UsageError: The arguments cannot be used, or `out` belongs to another evaluation, is being written by another
             process or cannot be written.
     """
-    method = search or PLAYED_ONCE
+    method = _method(search, feedback)
     evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress)
     with evaluation.kept() as jobs:
         if jobs:
@@ -98,6 +101,12 @@ async def evaluate_async(
             async for trajectory in stream:
                 evaluation.add(trajectory)
     return evaluation.summary()
+
+
+def _method(search: Search | None, feedback: WithFeedback | None) -> Method:
+    if search is not None and feedback is not None:
+        raise UsageError("feedback and a search cannot be combined: a search plays turns that no user sees")
+    return search or feedback or PLAYED_ONCE
 
 
 class _Evaluation:

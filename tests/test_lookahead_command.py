@@ -49,7 +49,9 @@ def test_eval_shows_what_the_whole_search_took_and_compare_too(tmp_path: Path):
 
 def test_the_oracle_is_called_an_upper_bound():
     words = ["eval", "--env", "guess", "--policy", "random", "-n", "2", "--search", "best-of-n:2,value=oracle"]
-    assert "The reward itself chose: an upper bound of what choosing could bring, not a result of the policy" in ran(*words)
+    assert "The reward itself chose: an upper bound of what choosing could bring, not a result of the policy" in ran(
+        *words
+    )
 
 
 def test_numbers_of_the_search_are_for_programs_too():

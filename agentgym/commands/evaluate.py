@@ -24,6 +24,7 @@ from agentgym.commands.terminal import console
 from agentgym.dialects import TEMPLATE
 from agentgym.errors import require
 from agentgym.evaluation import OnProgress, Summary, evaluate, print_summary
+from agentgym.feedback.typed import TypedFeedback
 from agentgym.fitness import check_prompt_fits
 from agentgym.loading import load_named
 from agentgym.lookahead.typed import TypedSearch
@@ -59,6 +60,8 @@ class EvaluationRequest:
     """Where the environments run (`RolloutEngine`)."""
     search: TypedSearch | None = None
     """Looks ahead with the policy (`agentgym.lookahead`)."""
+    feedback: TypedFeedback | None = None
+    """Lets a simulated user comment on the turns (`agentgym.feedback`)."""
     pinned: bool = False
     """Whether the arguments are those of a suite, which a model's training does not change, apart from the dialect."""
 
@@ -104,12 +107,13 @@ def evaluated(
     policy = _policy(factory, _for(request, request.policy), progress, load)
     models = [policy]
 
-    def load_judge(name: str | None) -> Policy:
-        judge = policy if name is None else _policy(factory, _for(request, name), progress, load)
-        models.extend([judge] if judge is not policy else [])
-        return judge
+    def load_other(name: str | None) -> Policy:
+        other = policy if name is None else _policy(factory, _for(request, name), progress, load)
+        models.extend([other] if other is not policy else [])
+        return other
 
-    search = None if request.search is None else request.search.loaded(load_judge)
+    search = None if request.search is None else request.search.loaded(load_other)
+    feedback = None if request.feedback is None else request.feedback.loaded(load_other)
     if isinstance(policy, TokenPolicy):
         advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
         check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
@@ -126,6 +130,7 @@ def evaluated(
             workers=request.workers,
             failures=Failures(breaker=Breaker()),
             search=search,
+            feedback=feedback,
         )
     finally:
         for model in models:
@@ -134,9 +139,14 @@ def evaluated(
 
 
 def _for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
-    """Return the request for one of its policies. With a judge, the settings of endpoints are for those that are."""
-    has_judge = request.search is not None and request.search.judge is not None
-    return replace(request, policy=policy, endpoint=() if has_judge and not is_endpoint(policy) else request.endpoint)
+    """Return the request for one of its policies. If there are several, the settings are for those that take them."""
+    several = other_model(request.search, request.feedback) is not None
+    return replace(request, policy=policy, endpoint=() if several and not is_endpoint(policy) else request.endpoint)
+
+
+def other_model(search: TypedSearch | None, feedback: TypedFeedback | None) -> str | None:
+    """Return the name of the policy that judges or comments, if one is named."""
+    return (search.judge if search is not None else None) or (feedback.model if feedback is not None else None)
 
 
 def print_json(summary: Summary) -> None:

@@ -15,12 +15,13 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.evaluate import EvaluationRequest, evaluated, progress_bars
+from agentgym.commands.evaluate import EvaluationRequest, evaluated, other_model, progress_bars
 from agentgym.commands.options import make_env
 from agentgym.commands.show import plain
 from agentgym.commands.terminal import console as terminal
 from agentgym.errors import AgentGymError, UsageError
-from agentgym.lookahead.typed import TypedSearch, read_search
+from agentgym.feedback.typed import read_feedback
+from agentgym.lookahead.typed import read_search
 from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.results.folder import Plan, ResultsFolder
@@ -48,12 +49,15 @@ class SuitesRequest:
     workers: str = "threads"
     search: str | None = None
     """How to look ahead with every policy, as typed after `--search`."""
+    feedback: str | None = None
+    """Who comments on the turns, as typed after `--feedback`."""
 
     @property
     def plan(self) -> Plan:
         """What decides the results."""
         search = None if self.search is None else read_search(self.search).name
-        chosen = {"limit": self.limit, "attempts": self.attempts, "search": search}
+        feedback = None if self.feedback is None else read_feedback(self.feedback).name
+        chosen = {"limit": self.limit, "attempts": self.attempts, "search": search, "feedback": feedback}
         settings = {name: value for name, value in chosen.items() if value is not None}
         return Plan(tuple(suite.id.to_dict() for suite in self.suites), self.seed, settings)
 
@@ -156,6 +160,8 @@ def _played(
 ) -> Pair:
     entry = pair.entry
     search = None if request.search is None else read_search(request.search)
+    feedback = None if request.feedback is None else read_feedback(request.feedback)
+    models = pair.policy, other_model(search, feedback)
     try:
         wanted = EvaluationRequest(
             env=entry.factory.env_id,
@@ -168,9 +174,10 @@ def _played(
             temperature=entry.temperature,
             out=None if folder is None else folder.file_of(pair.suite.name, entry.name, pair.policy),
             limits=replace(entry.limits, max_in_flight=request.concurrency),
-            endpoint=request.endpoint if any(map(is_endpoint, _models(pair.policy, search))) else (),
+            endpoint=request.endpoint if any(is_endpoint(model) for model in models if model) else (),
             workers=request.workers,
             search=search,
+            feedback=feedback,
             pinned=True,
         )
         summary = evaluated(wanted, progress, load=pool.load, label=f"{entry.name}: {pair.policy}")
@@ -178,11 +185,6 @@ def _played(
         progress.console.print(Text(f"{entry.name}: {pair.policy}: {plain(str(error), 500)}", style="red"))
         return replace(pair, error=str(error))
     return replace(pair, summary=summary)
-
-
-def _models(policy: str, search: TypedSearch | None) -> list[str]:
-    """Return the names of the policies that play or judge."""
-    return [policy] if search is None or search.judge is None else [policy, search.judge]
 
 
 def _tasks_of(entry: SuiteEntry) -> list[Task]:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Literal, get_args
 
 from agentgym.choices import one_of
-from agentgym.dialects import get_dialect
-from agentgym.engine.actions import text_in
 from agentgym.errors import UsageError
+from agentgym.lookahead.answering import answer
 from agentgym.lookahead.candidate import Candidate
 from agentgym.lookahead.questions import best_in, score_in, to_score, to_vote
 from agentgym.lookahead.together import together
 from agentgym.lookahead.value import Asking
-from agentgym.lookahead.voices import ChatVoice, TokenVoice
-from agentgym.messages import user
 from agentgym.policy import ChatPolicy, ScriptedPolicy, TokenPolicy
 from agentgym.rollout.limits import Limits
-from agentgym.rollout.workers.base import Opening
 
 How = Literal["score", "vote"]
 
@@ -81,16 +76,6 @@ class Judge:
         return [votes.count(number) / len(votes) if votes else None for number in range(len(candidates))]
 
     async def _answers(self, question: str, key: str, asking: Asking) -> list[str]:
-        return await together(self._answer(question, f"{key}/judge{n}", asking) for n in range(self.samples))
-
-    async def _answer(self, question: str, key: str, asking: Asking) -> str:
-        """Return the judge's answer; empty, which nobody can read, if it has none or the question is too long."""
-        asking.cost.value_calls += 1
-        opening = Opening([user(question)], [], get_dialect("native"))
-        voice = (
-            TokenVoice.opening(self.policy, self.limits, asking.cost, opening)
-            if isinstance(self.policy, TokenPolicy)
-            else ChatVoice(self.policy, self.limits, asking.cost, opening)
-        )
-        said = await voice.say(key, inf)
-        return "" if said.action is None else text_in(said.action)
+        asking.cost.value_calls += self.samples
+        questions = (f"{key}/judge{number}" for number in range(self.samples))
+        return await together(answer(self.policy, question, one, self.limits, asking.cost) for one in questions)

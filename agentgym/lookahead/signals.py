@@ -11,9 +11,9 @@ from agentgym.errors import UsageError
 from agentgym.lookahead.candidate import Candidate
 from agentgym.lookahead.value import Asking
 from agentgym.messages import text_of
+from agentgym.mistakes import has_error
 from agentgym.rewards import OUTCOME
 
-_ERROR = re.compile(r"(?:^|[>\n])\s*Error: ")
 _PASSED = re.compile(r"\b(\d+)\s*(?:/|of|out of)\s*(\d+)\b[^.\n]{0,30}\bpass(?:ed|es)?\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\b(\d+) (passed|failed|errors?)\b")
 """The counts in a line such as "2 failed, 5 passed in 0.1s"."""
@@ -52,7 +52,7 @@ class Signals:
 
 def _seen(candidate: Candidate) -> Iterator[float]:
     shown = ["\n".join(text_of(message) for message in observation) for _, observation in candidate.turns]
-    clean = [float(_ERROR.search(text) is None) for text in shown]
+    clean = [float(not has_error(text)) for text in shown]
     yield fmean(clean) if clean else 1.0
     yield clean[-1] if clean else 1.0
     if reports := [share for text in shown if (share := _passed(text)) is not None]:

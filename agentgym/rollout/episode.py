@@ -23,6 +23,7 @@ from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.rollout.limits import Limits
+from agentgym.rollout.listening import Listener
 from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Opening, Place, Played, Workers
 from agentgym.seat import Seat
@@ -36,14 +37,26 @@ class Episode:
     """One try at one job."""
 
     _place: Place
+    _opening: Opening
 
-    def __init__(self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits):
+    def __init__(
+        self,
+        job: Job,
+        policy: Policy,
+        factory: EnvFactory,
+        limits: Limits,
+        waits: Waits,
+        *,
+        name: str | None = None,
+        listener: Listener | None = None,
+    ):
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
         self._sampler = policy if isinstance(policy, TokenPolicy) else None  # asked once: the answer takes long
         self._started = time.perf_counter()
         self._deadline = inf
         self._component = Component.MAKING
-        self._trajectory = begun(job, policy.name, factory)
+        self._listener = listener
+        self._trajectory = begun(job, name or policy.name, factory)
 
     async def run(self, workers: Workers) -> Trajectory:
         """Play the episode to its end in one of the workers' environments."""
@@ -102,6 +115,7 @@ class Episode:
             limits.reset_timeout_s,
             Reason.RESET_TIME,
         )
+        self._opening = opening
         trajectory.opening, trajectory.tools = opening.messages, opening.tools
         if self._sampler is not None:
             await self._play_tokens(self._sampler, opening)
@@ -112,6 +126,9 @@ class Episode:
             finally:
                 trajectory.usage = dict(getattr(player, "usage", {}))
         trajectory.seconds = time.perf_counter() - self._started
+        if self._listener is not None:
+            trajectory.counts = {**trajectory.counts, **self._listener.counts}
+            trajectory.usage = {**trajectory.usage, **self._listener.usage}
         return trajectory
 
     async def _player(self, opening: Opening) -> Player:
@@ -172,8 +189,19 @@ class Episode:
         limits = self._limits
         turn = self._place.step(action, limits.tool_timeout_s)
         played = await self._env(Component.STEP, turn, limits.step_timeout_s, Reason.STEP_TIME)
-        self._record(action, played, span)
+        said = await self._feedback(action, played)
+        if said:
+            heard = [*played.result.observation, *said]
+            played = replace(played, result=played.result._replace(observation=heard))
+        self._record(action, played, span, len(said))
         return played
+
+    async def _feedback(self, action: Action, played: Played) -> list[Message]:
+        if self._listener is None or played.reason is not None:
+            return []
+        return await self._waiting(
+            Component.FEEDBACK, self._listener.after(self._opening, action, played.result.observation)
+        )
 
     async def _interrupt(self, reason: Reason) -> None:
         self._record(None, await self._interrupted(reason))
@@ -182,9 +210,11 @@ class Episode:
         turn = self._place.interrupt(reason)
         return await self._env(Component.STEP, turn, self._limits.step_timeout_s, Reason.STEP_TIME)
 
-    def _record(self, action: Action | None, played: Played, span: tuple[int, int] | None = None) -> None:
+    def _record(
+        self, action: Action | None, played: Played, span: tuple[int, int] | None = None, feedback: int = 0
+    ) -> None:
         trajectory, result = self._trajectory, played.result
-        trajectory.turns.append(Turn(action, result.observation, result.info["rewards"], result.reward, span))
+        trajectory.turns.append(Turn(action, result.observation, result.info["rewards"], result.reward, span, feedback))
         trajectory.reason = played.reason
         trajectory.counts = result.info.get("counts", {})
         if trajectory.reason is not None:

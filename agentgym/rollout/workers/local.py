@@ -51,7 +51,8 @@ class LocalPlace:
         """Start an episode."""
         env = self._env
         messages, info = await env.areset(seed=seed, options=reset_options(task, training_step))
-        return Opening(messages, info["tools"], env.dialect, env.max_calls_per_turn, env.unrepeatable)
+        limits = env.max_calls_per_turn, env.max_turns
+        return Opening(messages, info["tools"], env.dialect, *limits, env.unrepeatable)
 
     async def step(self, action: Action, tool_limit_s: float | None) -> Played:
         """Play a turn."""
