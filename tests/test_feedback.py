@@ -286,3 +286,21 @@ def test_an_endpoint_gives_feedback(tmp_path: Path):
     [trajectory] = read_jsonl(out)
     assert (trajectory.counts["feedback"], trajectory.usage["feedback_completion_tokens"]) == (2, 10)
     assert [text_of(turn.observation[-1]) for turn in trajectory.turns[:2]] == ["Mind the range."] * 2
+
+
+def test_a_policy_that_heeds_the_user_solves_more_with_feedback():
+    def ask(messages: list[Message]) -> str:
+        """Deliver what was not fetched, again and again, until somebody says that the errors are to be read."""
+        told = any("Read the error" in text_of(message) for message in messages)
+        words = text_of(messages[1]).split("parcel of ")[1].split(" ")[0]
+        address = [text_of(m).split("goes to ")[1].split(" ")[0] for m in messages if "goes to " in text_of(m)]
+        if told and not address:
+            return f'<tool_call>\n{{"name": "fetch", "arguments": {{"name": "{words}"}}}}\n</tool_call>'
+        house = address[0] if address else "Hill"
+        return f'<tool_call>\n{{"name": "deliver", "arguments": {{"house": "{house}"}}}}\n</tool_call>'
+
+    tasks = [ErrandEnv.default_tasks().get("test", index) for index in range(5)]
+    factory = EnvFactory("agentgym/errand-v0", {})
+    alone = evaluate(factory, FunctionPolicy("stubborn", ask), tasks)
+    advised = evaluate(factory, FunctionPolicy("stubborn", ask), tasks, feedback=WithFeedback(ScriptedUser()))
+    assert (alone.success, advised.success) == (0.0, 1.0)
