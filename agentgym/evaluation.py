@@ -18,11 +18,14 @@ from agentgym.commands.outputs import check_file, held
 from agentgym.endings import Reason
 from agentgym.engine.answers import finite
 from agentgym.errors import InfrastructureError, UsageError
+from agentgym.feedback.with_feedback import WithFeedback
 from agentgym.foreign.errors import describe, ends_work, place_of, running_task
+from agentgym.lookahead.search import Search
 from agentgym.policy import Policy
 from agentgym.results.entry import Entry, entry_of, hash_of
 from agentgym.results.index import StoredTrajectories, TrajectoryIndex
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
+from agentgym.rollout.methods import PLAYED_ONCE, Method
 from agentgym.rollout.workers.base import Workers
 from agentgym.summary import Rate, Summary, print_summary, summarize, summarize_entries
 from agentgym.task import Task
@@ -51,6 +54,8 @@ def evaluate(
     on_progress: OnProgress | None = None,
     workers: str | Workers = "threads",
     failures: Failures | None = None,
+    search: Search | None = None,
+    feedback: WithFeedback | None = None,
 ) -> Summary:
     """Run `policy` on every task `attempts` times and return the results.
 
@@ -66,15 +71,18 @@ def evaluate(
         on_progress: Called after each trajectory, including those found in `out`.
         workers: Where the environments run (`RolloutEngine`).
         failures: What to do about episodes that fail (`RolloutEngine`).
+        search: Looks ahead with the policy and records the chosen line of play; such a policy is another one.
+        feedback: Lets a simulated user comment on the turns; such a policy is another one too.
 
     Raises:
         UsageError: The arguments cannot be used, or `out` belongs to another evaluation, is being written by another
             process or cannot be written.
     """
-    evaluation = _Evaluation(factory, policy, tasks, attempts, out, seed, on_progress)
+    method = _method(search, feedback)
+    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress)
     with evaluation.kept() as jobs:
         if jobs:
-            with RolloutEngine(factory, policy, limits, workers=workers, failures=failures) as engine:
+            with RolloutEngine(factory, policy, limits, workers=workers, failures=failures, method=method) as engine:
                 for trajectory in engine.trajectories(jobs):
                     evaluation.add(trajectory)
     return evaluation.summary()
@@ -90,14 +98,22 @@ async def evaluate_async(
     limits: Limits | None = None,
     seed: int = 0,
     on_progress: OnProgress | None = None,
+    search: Search | None = None,
 ) -> Summary:
     """`evaluate` on the caller's event loop."""
-    evaluation = _Evaluation(factory, policy, tasks, attempts, out, seed, on_progress)
+    method = search or PLAYED_ONCE
+    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress)
     with evaluation.kept() as jobs:
-        async with aclosing(rollouts(jobs, policy, factory, limits)) as stream:
+        async with aclosing(rollouts(jobs, policy, factory, limits, method=method)) as stream:
             async for trajectory in stream:
                 evaluation.add(trajectory)
     return evaluation.summary()
+
+
+def _method(search: Search | None, feedback: WithFeedback | None) -> Method:
+    if search is not None and feedback is not None:
+        raise UsageError("feedback and a search cannot be combined: a search plays turns that no user sees")
+    return search or feedback or PLAYED_ONCE
 
 
 class _Evaluation:
@@ -109,7 +125,7 @@ class _Evaluation:
     def __init__(
         self,
         factory: EnvFactory,
-        policy: Policy,
+        policy: str,
         tasks: Sequence[Task],
         attempts: int,
         out: Path | None,
@@ -213,7 +229,7 @@ def _seed_of(task: Task, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{task.id}".encode()).digest()[:4], "big") >> 1
 
 
-def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: Policy) -> dict[str, Entry]:
+def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: str) -> dict[str, Entry]:
     """Return the entries of those in `out` that need not run again, by id. Of several tries, the last one counts."""
     wanted = {job.id: job for job in jobs}
     index = TrajectoryIndex.open(out)
@@ -235,13 +251,13 @@ def _check_keepable(out: Path, factory: EnvFactory) -> None:
         raise UsageError(f"these environment arguments cannot be kept in {str(out)!r}: {error}") from error
 
 
-def _check_same(index: TrajectoryIndex, position: int, job: Job | None, factory: EnvFactory, policy: Policy) -> None:
+def _check_same(index: TrajectoryIndex, position: int, job: Job | None, factory: EnvFactory, policy: str) -> None:
     """Raise `UsageError` if a trajectory was made with other arguments than the run about to start."""
     entry = index.entries[position]
     pairs: list[tuple[str, object, object]] = [
         ("another environment", entry.env_id, factory.env_id),
         ("other environment arguments", entry.arguments, hash_of(factory.kwargs)),
-        ("another policy", entry.policy, policy.name),
+        ("another policy", entry.policy, policy),
     ]
     if job is not None:
         pairs += [("other tasks", entry.task_hash, job.task.hash), ("another seed", entry.seed, job.seed)]

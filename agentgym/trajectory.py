@@ -51,6 +51,13 @@ class Turn:
     """The reward that the environment's scheme paid in this turn."""
     span: tuple[int, int] | None = None
     """Position of this turn's sampled tokens in `Tokens.completion_ids`: `[start, end)`."""
+    feedback: int = 0
+    """How many of the last messages of the observation are feedback, which does not come from the environment."""
+
+    @property
+    def answered(self) -> list[Message]:
+        """What the environment itself returned: the observation without feedback."""
+        return self.observation[: len(self.observation) - self.feedback]
 
 
 @dataclass
@@ -125,6 +132,8 @@ class Trajectory:
     usage: dict[str, float] = field(default_factory=dict)
     """What an endpoint reports for the episode: `prompt_tokens` (over all requests), `cached_prompt_tokens`,
     `completion_tokens`, and `cost` if it has prices."""
+    search: dict[str, float] = field(default_factory=dict)
+    """What the search that chose this line of play did in all (`agentgym.lookahead.cost`); empty without a search."""
     tokens: Tokens | None = None
     """Absent if the policy speaks only in messages."""
     seconds: float = 0.0
@@ -132,7 +141,7 @@ class Trajectory:
     error: str | None = None
     """The error of a failed episode."""
     component: str | None = None
-    """What failed: `making` (the environment), `reset`, `step`, `policy`, `worker` or `task`."""
+    """What failed: `making` (the environment), `reset`, `step`, `policy`, `feedback`, `worker` or `task`."""
 
     @property
     def ending(self) -> Ending | None:
@@ -238,6 +247,7 @@ _FIELDS: Rules = {
     "details": (is_object, "an object"),
     "counts": (object_of(is_count), "an object of whole numbers from 0"),
     "usage": (object_of(is_number), "an object of finite numbers"),
+    "search": (object_of(is_number), "an object of finite numbers"),
     "tokens": (or_null(is_object), "an object or null"),
     "seconds": (is_number, "a finite number"),
     "error": (or_null(is_text), "text or null"),
@@ -248,6 +258,7 @@ _TURN_FIELDS: Rules = {
     "observation": (is_messages, "a list of chat messages"),
     "rewards": (object_of(is_number), "an object of finite numbers"),
     "reward": (is_number, "a finite number"),
+    "feedback": (is_count, "a whole number from 0"),
     "span": (or_null(lambda value: is_counts(value) and len(value) == 2), "[start, end] or null"),
 }
 _TOKEN_FIELDS: Rules = {

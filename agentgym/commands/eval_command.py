@@ -78,6 +78,22 @@ def eval_(
         str | None,
         typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; by default one of this machine alone."),
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SEARCH",
+            help="Look ahead and play the best line found: best-of-n:8, beam:width=4,branch=3, mcts:iterations=16; "
+            "with value=majority, signals, judge or oracle (docs/lookahead.md).",
+        ),
+    ] = None,
+    feedback: Annotated[
+        str | None,
+        typer.Option(
+            metavar="USER",
+            help="Let a simulated user comment on each turn: scripted, or openai:MODEL@URL, which sees the gold "
+            "and may not tell it; with ,when=mistake only after mistakes (docs/feedback.md).",
+        ),
+    ] = None,
     fail_under: Annotated[
         float | None,
         typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Exit with 1 if less than this share is solved."),
@@ -103,6 +119,8 @@ def eval_(
     given = {name: value for name, value in locals().items() if value is not None and value is not False}
     if suite is not None and (other := next((name for name in ("env", "rescore") if name in given), None)):
         raise UsageError(f"--suite and --{other} cannot be used together; choose one")
+    if search is not None and feedback is not None:
+        raise UsageError("--search and --feedback cannot be used together: a search plays turns that no user sees")
     if rescore is not None:
         good = _rescore(given)
     elif suite is not None:
@@ -167,9 +185,25 @@ def _play(given: Mapping[str, Any]) -> bool:
         ),
         endpoint=tuple(given.get("endpoint", ())),
         workers=with_address(given["workers"], given.get("ray")),
+        search=_search(given),
+        feedback=_feedback(given),
     )
     summary = run_evaluation(request, as_json="as_json" in given)
     return not summary.failed and _is_enough(summary.success, given)
+
+
+def _search(given: Mapping[str, Any]) -> Any:
+    """Return the search that was typed, if any."""
+    from agentgym.lookahead import read_search
+
+    return read_search(given["search"]) if "search" in given else None
+
+
+def _feedback(given: Mapping[str, Any]) -> Any:
+    """Return the feedback that was typed, if any."""
+    from agentgym.feedback import read_feedback
+
+    return read_feedback(given["feedback"]) if "feedback" in given else None
 
 
 def _play_suites(given: Mapping[str, Any]) -> bool:
@@ -192,6 +226,8 @@ def _play_suites(given: Mapping[str, Any]) -> bool:
         concurrency=given["concurrency"],
         endpoint=tuple(given.get("endpoint", ())),
         workers=with_address(given["workers"], given.get("ray")),
+        search=given.get("search"),
+        feedback=given.get("feedback"),
     )
     with stdout_kept() if "as_json" in given else nullcontext():
         report = run_suites(request)
@@ -210,7 +246,7 @@ def _rescore(given: Mapping[str, Any]) -> bool:
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
 
-    _refuse(given, (*_OF_PLAYING, "data", "timeouts"), "--rescore plays what was recorded")
+    _refuse(given, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays what was recorded")
     manifest = Path(given["tasks"]) if "tasks" in given else None
     settings = parse_settings(given.get("settings", ()))
     with stdout_kept() if "as_json" in given else nullcontext():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,11 @@ from agentgym.commands.terminal import console, stdout_kept
 from agentgym.dialects import TEMPLATE
 from agentgym.errors import require
 from agentgym.evaluation import OnProgress, Summary, evaluate, print_summary
+from agentgym.feedback.typed import TypedFeedback
 from agentgym.fitness import check_prompt_fits
 from agentgym.foreign.closing import closed_after
 from agentgym.loading import load_named
+from agentgym.lookahead.typed import TypedSearch
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
@@ -58,6 +60,10 @@ class EvaluationRequest:
     """Settings of an endpoint, as typed."""
     workers: str = "threads"
     """Where the environments run (`RolloutEngine`)."""
+    search: TypedSearch | None = None
+    """Looks ahead with the policy (`agentgym.lookahead`)."""
+    feedback: TypedFeedback | None = None
+    """Lets a simulated user comment on the turns (`agentgym.feedback`)."""
     pinned: bool = False
     """Whether the arguments are those of a suite, which a model's training does not change, apart from the dialect."""
 
@@ -100,7 +106,16 @@ def evaluated(
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = _tasks(factory, request)
-    policy = _policy(factory, request, progress, load)
+    policy = _policy(factory, _for(request, request.policy), progress, load)
+    models = [policy]
+
+    def load_other(name: str | None) -> Policy:
+        other = policy if name is None else _policy(factory, _for(request, name), progress, load)
+        models.extend([other] if other is not policy else [])
+        return other
+
+    search = None if request.search is None else request.search.loaded(load_other)
+    feedback = None if request.feedback is None else request.feedback.loaded(load_other)
     if isinstance(policy, TokenPolicy):
         advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
         check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
@@ -116,10 +131,24 @@ def evaluated(
             on_progress=_bar(progress, len(tasks) * request.attempts, label),
             workers=request.workers,
             failures=Failures(breaker=Breaker()),
+            search=search,
+            feedback=feedback,
         )
     finally:
-        if callable(account := getattr(policy, "account", None)):
-            progress.console.print(f"{policy.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
+        for model in models:
+            if callable(account := getattr(model, "account", None)):
+                progress.console.print(f"{model.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
+    """Return the request for one of its policies. If there are several, the settings are for those that take them."""
+    several = other_model(request.search, request.feedback) is not None
+    return replace(request, policy=policy, endpoint=() if several and not is_endpoint(policy) else request.endpoint)
+
+
+def other_model(search: TypedSearch | None, feedback: TypedFeedback | None) -> str | None:
+    """Return the name of the policy that judges or comments, if one is named."""
+    return (search.judge if search is not None else None) or (feedback.model if feedback is not None else None)
 
 
 def print_json(summary: Summary) -> None:

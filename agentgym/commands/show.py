@@ -74,8 +74,18 @@ def print_trajectory(trajectory: Trajectory, console: Console | None = None, max
     for name, value in trajectory.details.items():
         console.print()
         console.print(Text.assemble((plain(name, 100), "bold"), " ", plain(_as_text(value), max_chars)))
+    if trajectory.search:
+        console.print()
+        console.print(_search_line(trajectory.search))
     console.print()
     console.print(ending_line(trajectory))
+
+
+def _search_line(search: Mapping[str, float]) -> Text:
+    """Return what the search took that chose a trajectory."""
+    shown = "  ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in search.items() if name != "oracle")
+    chosen = "  chosen by the reward itself" if search.get("oracle") else ""
+    return Text.assemble(("whole search", "bold"), "  ", plain(shown), (chosen, "yellow"))
 
 
 def print_gold(task: Task, console: Console, max_chars: int | None = MAX_CHARS) -> None:

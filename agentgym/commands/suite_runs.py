@@ -15,12 +15,14 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.evaluate import EvaluationRequest, evaluated, progress_bars
+from agentgym.commands.evaluate import EvaluationRequest, evaluated, other_model, progress_bars
 from agentgym.commands.show import plain
 from agentgym.commands.terminal import console as terminal
 from agentgym.errors import AgentGymError, UsageError
+from agentgym.feedback.typed import read_feedback
+from agentgym.lookahead.typed import read_search
 from agentgym.policy import Policy
-from agentgym.policy_loader import TINY, has_weights, load_policy, model_of
+from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.results.folder import Plan, ResultsFolder
 from agentgym.suites import Suite, SuiteEntry
 from agentgym.summary import Rate, Summary
@@ -44,11 +46,17 @@ class SuitesRequest:
     concurrency: int = 64
     endpoint: tuple[str, ...] = ()
     workers: str = "threads"
+    search: str | None = None
+    """How to look ahead with every policy, as typed after `--search`."""
+    feedback: str | None = None
+    """Who comments on the turns, as typed after `--feedback`."""
 
     @property
     def plan(self) -> Plan:
         """What decides the results."""
-        chosen = {"limit": self.limit, "attempts": self.attempts}
+        search = None if self.search is None else read_search(self.search).name
+        feedback = None if self.feedback is None else read_feedback(self.feedback).name
+        chosen = {"limit": self.limit, "attempts": self.attempts, "search": search, "feedback": feedback}
         settings = {name: value for name, value in chosen.items() if value is not None}
         return Plan(tuple(suite.id.to_dict() for suite in self.suites), self.seed, settings)
 
@@ -153,6 +161,9 @@ def _played(
     pair: Pair, request: SuitesRequest, progress: Progress, pool: _Policies, folder: ResultsFolder | None
 ) -> Pair:
     entry = pair.entry
+    search = None if request.search is None else read_search(request.search)
+    feedback = None if request.feedback is None else read_feedback(request.feedback)
+    models = pair.policy, other_model(search, feedback)
     try:
         wanted = EvaluationRequest(
             env=entry.factory.env_id,
@@ -165,8 +176,10 @@ def _played(
             temperature=entry.temperature,
             out=None if folder is None else folder.file_of(pair.suite.name, entry.name, pair.policy),
             limits=replace(entry.limits, max_in_flight=request.concurrency),
-            endpoint=request.endpoint if pair.policy.startswith("openai:") else (),
+            endpoint=request.endpoint if any(is_endpoint(model) for model in models if model) else (),
             workers=request.workers,
+            search=search,
+            feedback=feedback,
             pinned=True,
         )
         summary = evaluated(wanted, progress, load=pool.load, label=f"{entry.name}: {pair.policy}")

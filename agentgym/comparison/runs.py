@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,18 @@ TaskKey = tuple[str, str]
 
 POLICY_ARGUMENTS = frozenset({"dialect"})
 """Arguments of an environment that belong to the policy: how it writes tool calls does not make another task."""
+
+WHOLE_SEARCH = "whole search: "
+"""The beginning of measures over the whole search behind an episode."""
+
+_SEARCHED = {
+    "turns": "turns",
+    "sampled_tokens": "sampled tokens",
+    "observed_tokens": "observed tokens",
+    "cost": "cost",
+    "seconds": "seconds",
+}
+"""Maps what a search counts to the measure of an episode that it belongs to."""
 
 _NOT_GIVEN = "not given"
 
@@ -32,6 +44,8 @@ class Attempt:
     failed: bool
     """Whether something around the model broke: then nothing else here says anything about the model."""
     success: bool
+    is_searched: bool
+    """Whether a search chose it."""
     measures: dict[str, float]
     """By name; what was not recorded is missing."""
 
@@ -160,7 +174,15 @@ def _attempt(env: str, t: Trajectory) -> Attempt:
         "seconds": t.seconds,
     }
     known = {name: float(value) for name, value in measures.items() if value is not None}
-    return Attempt((env, t.task_id), t.task_hash, t.difficulty, t.tags, t.failed, t.success, known)
+    known |= {f"{WHOLE_SEARCH}{name}": value for name, value in _whole(t, known).items()}
+    return Attempt((t.env_id, t.task_id), t.task_hash, t.difficulty, t.tags, t.failed, t.success, bool(t.search), known)
+
+
+def _whole(t: Trajectory, line: Mapping[str, float]) -> dict[str, float]:
+    """Return what an episode took with the search behind it. Without one, that is what it took itself."""
+    if not t.search:
+        return {name: line[name] for name in _SEARCHED.values() if name in line}
+    return {name: t.search.get(count, 0.0) for count, name in _SEARCHED.items() if name in line}
 
 
 def _without_policys(arguments: dict[str, Any]) -> dict[str, str]:

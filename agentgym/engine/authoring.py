@@ -76,6 +76,9 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     channel leaves its declared range."""
     max_format_errors: ClassVar[int] = 3
     """The episode is truncated after this many consecutive turns without a readable action."""
+    unrepeatable: str = ""
+    """Why an episode cannot be played again from its actions, such as "its user is a language model"; empty if it can.
+    `snapshot` and searches over turns (`agentgym.lookahead`) stand on that. Instances may set it."""
     max_concurrent: int | None = None
     """Most episodes that one process can run concurrently (e.g. browser contexts); `None` means no limit."""
     harmless_arguments: ClassVar[frozenset[str]] = frozenset(

@@ -54,6 +54,8 @@ class Entry:
     """Tokens that the policy read but did not sample; an endpoint does not tell."""
     usage: dict[str, float]
     """What an endpoint reports."""
+    search: dict[str, float]
+    """What the search that chose the trajectory did in all; empty without a search."""
     seconds: float
     error: str | None
     component: str | None
@@ -123,6 +125,7 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         sampled_tokens=sampled_tokens(trajectory),
         observed_tokens=observed_tokens(trajectory),
         usage=dict(trajectory.usage),
+        search=dict(trajectory.search),
         seconds=trajectory.seconds,
         error=trajectory.error,
         component=trajectory.component,

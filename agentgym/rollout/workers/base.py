@@ -24,6 +24,10 @@ class Opening:
     dialect: Dialect
     max_calls: int = 1
     """Tool calls allowed in one turn."""
+    max_turns: int = 0
+    """Turns after which the episode is truncated."""
+    unrepeatable: str = ""
+    """Why the episode cannot be played again from its actions (`Env.unrepeatable`)."""
 
 
 @dataclass(frozen=True)

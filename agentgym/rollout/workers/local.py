@@ -49,8 +49,10 @@ class LocalPlace:
 
     async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
         """Start an episode."""
-        messages, info = await self._env.areset(seed=seed, options=reset_options(task, training_step))
-        return Opening(messages, info["tools"], self._env.dialect, self._env.max_calls_per_turn)
+        env = self._env
+        messages, info = await env.areset(seed=seed, options=reset_options(task, training_step))
+        limits = env.max_calls_per_turn, env.max_turns
+        return Opening(messages, info["tools"], env.dialect, *limits, env.unrepeatable)
 
     async def step(self, action: Action, tool_limit_s: float | None) -> Played:
         """Play a turn."""

@@ -37,8 +37,16 @@ function facts(row, trajectory) {
     one("calls", `${number(row.calls)}${errors.length ? `, ${errors.join(", ")}` : ""}`),
     one("tokens", row.sampled === null ? null : `${number(row.sampled)} sampled`),
     one("time", seconds(row.seconds)),
+    one("whole search", searchCost(trajectory.search ?? {})),
     row.tags.length > 0 && one("tags", row.tags.join(" ")),
   );
+}
+
+function searchCost(search) {
+  const counts = Object.entries(search).filter(([name]) => name !== "oracle");
+  const shown = counts.map(([name, value]) => `${number(value)} ${name.replaceAll("_", " ")}`);
+  if (search.oracle) shown.push("chosen by the reward itself");
+  return shown.length ? shown.join(", ") : null;
 }
 
 function more(trajectory) {
