@@ -277,6 +277,20 @@ def view(
 
 
 @app.command()
+def export(
+    places: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE_OR_FOLDER...", exists=True, help="JSONL files of trajectories, or eval --out."),
+    ],
+    out: Annotated[Path, typer.Option(help="The Parquet file to write.", dir_okay=False)],
+) -> None:
+    """Write one table of episodes (Parquet) for pandas, polars, DuckDB and the like. Its columns: docs/export.md."""
+    from agentgym.commands.export import run_export
+
+    run_export(places, out)
+
+
+@app.command()
 def replay(
     file: JsonLines,
     tasks: Annotated[
