@@ -170,7 +170,8 @@ def play(
 ) -> None:
     """Play an environment yourself, with the same tools and rewards as a model."""
     from agentgym.commands.options import make_env
-    from agentgym.commands.play import Session, line_reader
+    from agentgym.commands.play import Session
+    from agentgym.commands.prompting import line_reader
     from agentgym.settings import parse_settings
 
     kwargs = parse_settings(settings or [])

@@ -142,7 +142,7 @@ def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path:
         (["--suite", "pair", "--temperature", "0.5"], "the suite decides that"),
         (["--suite", "pair", "--temperature", "0"], "the suite decides that"),
         (["--env", "guess", "--data", "a=b"], "names the data of a suite"),
-        (["--env", "guess", "--policy", "silent", "--policy", "random"], "--suite"),
+        (["--env", "guess", "--policy", "silent", "--policy", "silent"], "named twice"),
         (["--suite", "no-such-suite"], "there is no suite 'no-such-suite'"),
         (["--rescore", __file__, "--policy", "silent"], "plays what was recorded"),
         (["--env", "guess", "--trust-file"], "it is for --rescore"),
@@ -153,6 +153,51 @@ def test_options_that_do_not_go_together_are_refused_with_the_reason(options: li
     result = CliRunner().invoke(app, ["eval", *options])
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+def test_several_policies_play_one_environment_and_are_compared_on_the_same_tasks(tmp_path: Path):
+    command = ["eval", "--env", "guess", "-n", "6", "--set", "max_turns=20", "--out", str(tmp_path / "out")]
+    policies = ["--policy", "silent", "--policy", "scripted"]
+    shown = CliRunner().invoke(app, [*command, *policies])
+    assert shown.exit_code == 0, shown.output
+    for part in ("success on guess-v0", "silent", "100.0 %", "compared with silent", "+100.0"):
+        assert part in shown.output
+    told = json.loads(CliRunner().invoke(app, [*command, *policies, "--json"]).stdout)
+    assert [(row["policy"], row["summary"]["overall"]["success"]) for row in told["results"]] == [
+        ("silent", 0.0),
+        ("scripted", 1.0),
+    ]
+    [difference] = told["differences"]
+    assert (difference["a"]["policy"], difference["b"]["policy"]) == ("silent", "scripted")
+    assert (difference["overall"]["won"], difference["overall"]["lost"]) == (6, 0)
+    files = (tmp_path / "out/trajectories").glob("*.jsonl")
+    assert sorted(len(list(read_jsonl(path))) for path in files) == [6, 6], "nothing was played twice"
+
+
+def test_a_folder_of_one_environment_takes_another_policy_but_no_other_arguments(tmp_path: Path):
+    command = ["eval", "--env", "guess", "-n", "2", "--out", str(tmp_path)]
+    assert CliRunner().invoke(app, [*command, "--policy", "silent", "--policy", "scripted"]).exit_code == 0
+    assert CliRunner().invoke(app, [*command, "--policy", "random"]).exit_code == 0
+    assert {row["policy"] for row in read_results(tmp_path)["results"]} == {"silent", "scripted", "random"}
+    assert CliRunner().invoke(app, ["compare", f"{tmp_path}@silent", f"{tmp_path}@random"]).exit_code == 0
+    for change in (["--set", "max_turns=20"], ["--tasks", "train"], ["--seed", "1"], ["-k", "2"]):
+        result = CliRunner().invoke(app, [*command, *change, "--policy", "random"])
+        assert (result.exit_code, "choose another folder" in result.output) == (2, True), result.output
+
+
+def test_several_policies_without_a_folder_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    result = CliRunner().invoke(app, ["eval", "--env", "guess", "-n", "2", "--policy", "silent", "--policy", "random"])
+    assert result.exit_code == 0, result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_policies_on_a_suite_are_compared_over_all_entries(suite: Suite, tmp_path: Path):
+    played = SuitesRequest([suite], ["silent", "no_such_module:policy", "scripted"], out=tmp_path / "out")
+    [difference] = run_suites(played).differences
+    assert (difference.b.policy, difference.overall.success.tasks) == ("scripted", 6)
 
 
 def test_weights_are_loaded_once_and_a_tiny_model_once_for_each_environment(

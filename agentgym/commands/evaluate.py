@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from agentgym.commands.human import HumanPolicy, Stopped
 from agentgym.commands.options import arguments_of, choose_tasks, full_env_id, make_env
 from agentgym.commands.outputs import check_file
 from agentgym.commands.terminal import console
 from agentgym.dialects import TEMPLATE
-from agentgym.errors import require
-from agentgym.evaluation import OnProgress, Summary, evaluate, print_summary
+from agentgym.errors import UsageError, require
+from agentgym.evaluation import OnProgress, Summary, evaluate, evaluate_async, print_summary
 from agentgym.fitness import check_prompt_fits
 from agentgym.loading import load_named
 from agentgym.policy import Policy, TokenPolicy
@@ -97,11 +99,13 @@ def evaluated(
     if request.out is not None:
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
-    tasks = _tasks(factory, request)
+    tasks = tasks_of(factory, request)
     policy = _policy(factory, request, progress, load)
     if isinstance(policy, TokenPolicy):
         advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
         check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
+    if isinstance(policy, HumanPolicy):
+        return _asked(policy, factory, tasks, request, progress)
     try:
         return evaluate(
             factory,
@@ -118,6 +122,23 @@ def evaluated(
     finally:
         if callable(account := getattr(policy, "account", None)):
             progress.console.print(f"{policy.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _asked(
+    human: HumanPolicy, factory: EnvFactory, tasks: Sequence[Task], request: EvaluationRequest, progress: Progress
+) -> Summary:
+    """Let a person play, one episode after the other and in their own time, without a bar where they type."""
+    if request.workers != "threads":
+        raise UsageError(f"--workers {request.workers} cannot be used with the policy {human.name!r}, which plays here")
+    limits = replace(request.limits, max_in_flight=1, generation_timeout_s=None, episode_timeout_s=None)
+    kept = {"out": request.out, "limits": limits, "seed": request.seed, "on_progress": human.ended}
+    progress.stop()
+    try:
+        return asyncio.run(evaluate_async(factory, human, tasks, request.attempts, **kept))
+    except Stopped:
+        raise KeyboardInterrupt from None
+    finally:
+        progress.start()
 
 
 def print_json(summary: Summary) -> None:
@@ -152,7 +173,8 @@ def _trained_arguments(model: str, request: EvaluationRequest) -> dict[str, Any]
     return dict(recorded_arguments(class_of(request.env), trained, request.env_kwargs, source))
 
 
-def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+def tasks_of(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+    """Return the tasks that a request names. Raises `UsageError` if there are none such."""
     if request.tasks is not None and not isinstance(request.tasks, str):
         return list(request.tasks)[: request.limit]
     env = make_env(factory.env_id, factory.kwargs)

@@ -53,7 +53,8 @@ class Export:
         versions = {suite["name"]: suite["version"] for suite in found["suites"]}
         files = {place / row["trajectories"]: row for row in found["results"]}
         for file, row in files.items():
-            yield file, Played(row["suite"], versions.get(row["suite"]), row["entry"])
+            suite = row["suite"] if row["suite"] in versions else None  # else tasks of one environment
+            yield file, Played(suite, versions.get(suite), None if suite is None else row["entry"])
         self.unfinished += sorted(set((place / TRAJECTORIES).glob("*.jsonl")) - files.keys())
 
 
