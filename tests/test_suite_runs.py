@@ -1,12 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +10,6 @@ from typer.testing import CliRunner
 from agentgym.cli import app
 from agentgym.commands import suite_runs
 from agentgym.commands.suite_runs import SuitesRequest, run_suites
-from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.policy import SilentPolicy
 from agentgym.results.folder import read_results
@@ -216,52 +209,3 @@ def test_weights_are_loaded_once_and_a_tiny_model_once_for_each_environment(
             pool.load(name, env_id=entry.factory.env_id, env_kwargs={}, dialect="compact")
     envs = [entry.factory.env_id for entry in suite.entries]
     assert loaded == [("smollm2", envs[0]), *(("tiny", env_id) for env_id in envs)]
-
-
-KILLED = """
-    import json, random, sys, time
-    from pathlib import Path
-    from agentgym.commands import suite_runs
-    from agentgym.messages import ToolCall, assistant
-    from agentgym.policy import FunctionPolicy
-    from agentgym.suites import load_suite
-
-    def act(conversation):
-        time.sleep(0.001)
-        draws = random.Random(json.dumps(conversation))
-        return assistant("", [ToolCall("guess", {"number": draws.randint(1, 20)})])
-
-    suite_runs.load_policy = lambda name, **options: FunctionPolicy("lucky", act)
-    suite = load_suite(sys.argv[1])
-    suite_runs.run_suites(suite_runs.SuitesRequest([suite], ["lucky"], out=Path(sys.argv[2]), concurrency=4))
-"""
-
-
-def test_an_evaluation_that_is_killed_and_continued_gives_the_same_results_file(tmp_path: Path):
-    path = tmp_path / "many.yaml"
-    path.write_text("name: many\nversion: 1\nentries:\n  - {env: guess, attempts: 4}\n")
-    pin_tasks(path, "guess", "train", 125)
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path)]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True)
-    target = tmp_path / "killed"
-    kills = 0
-    while kills < 3:
-        child = subprocess.Popen([*command, str(target)])
-        before = _lines(target)
-        while child.poll() is None and _lines(target) < before + 60:
-            time.sleep(0.01)
-        if child.poll() is not None:
-            break
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        kills += 1
-    assert kills
-    subprocess.run([*command, str(target)], check=True)
-    assert (target / "results.json").read_bytes() == (tmp_path / "whole/results.json").read_bytes()
-    recorded = [trajectory.id for path in (target / "trajectories").glob("*.jsonl") for trajectory in read_jsonl(path)]
-    assert len(recorded) == len(set(recorded)) == 500
-    assert Reason.SOLVED in read_results(target)["results"][0]["summary"]["endings"]
-
-
-def _lines(folder: Path) -> int:
-    return sum(path.read_bytes().count(b"\n") for path in (folder / "trajectories").glob("*.jsonl"))
