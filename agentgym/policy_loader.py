@@ -18,10 +18,18 @@ TINY, SMOLLM2 = "tiny", "smollm2"
 _ENDPOINT = "openai:"
 _VLLM = "vllm:"
 
+
+def _human() -> ChatPolicy:
+    from agentgym.commands.human import HumanPolicy  # consoles are slow to import, and few ask for it
+
+    return HumanPolicy.at_terminal()
+
+
 BUILTIN: dict[str, Callable[[], Policy]] = {
     "scripted": ScriptedPolicy,
     "random": RandomPolicy,
     "silent": SilentPolicy,
+    "human": _human,
 }
 
 CHOICES = (
@@ -45,8 +53,8 @@ def load_policy(
     """Return the policy that `name` names.
 
     Args:
-        name: `scripted`, `random`, `silent`, `tiny`, `smollm2`, a checkpoint's folder or public name, a GGUF file,
-            `vllm:MODEL` (such a model, sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM servers),
+        name: `scripted`, `random`, `silent`, `human`, `tiny`, `smollm2`, a checkpoint's folder or public name, a GGUF
+            file, `vllm:MODEL` (such a model, sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM servers),
             `openai:MODEL@URL` (behind a chat endpoint), or `module:factory`, which is called without arguments.
         env_id: The environment to play.
         env_kwargs: Arguments of that environment.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -19,12 +20,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from agentgym.commands.human import HumanPolicy, Stopped
 from agentgym.commands.options import arguments_of, choose_tasks, full_env_id, make_env
 from agentgym.commands.outputs import check_file
 from agentgym.commands.terminal import console, stdout_kept
 from agentgym.dialects import TEMPLATE
-from agentgym.errors import require
-from agentgym.evaluation import OnProgress, Summary, evaluate, print_summary
+from agentgym.errors import UsageError, require
+from agentgym.evaluation import OnProgress, Summary, evaluate, evaluate_async, print_summary
 from agentgym.feedback.typed import TypedFeedback
 from agentgym.fitness import check_prompt_fits
 from agentgym.foreign.closing import closed_after
@@ -105,7 +107,7 @@ def evaluated(
     if request.out is not None:
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
-    tasks = _tasks(factory, request)
+    tasks = tasks_of(factory, request)
     policy = _policy(factory, _for(request, request.policy), progress, load)
     models = [policy]
 
@@ -119,6 +121,8 @@ def evaluated(
     if isinstance(policy, TokenPolicy):
         advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
         check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
+    if isinstance(policy, HumanPolicy):
+        return _asked(policy, factory, tasks, request, progress)
     try:
         return evaluate(
             factory,
@@ -149,6 +153,23 @@ def _for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
 def other_model(search: TypedSearch | None, feedback: TypedFeedback | None) -> str | None:
     """Return the name of the policy that judges or comments, if one is named."""
     return (search.judge if search is not None else None) or (feedback.model if feedback is not None else None)
+
+
+def _asked(
+    human: HumanPolicy, factory: EnvFactory, tasks: Sequence[Task], request: EvaluationRequest, progress: Progress
+) -> Summary:
+    """Let a person play, one episode after the other and in their own time, without a bar where they type."""
+    if request.workers != "threads":
+        raise UsageError(f"--workers {request.workers} cannot be used with the policy {human.name!r}, which plays here")
+    limits = replace(request.limits, max_in_flight=1, generation_timeout_s=None, episode_timeout_s=None)
+    kept = {"out": request.out, "limits": limits, "seed": request.seed, "on_progress": human.ended}
+    progress.stop()
+    try:
+        return asyncio.run(evaluate_async(factory, human, tasks, request.attempts, **kept))
+    except Stopped:
+        raise KeyboardInterrupt from None
+    finally:
+        progress.start()
 
 
 def print_json(summary: Summary) -> None:
@@ -183,7 +204,8 @@ def _trained_arguments(model: str, request: EvaluationRequest) -> dict[str, Any]
     return dict(recorded_arguments(class_of(request.env), trained, request.env_kwargs, source))
 
 
-def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+def tasks_of(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+    """Return the tasks that a request names. Raises `UsageError` if there are none such."""
     if request.tasks is not None and not isinstance(request.tasks, str):
         return list(request.tasks)[: request.limit]
     with closed_after(make_env(factory.env_id, factory.kwargs)) as env:

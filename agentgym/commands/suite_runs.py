@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -18,15 +19,21 @@ from rich.text import Text
 from agentgym.commands.evaluate import EvaluationRequest, evaluated, other_model, progress_bars
 from agentgym.commands.show import plain
 from agentgym.commands.terminal import console as terminal
+from agentgym.comparison import Comparison, Run, compare
+from agentgym.comparison.runs import run_of_entries
+from agentgym.comparison.tables import differences_table
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.feedback.typed import read_feedback
 from agentgym.lookahead.typed import read_search
 from agentgym.policy import Policy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
+from agentgym.results.entry import hash_of
 from agentgym.results.folder import Plan, ResultsFolder
 from agentgym.suites import Suite, SuiteEntry
+from agentgym.suites.suite import UNPINNED
 from agentgym.summary import Rate, Summary
 from agentgym.task import Task
+from agentgym.trajectory import read_jsonl
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,18 @@ class SuitesRequest:
         feedback = None if self.feedback is None else read_feedback(self.feedback).name
         chosen = {"limit": self.limit, "attempts": self.attempts, "search": search, "feedback": feedback}
         settings = {name: value for name, value in chosen.items() if value is not None}
-        return Plan(tuple(suite.id.to_dict() for suite in self.suites), self.seed, settings)
+        for suite in self.suites:
+            if suite.version == UNPINNED:
+                settings |= _settings_of(suite.all_entries[0])
+        return Plan(
+            tuple(suite.id.to_dict() for suite in self.suites if suite.version != UNPINNED), self.seed, settings
+        )
+
+
+def _settings_of(entry: SuiteEntry) -> dict[str, Any]:
+    """Return what decides the results on an entry of no suite, with a hash in place of its tasks."""
+    content = entry.content()
+    return {**content, "tasks": hash_of(content.pop("pins"))}
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,8 @@ class SuitesReport:
     pairs: list[Pair] = field(default_factory=list)
     skipped: list[tuple[Suite, SuiteEntry]] = field(default_factory=list)
     """Entries over data that the user has not given."""
+    differences: list[Comparison] = field(default_factory=list)
+    """How each other policy differs from the first one, over all entries."""
 
     def success(self, suite: Suite, policy: str) -> float | None:
         """Return a policy's mean success over the entries of a suite; `None` if one of them has none."""
@@ -109,7 +129,11 @@ class SuitesReport:
             }
             for pair in self.pairs
         ]
-        return {"results": rows, "skipped": [f"{suite.name}: {entry.name}" for suite, entry in self.skipped]}
+        return {
+            "results": rows,
+            "skipped": [f"{suite.name}: {entry.name}" for suite, entry in self.skipped],
+            "differences": [found.to_dict() for found in self.differences],
+        }
 
 
 def run_suites(request: SuitesRequest) -> SuitesReport:
@@ -139,6 +163,7 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
     try:
         with folder.running(["agentgym", *sys.argv[1:]]):
             _play_all(pairs, request, report, folder)
+            report.differences = _differences(report, folder, request.policies)
     except KeyboardInterrupt:
         terminal(stderr=True).print(f"What is finished is in {request.out}; run the same command to resume.")
         raise
@@ -155,6 +180,26 @@ def _play_all(
             report.pairs.append(played)
             if folder is not None and played.summary is not None:
                 folder.keep(pair.suite.name, pair.entry.name, pair.policy, played.summary)
+
+
+def _differences(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str]) -> list[Comparison]:
+    """Compare the other policies with the first one, on the same tasks; those that broke somewhere are left out."""
+    broke = {pair.policy for pair in report.pairs if pair.summary is None or pair.summary.success is None}
+    if policies[0] in broke:
+        return []
+    runs = [_run_of(report, folder, policy) for policy in policies if policy not in broke]
+    found: list[Comparison] = []
+    for run in runs[1:]:
+        with suppress(UsageError):  # they have no task in common that did not fail
+            found.append(compare(runs[0], run))
+    return found
+
+
+def _run_of(report: SuitesReport, folder: ResultsFolder, policy: str) -> Run:
+    """Return what a policy played in this evaluation."""
+    own = [one for one in report.pairs if one.policy == policy]
+    files = ((one.entry.name, folder.file_of(one.suite.name, one.entry.name, policy)) for one in own)
+    return run_of_entries(policy, ((name, played) for name, file in files for played in read_jsonl(file)))
 
 
 def _played(
@@ -219,6 +264,9 @@ def print_report(report: SuitesReport, console: Console) -> None:
     """Print the success of each policy on each entry, and what could not be played."""
     for suite in report.suites:
         console.print(_table(report, suite))
+    if report.differences:
+        console.print()
+        console.print(differences_table(report.differences))
     for pair in report.pairs:
         if pair.summary is not None and pair.summary.failed:
             console.print(
@@ -236,7 +284,7 @@ def _table(report: SuitesReport, suite: Suite) -> Table:
         box=None,
         padding=(0, 2, 0, 0),
         header_style="bold",
-        title=f"success on {suite.name} (version {suite.version})",
+        title=f"success on {suite.name}" + (f" (version {suite.version})" if suite.version != UNPINNED else ""),
         title_justify="left",
     )
     table.add_column("entry")

@@ -95,10 +95,6 @@ _SHARED = ("env_id", "policy", "arguments", "split", "reason", "ending", "compon
 
 def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
     """Return the entry of a trajectory that is written at this place, if at any."""
-    totals: dict[str, float] = {}
-    for turn in trajectory.turns:
-        for name, value in turn.rewards.items():
-            totals[name] = totals.get(name, 0.0) + value
     return Entry(
         offset=offset,
         length=length,
@@ -120,7 +116,7 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         reward=trajectory.reward,
         outcome=trajectory.outcome,
         turns=len(trajectory.model_turns),
-        channels=totals,
+        channels=channel_totals(trajectory),
         counts=dict(trajectory.counts),
         sampled_tokens=sampled_tokens(trajectory),
         observed_tokens=observed_tokens(trajectory),
@@ -130,6 +126,15 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         error=trajectory.error,
         component=trajectory.component,
     )
+
+
+def channel_totals(trajectory: Trajectory) -> dict[str, float]:
+    """Return the unweighted total of each reward channel."""
+    totals: dict[str, float] = {}
+    for turn in trajectory.turns:
+        for name, value in turn.rewards.items():
+            totals[name] = totals.get(name, 0.0) + value
+    return totals
 
 
 def sampled_tokens(trajectory: Trajectory) -> float | None:

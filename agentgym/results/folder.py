@@ -98,8 +98,11 @@ class ResultsFolder:
 
     def _check_same(self) -> None:
         plan = self._plan.to_dict()
-        for name, given in plan.items():
-            if (recorded := self._results.get(name)) != json.loads(json.dumps(given)):
+        for name, given in json.loads(json.dumps(plan)).items():
+            recorded = self._results.get(name)
+            if isinstance(recorded, dict) and isinstance(given, dict):
+                recorded, given = _differing(recorded, given), _differing(given, recorded)
+            if recorded != given:
                 raise UsageError(
                     f"{str(self.path)!r} holds results with other {name} ({json.dumps(recorded)}, now "
                     f"{json.dumps(given)}); choose another folder"
@@ -158,6 +161,11 @@ def _read(path: Path) -> dict[str, Any] | None:
     if version != SCHEMA_VERSION:
         raise UsageError(f"{path} has schema version {version!r}; this release reads {SCHEMA_VERSION}")
     return found
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a map that the other one does not have in the same way."""
+    return {name: value for name, value in one.items() if name not in other or other[name] != value}
 
 
 def _without_times(values: Any) -> Any:

@@ -25,7 +25,7 @@ def provenance(command: Sequence[str]) -> dict[str, Any]:
         "agentgym": __version__,
         "python": platform.python_version(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name)) is not None},
-        "machine": {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
+        "machine": {"system": platform.platform(), "cpu": cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
     }
 
 
@@ -45,7 +45,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu() -> str:
+def cpu() -> str:
+    """Return the name of the processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]

@@ -116,6 +116,10 @@ class SuiteEntry:
 _LIMITS = frozenset(one.name for one in fields(LimitsPart))  # pyright: ignore[reportArgumentType]
 
 
+UNPINNED = 0
+"""The version of a suite that no file describes (`agentgym.suites.one_off`). Versions of files begin at 1."""
+
+
 @dataclass(frozen=True)
 class Suite:
     """Pinned tasks of one or several environments."""
