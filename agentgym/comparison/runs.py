@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym.errors import UsageError
 from agentgym.results.entry import observed_tokens, sampled_tokens
+from agentgym.timing import total_times
 from agentgym.trajectory import Trajectory, read_jsonl
 
 TaskKey = tuple[str, str]
@@ -136,6 +137,7 @@ def canonical(value: Any) -> str:
 
 
 def _attempt(t: Trajectory) -> Attempt:
+    generation_s, environment_s = total_times([turn.times for turn in t.turns])
     measures = {
         "reward": t.reward,
         "turns": float(len(t.model_turns)),
@@ -146,6 +148,8 @@ def _attempt(t: Trajectory) -> Attempt:
         "observed tokens": observed_tokens(t),
         "cost": t.usage.get("cost"),
         "seconds": t.seconds,
+        "seconds of generation": generation_s,
+        "seconds of environment": environment_s,
     }
     known = {name: float(value) for name, value in measures.items() if value is not None}
     return Attempt((t.env_id, t.task_id), t.task_hash, t.difficulty, t.tags, t.failed, t.success, known)

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentgym.endings import Ending
 from agentgym.errors import UsageError
+from agentgym.timing import total_times
 from agentgym.trajectory import Trajectory
 
 
@@ -55,6 +56,10 @@ class Entry:
     usage: dict[str, float]
     """What an endpoint reports."""
     seconds: float
+    generation_s: float | None
+    """Seconds of it that the turns waited for the policy; `None` where turns have no times."""
+    environment_s: float | None
+    """Seconds of it that the turns waited for the environment; without making and resetting it."""
     error: str | None
     component: str | None
 
@@ -97,6 +102,7 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
     for turn in trajectory.turns:
         for name, value in turn.rewards.items():
             totals[name] = totals.get(name, 0.0) + value
+    generation_s, environment_s = total_times([turn.times for turn in trajectory.turns])
     return Entry(
         offset=offset,
         length=length,
@@ -124,6 +130,8 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         observed_tokens=observed_tokens(trajectory),
         usage=dict(trajectory.usage),
         seconds=trajectory.seconds,
+        generation_s=generation_s,
+        environment_s=environment_s,
         error=trajectory.error,
         component=trajectory.component,
     )

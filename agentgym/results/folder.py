@@ -25,7 +25,10 @@ from agentgym.summary import Summary
 
 SCHEMA_VERSION = 1
 RESULTS, RUN, TRAJECTORIES = "results.json", "run.json", "trajectories"
-_TIMES = ("seconds", "seconds_per_episode", "seconds_median", "seconds_p95")
+_TIMES = (
+    *("seconds", "seconds_per_episode", "seconds_median", "seconds_p95"),
+    *("generation_seconds", "environment_seconds"),
+)
 """Fields of a summary that differ from run to run; they are in `run.json`."""
 
 

@@ -34,6 +34,7 @@ from agentgym.rollout.limits import Limits
 from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Opening, Place, Played, Workers
 from agentgym.seat import Seat
+from agentgym.timing import TurnClock
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
 _T = TypeVar("_T")
@@ -55,6 +56,7 @@ class Episode:
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
         self._sampler = policy if isinstance(policy, TokenPolicy) else None  # asked once: the answer takes long
         self._started = time.perf_counter()
+        self._clock = TurnClock(self._started)
         self._deadline = inf
         self._component = Component.MAKING
         sees = self._sampler is not None and isinstance(policy, SeeingPolicy) and policy.sees
@@ -161,6 +163,7 @@ class Episode:
             if self._is_over:
                 await self._interrupt(Reason.TIME)
                 return
+            self._clock.ask()
             turn = within(self._asked(player.act(observation)), limit_s, Reason.INFRASTRUCTURE, "a turn of the policy")
             try:
                 action = await self._waiting(Component.POLICY, turn)
@@ -202,11 +205,13 @@ class Episode:
         limit_s = self._turn_limit_s()
         history = tokens.prompt_ids + tokens.completion_ids
         seen: dict[str, Any] = {"pictures": tuple(self._pictures)} if self._pictures else {}
+        self._clock.ask()
         turn = self._asked(policy.generate(history, room, self._job.id, timeout_s=limit_s, **seen))
         patience_s = None if limit_s is None else limit_s * _PATIENCE
         said = await self._waiting(
             Component.POLICY, within(turn, patience_s, Reason.INFRASTRUCTURE, "a turn of the policy")
         )
+        self._clock.queued(said.queued_s)
         if not said.ids and said.finish != "time":
             raise InfrastructureError(f"policy {policy.name!r} sampled nothing, not even the end of its turn")
         return said
@@ -238,6 +243,7 @@ class Episode:
 
     async def _step(self, action: Action, span: tuple[int, int] | None = None) -> Played:
         limits = self._limits
+        self._clock.step()
         turn = self._place.step(action, limits.tool_timeout_s)
         played = await self._env(Component.STEP, turn, limits.step_timeout_s, Reason.STEP_TIME)
         self._record(action, played, span)
@@ -247,12 +253,14 @@ class Episode:
         self._record(None, await self._interrupted(reason))
 
     async def _interrupted(self, reason: Reason) -> Played:
+        self._clock.step()
         turn = self._place.interrupt(reason)
         return await self._env(Component.STEP, turn, self._limits.step_timeout_s, Reason.STEP_TIME)
 
     def _record(self, action: Action | None, played: Played, span: tuple[int, int] | None = None) -> None:
         trajectory, result = self._trajectory, played.result
-        trajectory.turns.append(Turn(action, result.observation, result.info["rewards"], result.reward, span))
+        times = self._clock.stop(played.times)
+        trajectory.turns.append(Turn(action, result.observation, result.info["rewards"], result.reward, span, times))
         trajectory.reason = played.reason
         trajectory.counts = result.info.get("counts", {})
         if trajectory.reason is not None:
