@@ -10,6 +10,7 @@ from rich.console import Console
 
 from agentgym.errors import UsageError
 from agentgym.rewards import Gate, Scheme
+from agentgym.statistics import task_interval
 from agentgym.summary import summarize
 from agentgym.trajectory import Turn, write_jsonl
 from agentgym.view.collection import Collection
@@ -57,7 +58,8 @@ def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: P
 def test_the_overview_has_the_rates_of_the_summary(file: Path):
     found = overview(Collection([file]).rows)
     summary = summarize(several())
-    assert found["all"] == {"rate": pytest.approx(summary.success), "attempts": 12, "tasks": 4}
+    interval = task_interval([1 / 3, 0, 1 / 3, 0], 12)
+    assert found["all"] == {"rate": pytest.approx(summary.success), "interval": interval, "attempts": 12, "tasks": 4}
     [series] = found["difficulty"]
     levels = {level: rate["rate"] for level, rate in series["values"]}
     assert levels == {level: rate.success for level, rate in summary.by_difficulty.items()}

@@ -12,6 +12,7 @@ from typing import Any
 from agentgym.endings import Reason
 from agentgym.messages import Message, ToolCall, assistant, system, tool_result, user, with_pictures
 from agentgym.results.annotations import Annotation, Annotations
+from agentgym.timing import Span, TurnTimes
 from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
 
 SQL_RESULT = "name VARCHAR|total BIGINT\nAda\\|Ben|12\nNULL|7\n2 rows, <1 s"
@@ -46,7 +47,14 @@ def png(side: int = 4) -> bytes:
 
 def turn(number: int, words: str, result: str, rewards: dict[str, float], reward: float, tool: str = "chat") -> Turn:
     call = ToolCall(tool, {"sql": words} if tool == "query" else {"text": words}, f"call_{number}")
-    return Turn(assistant("", [call]), [tool_result(call, result)], rewards, reward, (6 * number, 6 * number + 4))
+    span = (6 * number, 6 * number + 4)
+    return Turn(assistant("", [call]), [tool_result(call, result)], rewards, reward, span, times(number, tool))
+
+
+def times(number: int, tool: str) -> TurnTimes:
+    """A turn of 0.8 s, three quarters of it generation, with two calls at the same time."""
+    calls = (Span(tool, 0.0, 0.15), Span(tool, 0.05, 0.1))
+    return TurnTimes(0.1 + number * 0.8, 0.6, 0.2, 0.1, calls, Span("grade", 0.16, 0.03) if number else None)
 
 
 def tokens(turns: int) -> Tokens:

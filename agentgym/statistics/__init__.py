@@ -12,6 +12,7 @@ from agentgym.statistics.intervals import (
     cluster_bootstrap,
     mean_of_means,
     success_interval,
+    task_interval,
     wilson,
 )
 from agentgym.statistics.over_k import pass_at_k, pass_hat_k, powers_up_to
@@ -43,5 +44,6 @@ __all__ = [
     "sign_test",
     "success_difference",
     "success_interval",
+    "task_interval",
     "wilson",
 ]

@@ -198,7 +198,8 @@ export function strips(trajectory, tokens, modes) {
   position.addEventListener("input", () => move(Number(position.value)));
   const watcher = new ResizeObserver(draw);
   watcher.observe(canvas);
-  document.addEventListener("themechange", draw);
+  const recolour = () => (canvas.isConnected ? draw() : document.removeEventListener("themechange", recolour));
+  document.addEventListener("themechange", recolour);
 
   const button = (text, label, act) => h("button", { type: "button", "aria-label": label, onclick: act }, text);
   return h(

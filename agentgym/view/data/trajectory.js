@@ -7,6 +7,7 @@ import { besideTurn, payTable } from "./pay.js";
 import { linkTo } from "./route.js";
 import { strips } from "./strips.js";
 import { actionMessage, messageText } from "./texts.js";
+import { hasTimes, timesText, waterfall } from "./waterfall.js";
 
 const MANY_TURNS = 8; // a longer table of credit waits to be opened
 const LAZY_TURNS = 40; // of more, those out of sight are not laid out
@@ -36,7 +37,12 @@ function facts(row, trajectory) {
     one("turns", number(row.turns)),
     one("calls", `${number(row.calls)}${errors.length ? `, ${errors.join(", ")}` : ""}`),
     one("tokens", row.sampled === null ? null : `${number(row.sampled)} sampled`),
-    one("time", seconds(row.seconds)),
+    one(
+      "time",
+      row.generation === null
+        ? seconds(row.seconds)
+        : `${seconds(row.seconds)}: ${seconds(row.generation)} generation, ${seconds(row.environment)} environment`,
+    ),
     row.tags.length > 0 && one("tags", row.tags.join(" ")),
   );
 }
@@ -87,6 +93,7 @@ function turnBox(turn, at, pay, modelTurn, many) {
       null,
       turn.action === null ? "graded as it stood" : `turn ${at + 1}`,
       turn.span && h("span.muted", null, ` ${plural(turn.span[1] - turn.span[0], "token")}`),
+      turn.times && h("span.muted", { title: timesText(turn.times) }, `, ${seconds(turnSeconds(turn))}`),
       cutOff && h("span.warn", null, " cut off at the limit of tokens"),
     ),
     h(
@@ -101,6 +108,10 @@ function turnBox(turn, at, pay, modelTurn, many) {
       h("aside.evidence", { "aria-label": `what turn ${at + 1} earned` }, besideTurn(turn, at, pay, modelTurn)),
     ),
   );
+}
+
+function turnSeconds({ times }) {
+  return times.generation_s + times.environment_s;
 }
 
 // Dialects give results of tools back in messages of the user; they are shown as results all the same.
@@ -135,6 +146,8 @@ function cards(source, found) {
   const short = found.trajectory.turns.length <= MANY_TURNS;
   return [
     lazyDetails("card", "Rewards and credit", () => payBox(found.trajectory, found.pay), wide || (large && short)),
+    hasTimes(found.trajectory) &&
+      lazyDetails("card", "Time", () => waterfall(found.trajectory), wide || (large && short)),
     found.has_tokens && lazyDetails("card", "Tokens", () => tokenBox(source, found), wide),
     known && lazyDetails("card", "Details and grades", () => known, wide || (large && short)),
   ];
