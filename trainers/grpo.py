@@ -51,7 +51,7 @@ class AgentGRPOTrainer(GRPOTrainer):
         on_batch: Called on every rank with the trajectories of all ranks as they were sampled, before any group was
             replaced, and the number of weight updates so far, e.g. to log them.
         on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.wanted`,
-            once they are known: before the first update that learns from them.
+            once they are known: those of the weights that sampled them.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
 
@@ -96,6 +96,8 @@ class AgentGRPOTrainer(GRPOTrainer):
         self.scores.begin(trajectories)
         output["row"] = torch.arange(len(trajectories), device=output["completion_ids"].device)
         _clear_unsampled(output)
+        if (known := output.get("old_per_token_logps")) is not None:  # where a batch has several updates
+            self.scores.add(output["row"], known, output["completion_mask"] * output["tool_mask"])
         check_batch(trajectories, output)
         return output
 
@@ -118,7 +120,8 @@ class AgentGRPOTrainer(GRPOTrainer):
     def _compare(self, rows: dict[str, Any], logprobs: torch.Tensor) -> None:
         """Note what the trainer makes of sampled tokens, and how far that is from the sampler."""
         mask = rows["completion_mask"] * rows["tool_mask"]
-        self.scores.add(rows["row"], logprobs, mask)
+        if rows.get("old_per_token_logps") is None:
+            self.scores.add(rows["row"], logprobs, mask)
         sampled = rows.get("sampling_per_token_logps")
         if sampled is not None and not self.use_vllm:  # with vLLM, TRL reports the gap itself
             self._gap.add(logprobs, sampled, mask)

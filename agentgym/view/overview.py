@@ -22,7 +22,7 @@ def overview(rows: Sequence[Row]) -> dict[str, Any]:
         "all": rate(played),
         "means": {name: _mean(row[name] for row in played) for name in ("reward", "turns", "sampled", "seconds")},
         "generation": _generation(played),
-        **{by: _rates(played, by) for by in ("difficulty", "env", "policy")},
+        **{by: _rates(played, by) for by in ("difficulty", "env", "policy", "file")},
         "turns": [
             [turns, sum(row["success"] for row in some), sum(not row["success"] for row in some)]
             for turns, some in _sorted(played, lambda row: row["turns"])
@@ -55,7 +55,9 @@ def _rates(rows: Sequence[Row], by: str) -> list[dict[str, Any]]:
 
 def _series(rows: Sequence[Row], by: str) -> Callable[[Row], str]:
     """Return what tells the series of a chart apart: the policies, or the files if there is one policy."""
-    name = "policy" if by != "policy" and len({row["policy"] for row in rows}) > 1 else "file"
+    if by in ("policy", "file"):
+        return lambda row: ""
+    name = "policy" if len({row["policy"] for row in rows}) > 1 else "file"
     return lambda row: row[name]
 
 

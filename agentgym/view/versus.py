@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from itertools import combinations
+from itertools import permutations
 from typing import Any
 
 from agentgym.comparison import Attempt, Run, compare
@@ -62,9 +62,9 @@ def versus(rows: Sequence[Row], a: int, b: int) -> dict[str, Any]:
 
 
 def all_versus(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the comparisons of all pairs of sides by `a-b`, each as data or, if it cannot be made, as the reason."""
+    """Return the comparisons of all pairs of sides, in both directions, by `a-b`, each as data or, if it cannot be made, as the reason."""
     found: dict[str, Any] = {}
-    for a, b in combinations(range(min(MAX_SIDES, len(sides(rows)))), 2):
+    for a, b in permutations(range(min(MAX_SIDES, len(sides(rows)))), 2):
         try:
             found[f"{a}-{b}"] = versus(rows, a, b)
         except UsageError as error:

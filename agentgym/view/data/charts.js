@@ -120,7 +120,7 @@ export function bars(
       }),
       at % every
         ? null
-        : label(start + wide / 2, String(name).length > 14 ? `${String(name).slice(0, 13)}\u2026` : name, turned),
+        : label(start + wide / 2, shortened(name, turned ? 14 : Math.max(6, Math.floor(slot / 6))), turned),
     ];
   });
   const rows = groups.map(([name, values], at) => [
@@ -129,11 +129,19 @@ export function bars(
   ]);
   return figure(
     title,
-    h("div", null, canvas(title, lines, drawn), classes ? classLegend(series, classes) : legend(series)),
+    h("div", null, canvas(title, lines, drawn), classes && series.length > 1 ? classLegend(series, classes) : legend(series)),
     note,
     [first, ...series],
     rows,
   );
+}
+
+// A text without its middle, since names of runs differ at their ends.
+function shortened(name, most) {
+  const text = String(name);
+  if (text.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${text.slice(0, most - 1 - end)}\u2026${text.slice(-end)}`;
 }
 
 // An interval: a line from its low to its high end, with a cap at each.

@@ -82,6 +82,10 @@ function differences(found) {
   );
 }
 
+function right(name) {
+  return h("th.num", { scope: "col" }, name);
+}
+
 function measures(found) {
   const rows = Object.entries(found.measures).map(([name, change]) =>
     h(
@@ -93,7 +97,7 @@ function measures(found) {
       h("td.num", null, `${signed(change.interval[0])} to ${signed(change.interval[1])}`),
     ),
   );
-  return table("measures, means over tasks", ["per episode", "A", "B", "B \u2212 A", "95 % interval"], rows);
+  return table("measures, means over tasks", ["per episode", ...["A", "B", "B \u2212 A", "95 % interval"].map(right)], rows);
 }
 
 function attempts(list, wanted) {
@@ -133,7 +137,7 @@ function flips(found) {
         [task.a, task.b].map((value, side) => [h("td.num", null, percent(value)), attempts(task.attempts[side])]),
       ),
     );
-  const heads = ["B has", "task", "difficulty", "A", "attempts of A", "B", "attempts of B"];
+  const heads = ["B has", "task", right("difficulty"), right("A"), "attempts of A", right("B"), "attempts of B"];
   return [
     table("tasks that one of them solves more often", heads, rows, "plain flips"),
     all.length > MOST && h("p.muted", null, `The first ${MOST} of ${number(all.length)} are listed.`),

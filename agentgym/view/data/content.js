@@ -224,7 +224,13 @@ function cells(line) {
 
 function cell(value) {
   const kind = value === "NULL" ? "null" : /^-?[\d.]+(e[+-]?\d+)?$/.test(value) ? "num" : "";
-  return h(kind ? `td.${kind}` : "td", null, value);
+  return dataCell(value, kind);
+}
+
+// Words that fit are kept whole, also where the screen is narrow; longer ones may break.
+function dataCell(value, kind) {
+  const classes = [kind, /\S{25}/.test(value) ? "" : "words"].filter(Boolean);
+  return h(["td", ...classes].join("."), null, value);
 }
 
 function grid(caption, heads, rows) {
@@ -257,7 +263,7 @@ function sqlTable(lines) {
     h(
       "tr",
       null,
-      [name, type, key ? "key" : "", target ? `\u2192 ${target}` : ""].map((one) => h("td", null, one)),
+      [name, type, key ? "key" : "", target ? `\u2192 ${target}` : ""].map((one) => dataCell(one)),
     ),
   );
   const sample = lines.slice(at + 1);

@@ -21,7 +21,7 @@ const SHOWN_METRICS = [
 const NAMES = { env: "environment", solved: "solved", step: "training step" };
 const COLUMNS = [
   ["id", "trajectory", (row) => h("span.id", null, row.id)],
-  ["env", "environment", (row) => row.env],
+  ["env", "environment", (row) => row.env.replace(/^agentgym\//, "")],
   ["policy", "policy", (row) => row.policy],
   ["step", "step", (row) => (row.step === null ? "\u2013" : number(row.step)), "num"],
   ["difficulty", "difficulty", (row) => number(row.difficulty), "num"],
@@ -33,8 +33,8 @@ const COLUMNS = [
   ["tool_errors", "tool errors", (row) => number(row.tool_errors), "num"],
   ["sampled", "tokens", (row) => number(row.sampled), "num"],
   ["seconds", "time", (row) => seconds(row.seconds), "num"],
-  ["generation", "in policy", (row) => (row.generation === null ? "\u2013" : seconds(row.generation)), "num"],
-  ["environment", "in env", (row) => (row.environment === null ? "\u2013" : seconds(row.environment)), "num"],
+  ["generation", "in policy", (row) => (row.generation === null ? "\u2013" : seconds(row.generation)), "num.extra-column"],
+  ["environment", "in env", (row) => (row.environment === null ? "\u2013" : seconds(row.environment)), "num.extra-column"],
 ];
 
 function select(name, values, wanted, change) {
@@ -132,9 +132,10 @@ function rateBars(title, series, first) {
   const at = (one, value) => one.values.find(([other]) => other === value)?.[1];
   return bars(
     title,
-    values.map((value) => [value, series.map((one) => at(one, value)?.rate ?? null)]),
+    values.map((value) => [String(value).replace(/^agentgym\//, ""), series.map((one) => at(one, value)?.rate ?? null)]),
     {
       series: series.map((one) => one.name),
+      classes: series.length === 1 && !series[0].name ? ["plain-fill"] : undefined,
       intervals: values.map((value) => series.map((one) => at(one, value)?.interval ?? null)),
       show: percent,
       high: 1,
@@ -165,6 +166,7 @@ function charts(found) {
     found.difficulty.length > 0 && rateBars("Solved, by difficulty", found.difficulty, "difficulty"),
     several(found.env) && rateBars("Solved, by environment", found.env, "environment"),
     several(found.policy) && rateBars("Solved, by policy", found.policy, "policy"),
+    !several(found.policy) && several(found.file) && rateBars("Solved, by file", found.file, "file"),
     found.turns.length > 0 &&
       bars(
         "Turns",
@@ -307,6 +309,12 @@ function pager(list, wanted) {
   );
 }
 
+// What is compared first: before and after training, if that is what the files are.
+function firstPair(sides) {
+  const [before, after] = ["before", "after"].map((name) => sides.findIndex(([file]) => file.includes(name)));
+  return before >= 0 && after >= 0 ? { a: before, b: after } : { a: 0, b: 1 };
+}
+
 export async function overviewPage(source, state, wanted) {
   const [found, list] = await Promise.all([
     source.get("overview", wanted),
@@ -326,7 +334,7 @@ export async function overviewPage(source, state, wanted) {
     null,
     h("h1", null, state.title),
     state.sides.length > 1 &&
-      h("p", null, h("a", { href: linkTo("/compare", { a: 0, b: 1 }), rel: "compare" }, "compare two of these runs")),
+      h("p", null, h("a", { href: linkTo("/compare", firstPair(state.sides)), rel: "compare" }, "compare two of these runs")),
     state.note && h("p.notice", null, state.note),
     filterBar(state, wanted),
     figures(found),

@@ -87,8 +87,9 @@ export function taskInterval(shares, attempts) {
 
 // The series of a chart: the policies, or the files if there is one policy; of each, the rates by a column's values.
 function rates(rows, by) {
-  const apart = by !== "policy" && new Set(rows.map((row) => row.policy)).size > 1 ? "policy" : "file";
-  return [...collect(rows, (row) => row[apart])].map(([name, part]) => ({
+  const apart = new Set(rows.map((row) => row.policy)).size > 1 ? "policy" : "file";
+  const single = by === "policy" || by === "file";
+  return [...collect(rows, (row) => (single ? "" : row[apart]))].map(([name, part]) => ({
     name,
     values: [...collect(part, (row) => row[by])].map(([value, some]) => [value, rate(some)]).sort(byValue),
   }));
@@ -130,6 +131,7 @@ export function overview(rows) {
     difficulty: rates(played, "difficulty"),
     env: rates(played, "env"),
     policy: rates(played, "policy"),
+    file: rates(played, "file"),
     turns: [...collect(played, (row) => row.turns)]
       .map(([turns, some]) => [
         turns,

@@ -1,6 +1,6 @@
 // Where the time of a trajectory went: a line for each turn with generation, environment, and the calls within it.
 
-import { h, number, percent, plural, seconds } from "./dom.js";
+import { h, percent, plural, seconds } from "./dom.js";
 
 const LANE = 5; // height of a call, in pixels
 const MOST_LANES = 6;
@@ -121,7 +121,7 @@ export function waterfall(trajectory) {
   return h(
     "div",
     null,
-    h("p.muted", null, `${seconds(whole)} in all, ${number(trajectory.turns.length)} turns. `, toggle),
+    h("p.muted", null, `${seconds(whole)} in all, ${plural(trajectory.turns.length, "turn")}. `, toggle),
     sums(trajectory, whole),
     list,
   );
