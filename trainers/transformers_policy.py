@@ -237,9 +237,7 @@ class TransformersPolicy:
         self._active.pop(request.session, None)
         if not request.done.done():
             request.done.set_result(
-                Generation(
-                    request.sampled, request.logprobs, self._finish_of(request), self.version, request.queued_s
-                )
+                Generation(request.sampled, request.logprobs, self._finish_of(request), self.version, request.queued_s)
             )
 
     def _finish_of(self, request: _Request) -> Finish:

@@ -47,7 +47,6 @@ class TrajectoryLog:
             for place, one in ((place, sampled[place]) for place in kept)
         )
 
-
     def write_scores(self, scored: Sequence[Scored]) -> None:
         """Annotate trajectories that were written with the trainer's log-probabilities of their tokens."""
         if scored:

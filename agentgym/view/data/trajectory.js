@@ -6,7 +6,7 @@ import { h, lazyDetails, mark, number, plural, seconds, signed } from "./dom.js"
 import { besideTurn, payTable } from "./pay.js";
 import { linkTo } from "./route.js";
 import { strips } from "./strips.js";
-import { actionMessage, messageText } from "./texts.js";
+import { actionMessage, messageText, pretty } from "./texts.js";
 import { hasTimes, timesText, waterfall } from "./waterfall.js";
 
 const MANY_TURNS = 8; // a longer table of credit waits to be opened
@@ -48,7 +48,7 @@ function facts(row, trajectory) {
 }
 
 function more(trajectory) {
-  const json = (value) => bounded(JSON.stringify(value, null, 2), (part) => code(part));
+  const json = (value) => bounded(pretty(value), (part) => code(part));
   return [
     Object.keys(trajectory.env_kwargs ?? {}).length > 0 &&
       lazyDetails("extra", "arguments of the environment", () => json(trajectory.env_kwargs)),
@@ -74,7 +74,7 @@ function details(trajectory, notes) {
         h(
           "dd",
           null,
-          bounded(typeof value === "string" ? value : JSON.stringify(value, null, 1), (part) =>
+          bounded(typeof value === "string" ? value : pretty(value, undefined, 1), (part) =>
             h("div.text.mono", null, part),
           ),
         ),
