@@ -214,7 +214,7 @@ def test_the_time_of_each_turn_is_drawn_with_the_calls_within_it(open_form: Any,
     assert lines.locator(".generation").evaluate_all(starts)[1] > 50
     card.get_by_role("button", name="align turns").click()
     assert lines.locator(".generation").evaluate_all(starts) == [0, 0]
-    assert "generation 0.6 s (waited 0.1 s), environment 0.2 s" in lines.first.inner_text()
+    assert "generation 0.6 s (waited 0.1 s), environment 0.2 s" in (lines.first.text_content() or "")
 
 
 def test_recordings_without_times_have_no_card_of_them(open_form: Any, tmp_path: Path):
@@ -471,21 +471,47 @@ def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
 def test_no_page_is_wider_than_the_window(open_form: Any, tmp_path: Path, width: int):
     file = tmp_path / "eval.jsonl"
     write_jsonl(file, [hostile(), *several()])
-    look = open_form(file, viewport={"width": width, "height": 900})
-    for address in ("/", "/t/0.0", "/t/0.1", "/g/0.1"):
+    write_jsonl(tmp_path / "other.jsonl", better())
+    look = open_form(file, tmp_path / "other.jsonl", viewport={"width": width, "height": 900})
+    for address in ("/", "/t/0.0", "/t/0.1", "/g/0.1", "/compare?a=1&b=2", "/compare?a=0&b=1"):
         page = look.at(address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.evaluate("document.querySelectorAll('details.card').forEach((one) => { one.open = true })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    look.problems[:] = [one for one in look.problems if "status of 400" not in one]  # runs that share no task
 
 
-def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path):
+def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path, tmp_path: Path):
+    write_jsonl(tmp_path / "other.jsonl", better())
     for scheme in ("light", "dark"):
-        look = open_form(file, color_scheme=scheme)
-        for address in ("/", "/t/0.0", "/g/0.0"):
+        look = open_form(file, tmp_path / "other.jsonl", color_scheme=scheme)
+        for address in ("/", "/t/0.0", "/g/0.0", "/compare"):
             page = look.at(address)
             assert page.evaluate(NAMELESS) == []
             assert page.evaluate(FAINT) == []
+            assert page.evaluate(PALE) == []
 
 
+def test_whatever_the_tab_key_reaches_shows_that_it_has_the_focus(open_form: Any, file: Path, tmp_path: Path):
+    write_jsonl(tmp_path / "other.jsonl", better())
+    look = open_form(file, tmp_path / "other.jsonl")
+    for address, wanted in (("/", "INPUT"), ("/t/0.0", "SUMMARY"), ("/g/0.0", "SUMMARY"), ("/compare", "SELECT")):
+        page = look.at(address)
+        reached = set()
+        for _ in range(12):
+            look.press("Tab")
+            tag, seen = page.evaluate(FOCUS)
+            reached.add(tag)
+            assert seen, (address, tag)
+        assert wanted in reached
+
+
+FOCUS = """() => {
+  const one = document.activeElement;
+  const style = getComputedStyle(one);
+  const box = one.getBoundingClientRect();
+  const outlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1;
+  return [one.tagName, outlined && box.bottom > 0 && box.top < innerHeight];
+}"""
 SHADES = """(canvas) =>
   new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"""
 HANDLERS = """() => [...document.querySelectorAll('main *')]
@@ -494,6 +520,30 @@ NAMELESS = """() => {
   const named = (e) => e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length;
   const all = 'button, a, input, select, canvas, svg[role=img], [role=region]';
   return [...document.querySelectorAll(all)].filter((e) => !named(e)).map((e) => e.outerHTML);
+}"""
+PALE = """() => {
+  // Marks that carry meaning need 3 to 1 against what is behind them.
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const ratio = (x, y) => {
+    const [high, low] = [x, y].map(luminance).sort((a, b) => b - a);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const colour = rgb(getComputedStyle(e).backgroundColor);
+      if ((colour[3] ?? 1) === 1) return colour;
+    }
+  };
+  const fill = (e) => {
+    const style = getComputedStyle(e);
+    return rgb(e.matches('rect') ? style.fill : e.matches('path') ? style.stroke : style.backgroundColor);
+  };
+  const marks = '.plot rect, .whisker, .track .generation, .track .environment, .track .call-time, .range .dot';
+  return [...document.querySelectorAll(marks)]
+    .filter((e) => ratio(fill(e), behind(e.parentElement)) < 3)
+    .map((e) => [e.outerHTML.slice(0, 80), ratio(fill(e), behind(e.parentElement))]);
 }"""
 FAINT = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);

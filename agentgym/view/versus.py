@@ -62,7 +62,7 @@ def versus(rows: Sequence[Row], a: int, b: int) -> dict[str, Any]:
 
 
 def all_versus(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the comparisons of all pairs of sides by `a-b`, in both directions: data, or the reason why there is none."""
+    """Return the comparisons of all pairs of sides by `a-b` both ways: data, or the reason for none."""
     found: dict[str, Any] = {}
     for a, b in permutations(range(min(MAX_SIDES, len(sides(rows)))), 2):
         try:

@@ -129,7 +129,12 @@ export function bars(
   ]);
   return figure(
     title,
-    h("div", null, canvas(title, lines, drawn), classes && series.length > 1 ? classLegend(series, classes) : legend(series)),
+    h(
+      "div",
+      null,
+      canvas(title, lines, drawn),
+      classes && series.length > 1 ? classLegend(series, classes) : legend(series),
+    ),
     note,
     [first, ...series],
     rows,

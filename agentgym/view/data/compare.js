@@ -97,7 +97,11 @@ function measures(found) {
       h("td.num", null, `${signed(change.interval[0])} to ${signed(change.interval[1])}`),
     ),
   );
-  return table("measures, means over tasks", ["per episode", ...["A", "B", "B \u2212 A", "95 % interval"].map(right)], rows);
+  return table(
+    "measures, means over tasks",
+    ["per episode", ...["A", "B", "B \u2212 A", "95 % interval"].map(right)],
+    rows,
+  );
 }
 
 function attempts(list, wanted) {
@@ -123,20 +127,20 @@ function attempts(list, wanted) {
 
 function flips(found) {
   const order = { lost: 0, won: 1 };
-  const all = [...found.tasks].sort((x, y) => order[x.verdict] - order[y.verdict] || Math.abs(y.b - y.a) - Math.abs(x.b - x.a));
+  const all = [...found.tasks].sort(
+    (x, y) => order[x.verdict] - order[y.verdict] || Math.abs(y.b - y.a) - Math.abs(x.b - x.a),
+  );
   if (!all.length) return h("p.muted", null, "Both solve the same tasks equally often.");
-  const rows = all
-    .slice(0, MOST)
-    .map((task) =>
-      h(
-        "tr",
-        null,
-        h(`td.${task.verdict === "won" ? "good" : "bad"}`, null, task.verdict),
-        h("th.id", { scope: "row" }, task.task_id),
-        h("td.num", null, number(task.difficulty)),
-        [task.a, task.b].map((value, side) => [h("td.num", null, percent(value)), attempts(task.attempts[side])]),
-      ),
-    );
+  const rows = all.slice(0, MOST).map((task) =>
+    h(
+      "tr",
+      null,
+      h(`td.${task.verdict === "won" ? "good" : "bad"}`, null, task.verdict),
+      h("th.id", { scope: "row" }, task.task_id),
+      h("td.num", null, number(task.difficulty)),
+      [task.a, task.b].map((value, side) => [h("td.num", null, percent(value)), attempts(task.attempts[side])]),
+    ),
+  );
   const heads = ["B has", "task", right("difficulty"), right("A"), "attempts of A", right("B"), "attempts of B"];
   return [
     table("tasks that one of them solves more often", heads, rows, "plain flips"),
@@ -148,7 +152,8 @@ function notes(found) {
   const left = (name, side) =>
     [
       side.only_here && `${plural(side.only_here, "task")} only in ${name}`,
-      side.failed && `${plural(side.failed, "attempt")} of ${name} failed and ${side.failed === 1 ? "is" : "are"} left out`,
+      side.failed &&
+        `${plural(side.failed, "attempt")} of ${name} failed and ${side.failed === 1 ? "is" : "are"} left out`,
     ].filter(Boolean);
   return [found.note, ...left("A", found.a), ...left("B", found.b)].filter(Boolean);
 }

@@ -161,9 +161,7 @@ function pairs(values) {
         h(
           "dd",
           null,
-          bounded(typeof value === "string" ? value : pretty(value, undefined, 0), (part) =>
-            h("span", null, part),
-          ),
+          bounded(typeof value === "string" ? value : pretty(value, undefined, 0), (part) => h("span", null, part)),
         ),
       ),
     ),

@@ -33,8 +33,18 @@ const COLUMNS = [
   ["tool_errors", "tool errors", (row) => number(row.tool_errors), "num"],
   ["sampled", "tokens", (row) => number(row.sampled), "num"],
   ["seconds", "time", (row) => seconds(row.seconds), "num"],
-  ["generation", "in policy", (row) => (row.generation === null ? "\u2013" : seconds(row.generation)), "num.extra-column"],
-  ["environment", "in env", (row) => (row.environment === null ? "\u2013" : seconds(row.environment)), "num.extra-column"],
+  [
+    "generation",
+    "in policy",
+    (row) => (row.generation === null ? "\u2013" : seconds(row.generation)),
+    "num.extra-column",
+  ],
+  [
+    "environment",
+    "in env",
+    (row) => (row.environment === null ? "\u2013" : seconds(row.environment)),
+    "num.extra-column",
+  ],
 ];
 
 function select(name, values, wanted, change) {
@@ -132,7 +142,10 @@ function rateBars(title, series, first) {
   const at = (one, value) => one.values.find(([other]) => other === value)?.[1];
   return bars(
     title,
-    values.map((value) => [String(value).replace(/^agentgym\//, ""), series.map((one) => at(one, value)?.rate ?? null)]),
+    values.map((value) => [
+      String(value).replace(/^agentgym\//, ""),
+      series.map((one) => at(one, value)?.rate ?? null),
+    ]),
     {
       series: series.map((one) => one.name),
       classes: series.length === 1 && !series[0].name ? ["plain-fill"] : undefined,
@@ -334,7 +347,11 @@ export async function overviewPage(source, state, wanted) {
     null,
     h("h1", null, state.title),
     state.sides.length > 1 &&
-      h("p", null, h("a", { href: linkTo("/compare", firstPair(state.sides)), rel: "compare" }, "compare two of these runs")),
+      h(
+        "p",
+        null,
+        h("a", { href: linkTo("/compare", firstPair(state.sides)), rel: "compare" }, "compare two of these runs"),
+      ),
     state.note && h("p.notice", null, state.note),
     filterBar(state, wanted),
     figures(found),

@@ -51,9 +51,17 @@ function line(turn, at, whole, aligned) {
     bar("generation", start, times.generation_s, whole, `generation ${seconds(times.generation_s)}`),
     times.queued_s > 0 && bar("queue", start, times.queued_s, whole, `waited ${seconds(times.queued_s)}`),
     bar("environment", split, times.environment_s, whole, `environment ${seconds(times.environment_s)}`),
-    times.grading && bar("grading", split + times.grading[1], times.grading[2], whole, `grading ${seconds(times.grading[2])}`),
+    times.grading &&
+      bar("grading", split + times.grading[1], times.grading[2], whole, `grading ${seconds(times.grading[2])}`),
     calls.map((call) =>
-      bar("call-time", split + call.began, call.length, whole, `${call.name} ${seconds(call.length)}`, 14 + call.lane * (LANE + 1)),
+      bar(
+        "call-time",
+        split + call.began,
+        call.length,
+        whole,
+        `${call.name} ${seconds(call.length)}`,
+        14 + call.lane * (LANE + 1),
+      ),
     ),
   );
   const name = turn.action === null ? "graded" : `turn ${at + 1}`;
@@ -89,7 +97,11 @@ function sums(trajectory, whole) {
     one("generation", "generation", generation, queued > 0.0005 ? `, of it ${seconds(queued)} waiting` : ""),
     one("environment", "environment", environment),
     calls.length > 0 &&
-      h("li.call-time", null, `${plural(calls.length, "call")}, ${seconds(calls.reduce((sum, [, , length]) => sum + length, 0))}`),
+      h(
+        "li.call-time",
+        null,
+        `${plural(calls.length, "call")}, ${seconds(calls.reduce((sum, [, , length]) => sum + length, 0))}`,
+      ),
     grading > 0.0005 && h("li.grading", null, `grading ${seconds(grading)}`),
   );
 }
@@ -101,9 +113,7 @@ export function waterfall(trajectory) {
   const longest = Math.max(...trajectory.turns.map(({ times }) => times.generation_s + times.environment_s)) || 1;
   const list = h("ul.waterfall", { "aria-label": "time of each turn" });
   const draw = (aligned) =>
-    list.replaceChildren(
-      ...trajectory.turns.map((turn, at) => line(turn, at, aligned ? longest : whole, aligned)),
-    );
+    list.replaceChildren(...trajectory.turns.map((turn, at) => line(turn, at, aligned ? longest : whole, aligned)));
   const toggle = h(
     "button",
     {
