@@ -241,7 +241,8 @@ def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
 def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
     other, changed = tmp_path / "other.jsonl", tmp_path / "changed.jsonl"
     write_jsonl(other, [errand(77)])
-    write_jsonl(changed, [errand(0, task_hash="another")])
+    write_jsonl(changed, [errand(0, task_hash="another"), errand(77)])
+    assert sides(Collection([file, other]).rows) == []
     rows = Collection([file, other, changed]).rows
     found = all_versus(rows)
     assert "have no task in common" in found["0-1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import permutations
@@ -31,8 +32,12 @@ Side = tuple[str, str]
 
 
 def sides(rows: Iterable[Row]) -> list[Side]:
-    """Return what can be compared: each policy of each file, in order."""
-    return list(dict.fromkeys((row["file"], row["policy"]) for row in rows))
+    """Return what can be compared: each policy of each file, in order, if another one has played a task of its too."""
+    tasks: dict[Side, set[tuple[str, str]]] = {}
+    for row in rows:
+        tasks.setdefault((row["file"], row["policy"]), set()).add((row["env"], row["task"]))
+    played = Counter(task for some in tasks.values() for task in some)
+    return [side for side, some in tasks.items() if any(played[task] > 1 for task in some)]
 
 
 def versus(rows: Sequence[Row], a: int, b: int) -> dict[str, Any]:

@@ -124,7 +124,7 @@ function figures(found) {
       one(
         "generation",
         percent(found.generation.share),
-        `of the time in turns; medians: ${seconds(found.generation.policy)}, environment ${seconds(found.generation.environment)}`,
+        `median; ${seconds(found.generation.policy)}, environment ${seconds(found.generation.environment)}`,
       ),
     found.failed > 0 && one("failed", number(found.failed), "not counted in rates"),
   );
@@ -176,7 +176,9 @@ function charts(found) {
         found.steps.map((one) => [one.name, one.values.map(([step, { rate, interval }]) => [step, rate, ...interval])]),
         { show: percent, low: 0, high: 1, note: "trajectories here, with 95 % intervals" },
       ),
-    found.difficulty.length > 0 && rateBars("Solved, by difficulty", found.difficulty, "difficulty"),
+    (several(found.difficulty) || !(several(found.policy) || several(found.file))) &&
+      found.difficulty.length > 0 &&
+      rateBars("Solved, by difficulty", found.difficulty, "difficulty"),
     several(found.env) && rateBars("Solved, by environment", found.env, "environment"),
     several(found.policy) && rateBars("Solved, by policy", found.policy, "policy"),
     !several(found.policy) && several(found.file) && rateBars("Solved, by file", found.file, "file"),
