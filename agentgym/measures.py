@@ -43,6 +43,10 @@ class Measures:
     seconds_median: float | None
     seconds_p95: float | None
     """95 % of the episodes took at most this long."""
+    generation_seconds: float | None
+    """Mean time of an episode in which it waited for the policy."""
+    environment_seconds: float | None
+    """Mean time of an episode in which it waited for the environment, without making and resetting it."""
     cost: float | None
     """Mean cost per episode, in the currency of the endpoint's prices."""
     feedback: dict[str, float] = field(default_factory=dict)
@@ -71,6 +75,8 @@ def measured(entries: Sequence[Entry]) -> Measures:
         seconds_per_episode=_mean(seconds),
         seconds_median=median(seconds) if seconds else None,
         seconds_p95=float(np.quantile(seconds, 0.95)) if seconds else None,
+        generation_seconds=_mean_known(t.generation_s for t in entries),
+        environment_seconds=_mean_known(t.environment_s for t in entries),
         cost=_mean_known(t.usage.get("cost") for t in entries),
         feedback=_means([t.counts for t in entries if "feedback" in t.counts], "feedback"),
         search=_means([t.search for t in entries if t.search]),

@@ -97,6 +97,8 @@ class Generation:
     """Whether the model ended its turn, or hit the token or the time limit."""
     version: int = 0
     """Number of weight updates of the sampling policy."""
+    queued_s: float | None = None
+    """Seconds that the request waited before its first pass, if known."""
 
 
 class Codec(Protocol):

@@ -33,6 +33,7 @@ from agentgym.records.fields import (
 )
 from agentgym.records.json_lines import json_lines, mend_last_line
 from agentgym.rewards import OUTCOME, SOLVED_AT
+from agentgym.timing import TurnTimes
 
 SCHEMA_VERSION = 1
 
@@ -58,6 +59,9 @@ class Turn:
     def answered(self) -> list[Message]:
         """What the environment itself returned: the observation without feedback."""
         return self.observation[: len(self.observation) - self.feedback]
+
+    times: TurnTimes | None = field(default=None, compare=False)
+    """What its time was spent on; unknown in older recordings. Ignored where turns are compared."""
 
 
 @dataclass
@@ -191,7 +195,7 @@ class Trajectory:
     def to_dict(self) -> dict[str, Any]:
         """Return the trajectory as JSON data."""
         data = {"schema": SCHEMA_VERSION, **{f.name: getattr(self, f.name) for f in fields(self)}}
-        data["turns"] = [{**vars(turn), "span": None if turn.span is None else list(turn.span)} for turn in self.turns]
+        data["turns"] = [_turn_data(turn) for turn in self.turns]
         data["tags"] = list(self.tags)
         data["reason"] = None if self.reason is None else reason_data(self.reason)
         data["tokens"] = None if self.tokens is None else asdict(self.tokens)
@@ -217,6 +221,11 @@ class Trajectory:
         values["tags"] = tuple(values.get("tags", ()))
         _check_spans(values["turns"], values["tokens"])
         return cls(**values)
+
+
+def _turn_data(turn: Turn) -> dict[str, Any]:
+    span = None if turn.span is None else list(turn.span)
+    return {**vars(turn), "span": span, "times": None if turn.times is None else turn.times.to_dict()}
 
 
 def _as_message(action: Action) -> Message:
@@ -260,6 +269,7 @@ _TURN_FIELDS: Rules = {
     "reward": (is_number, "a finite number"),
     "feedback": (is_count, "a whole number from 0"),
     "span": (or_null(lambda value: is_counts(value) and len(value) == 2), "[start, end] or null"),
+    "times": (or_null(is_object), "an object or null"),
 }
 _TOKEN_FIELDS: Rules = {
     "prompt_ids": (is_counts, "a list of whole numbers from 0"),
@@ -274,8 +284,9 @@ _TURN_REQUIRED = required_fields(Turn)
 
 def _turn(data: Mapping[str, Any], number: int) -> Turn:
     check_fields(data, _TURN_FIELDS, _TURN_REQUIRED, f"turn {number}")
-    span = data.get("span")
-    return Turn(**{**data, "span": None if span is None else (span[0], span[1])})
+    span, times = data.get("span"), data.get("times")
+    known = None if times is None else TurnTimes.from_dict(times, f"'times' of turn {number}")
+    return Turn(**{**data, "span": None if span is None else (span[0], span[1]), "times": known})
 
 
 def _tokens(data: dict[str, Any] | None) -> Tokens | None:

@@ -213,6 +213,8 @@ class TrainConfig:
     # Records
     record_groups: int | None = 2
     """Groups of each step whose trajectories are kept in trajectories.jsonl, for agentgym view; null keeps all."""
+    record_logprobs: bool = True
+    """Also keep the trainer's log-probabilities of these trajectories' tokens, to compare with the sampler's."""
     save_every: int = 10
     """Steps between checkpoints."""
     keep_checkpoints: int = 2

@@ -19,17 +19,21 @@ from rich.text import Text
 from agentgym.endings import Ending
 from agentgym.messages import Message, text_of
 from agentgym.task import Task
+from agentgym.timing import TurnTimes
 from agentgym.trajectory import Trajectory, Turn
 
 MAX_CHARS = 2000
 """Longer contents are cut in the middle, with a note."""
+
+_MAX_CALLS = 4
+"""Calls of a turn whose times are shown."""
 
 ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "yellow"}
 
 _ENDING_STYLES = {Ending.TERMINATED: "cyan", Ending.TRUNCATED: "yellow", Ending.FAILED: "bold red"}
 
 # Control characters could move the cursor or colour the rest; lone surrogates cannot be printed at all.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def plain(text: str, max_chars: int | None = MAX_CHARS) -> str:
@@ -175,10 +179,20 @@ def _header(trajectory: Trajectory) -> Table:
     return table
 
 
+def times_text(times: TurnTimes) -> str:
+    """Return what a turn waited for, in one line."""
+    calls = ", ".join(f"{plain(name, 100)} {seconds:.2f} s" for name, _, seconds in times.calls[:_MAX_CALLS])
+    more = ", …" if len(times.calls) > _MAX_CALLS else ""
+    inside = f" ({calls}{more})" if calls else ""
+    return f"generation {times.generation_s:.2f} s, environment {times.environment_s:.2f} s{inside}"
+
+
 def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None) -> None:
     label = Text.assemble((f"turn {number}", "bold reverse"), "  ", rewards_text(turn.rewards, turn.reward))
     if turn.span is not None:
         label.append(f"  {turn.span[1] - turn.span[0]} tokens", style="dim")
+    if turn.times is not None:
+        label.append(f"  {times_text(turn.times)}", style="dim")
     if isinstance(turn.action, Mapping) and turn.action.get("finish_reason") == "length":
         label.append("  cut off at the limit of tokens", style="yellow")
     console.print(label)

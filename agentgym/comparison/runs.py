@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym.errors import UsageError
 from agentgym.results.entry import observed_tokens, sampled_tokens
+from agentgym.timing import total_times
 from agentgym.trajectory import Trajectory, read_jsonl
 
 TaskKey = tuple[str, str]
@@ -162,6 +163,7 @@ def canonical(value: Any) -> str:
 
 
 def _attempt(env: str, t: Trajectory) -> Attempt:
+    generation_s, environment_s = total_times([turn.times for turn in t.turns])
     measures = {
         "reward": t.reward,
         "turns": float(len(t.model_turns)),
@@ -172,6 +174,8 @@ def _attempt(env: str, t: Trajectory) -> Attempt:
         "observed tokens": observed_tokens(t),
         "cost": t.usage.get("cost"),
         "seconds": t.seconds,
+        "seconds of generation": generation_s,
+        "seconds of environment": environment_s,
     }
     known = {name: float(value) for name, value in measures.items() if value is not None}
     known |= {f"{WHOLE_SEARCH}{name}": value for name, value in _whole(t, known).items()}

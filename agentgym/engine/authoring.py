@@ -28,6 +28,7 @@ from agentgym.messages import Message, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme, check_scheme
 from agentgym.task import TRAIN, Task, TaskSource, check_split, default_split
 from agentgym.task_files.declaring import TaskFiles
+from agentgym.timing import StepTimes
 from agentgym.toolset import Toolset
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         self._turns: list[dict[str, float]] = []
         self._reason: AnyReason | None = None
         self._running: dict[object, tuple[str, float]] = {}
+        self._times = StepTimes()
         self._begun = False
         self._own_words: tuple[str, Toolset] | None = None
         self._task: Task | None = None

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentgym.endings import Ending
 from agentgym.errors import UsageError
+from agentgym.timing import total_times
 from agentgym.trajectory import Trajectory
 
 
@@ -57,6 +58,10 @@ class Entry:
     search: dict[str, float]
     """What the search that chose the trajectory did in all; empty without a search."""
     seconds: float
+    generation_s: float | None
+    """Seconds of it that the turns waited for the policy; `None` where turns have no times."""
+    environment_s: float | None
+    """Seconds of it that the turns waited for the environment; without making and resetting it."""
     error: str | None
     component: str | None
 
@@ -95,6 +100,7 @@ _SHARED = ("env_id", "policy", "arguments", "split", "reason", "ending", "compon
 
 def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
     """Return the entry of a trajectory that is written at this place, if at any."""
+    generation_s, environment_s = total_times([turn.times for turn in trajectory.turns])
     return Entry(
         offset=offset,
         length=length,
@@ -123,6 +129,8 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         usage=dict(trajectory.usage),
         search=dict(trajectory.search),
         seconds=trajectory.seconds,
+        generation_s=generation_s,
+        environment_s=environment_s,
         error=trajectory.error,
         component=trajectory.component,
     )

@@ -26,7 +26,10 @@ from agentgym.summary import Summary
 
 SCHEMA_VERSION = 1
 RESULTS, RUN, TRAJECTORIES = "results.json", "run.json", "trajectories"
-_TIMES = ("seconds", "seconds_per_episode", "seconds_median", "seconds_p95", "replayed_turns")
+_TIMES = (
+    *("seconds", "seconds_per_episode", "seconds_median", "seconds_p95"),
+    *("generation_seconds", "environment_seconds", "replayed_turns"),
+)
 """Fields of a summary that differ from run to run; they are in `run.json`. Which environment is nearest to a line of
 play depends on which is free, and so does how much of it a search plays again."""
 

@@ -27,6 +27,7 @@ from agentgym.rollout.listening import Listener
 from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Opening, Place, Played, Workers
 from agentgym.seat import Seat
+from agentgym.timing import TurnClock
 from agentgym.trajectory import Trajectory, Turn
 
 _T = TypeVar("_T")
@@ -53,6 +54,7 @@ class Episode:
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
         self._sampler = policy if isinstance(policy, TokenPolicy) else None  # asked once: the answer takes long
         self._started = time.perf_counter()
+        self._clock = TurnClock(self._started)
         self._deadline = inf
         self._component = Component.MAKING
         self._listener = listener
@@ -145,6 +147,7 @@ class Episode:
             if self._is_over:
                 await self._interrupt(Reason.TIME)
                 return
+            self._clock.ask()
             question = asked(acted(player, observation, self._policy.name), self._policy.name)
             turn = within(question, limit_s, Reason.INFRASTRUCTURE, "a turn of the policy")
             try:
@@ -166,8 +169,10 @@ class Episode:
                 await self._interrupt(room)
                 return
             limit_s = turn_limit_s(self._limits.generation_timeout_s, self._deadline - time.monotonic())
+            self._clock.ask()
             turn = conversation.sample(room, self._job.id, limit_s)
             said = await self._waiting(Component.POLICY, turn)
+            self._clock.queued(said.queued_s)
             text, span = conversation.say(said)
             if said.finish == "time":
                 await self._cut_off(text, span)
@@ -187,6 +192,7 @@ class Episode:
 
     async def _step(self, action: Action, span: tuple[int, int] | None = None) -> Played:
         limits = self._limits
+        self._clock.step()
         turn = self._place.step(action, limits.tool_timeout_s)
         played = await self._env(Component.STEP, turn, limits.step_timeout_s, Reason.STEP_TIME)
         said = await self._feedback(action, played)
@@ -207,6 +213,7 @@ class Episode:
         self._record(None, await self._interrupted(reason))
 
     async def _interrupted(self, reason: Reason) -> Played:
+        self._clock.step()
         turn = self._place.interrupt(reason)
         return await self._env(Component.STEP, turn, self._limits.step_timeout_s, Reason.STEP_TIME)
 
@@ -214,7 +221,9 @@ class Episode:
         self, action: Action | None, played: Played, span: tuple[int, int] | None = None, feedback: int = 0
     ) -> None:
         trajectory, result = self._trajectory, played.result
-        trajectory.turns.append(Turn(action, result.observation, result.info["rewards"], result.reward, span, feedback))
+        times = self._clock.stop(played.times)
+        rewards = result.info["rewards"]
+        trajectory.turns.append(Turn(action, result.observation, rewards, result.reward, span, feedback, times))
         trajectory.reason = played.reason
         trajectory.counts = result.info.get("counts", {})
         if trajectory.reason is not None:

@@ -199,6 +199,15 @@ def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
     mean = f"{number(summary.seconds_per_episode, 2)} s an episode"
     spread = f"median {seconds(summary.seconds_median)}, 95 % within {seconds(summary.seconds_p95)}"
     yield "time", f"{summary.seconds:.1f} s; {mean}, {spread}"
+    if summary.generation_seconds is not None and summary.environment_seconds is not None:
+        yield "time in turns", _time_in_turns(summary.generation_seconds, summary.environment_seconds)
+
+
+def _time_in_turns(generation: float, environment: float) -> list[str]:
+    """Return what turns waited for, in seconds of an episode and as shares."""
+    both = generation + environment
+    parts = {"generation": generation, "environment": environment}
+    return [f"{name} {value:.2f} s ({percent(value / both if both else None)})" for name, value in parts.items()]
 
 
 def _search_item(name: str, value: float) -> str:

@@ -12,6 +12,7 @@ from agentgym.engine.steps import StepResult
 from agentgym.messages import Message
 from agentgym.policy import Player, ScriptedPolicy
 from agentgym.task import Task
+from agentgym.timing import StepTimes
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Played:
     result: StepResult
     reason: AnyReason | None
     """Why the episode has ended; `None` while it goes on."""
+    times: StepTimes
+    """What the environment spent its time on."""
 
 
 class Place(Protocol):

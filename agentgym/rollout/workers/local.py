@@ -58,12 +58,12 @@ class LocalPlace:
         """Play a turn."""
         env = self._env
         result = await watched(env.astep(action), lambda: env.running_tool, tool_limit_s, Reason.TOOL_TIME)
-        return Played(result, env.reason)
+        return Played(result, env.reason, env.step_times)
 
     async def interrupt(self, reason: AnyReason) -> Played:
         """End the episode and grade it."""
         result = await self._env.ainterrupt(reason)
-        return Played(result, self._env.reason)
+        return Played(result, self._env.reason, self._env.step_times)
 
     async def script(self, policy: ScriptedPolicy) -> Player:
         """Return the player of a script."""
