@@ -86,8 +86,16 @@ def _run(file: str, policy: str, rows: Sequence[Row]) -> Run:
 
 def _attempt(row: Row) -> Attempt:
     measures = {name: float(row[column]) for name, column in _MEASURES.items() if row[column] is not None}
-    key = row["env"], row["task"]
-    return Attempt(key, row["hash"], row["difficulty"], tuple(row["tags"]), row["failed"], row["success"], measures)
+    return Attempt(
+        key=(row["env"], row["task"]),
+        task_hash=row["hash"],
+        difficulty=row["difficulty"],
+        tags=tuple(row["tags"]),
+        failed=row["failed"],
+        success=row["success"],
+        is_searched=False,  # the page compares lines of play; what a search took stands beside each of them
+        measures=measures,
+    )
 
 
 def _keys(rows: Iterable[Row]) -> dict[tuple[str, str], list[list[Any]]]:
