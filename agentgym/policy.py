@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action, ActionSpace
@@ -97,7 +97,7 @@ class Generation:
     """Whether the model ended its turn, or hit the token or the time limit."""
     version: int = 0
     """Number of weight updates of the sampling policy."""
-    queued_s: float | None = None
+    queued_s: float | None = field(default=None, compare=False)
     """Seconds that the request waited before its first pass, if known."""
 
 

@@ -291,6 +291,7 @@ def test_the_terminal_lists_filters_opens_and_compares(file: Path):
     assert "0 to 11 of 12, 16.7% solved" in text
     assert "0 to 1 of 2, 100.0% solved, 75% of the time in generation (median)   solved=yes" in text
     assert "generation 0.60 s, environment 0.20 s (chat 0.15 s, chat 0.10 s)" in text
+    assert "█████" in text
     assert "attempt 1" in text
     assert "leaves attempt 0 at turn 2" in text
     assert "open: outcome ≥ 1 (is 1)" in text

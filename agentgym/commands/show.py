@@ -181,10 +181,19 @@ def _header(trajectory: Trajectory) -> Table:
 
 def times_text(times: TurnTimes) -> str:
     """Return what a turn waited for, in one line."""
-    calls = ", ".join(f"{plain(name, 100)} {seconds:.2f} s" for name, _, seconds in times.calls[:_MAX_CALLS])
-    more = ", …" if len(times.calls) > _MAX_CALLS else ""
-    inside = f" ({calls}{more})" if calls else ""
-    return f"generation {times.generation_s:.2f} s, environment {times.environment_s:.2f} s{inside}"
+    inside = f" ({calls_text(times)})" if times.calls else ""
+    return f"generation {duration(times.generation_s)}, environment {duration(times.environment_s)}{inside}"
+
+
+def calls_text(times: TurnTimes) -> str:
+    """Return the times of a turn's calls, in one line."""
+    calls = [f"{plain(name, 100)} {duration(seconds)}" for name, _, seconds in times.calls[:_MAX_CALLS]]
+    return ", ".join(calls + ["…"] * (len(times.calls) > _MAX_CALLS))
+
+
+def duration(seconds: float) -> str:
+    """Return a time that is easy to read, however short."""
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
 
 
 def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import ending_line, plain, print_trajectory, times_text
+from agentgym.commands.show import calls_text, duration, ending_line, plain, print_trajectory
 from agentgym.commands.terminal import console as terminal
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.trajectory import Trajectory
@@ -23,7 +23,7 @@ from agentgym.view.rows import FILTERS, Row
 from agentgym.view.search import Search
 
 PAGE = 20
-_BAR = 50
+_BAR = 40
 """Characters for the time of an episode."""
 HELP = """\
   NUMBER          open the trajectory with this number      l   list
@@ -209,13 +209,13 @@ def _waterfall(trajectory: Trajectory) -> Table:
     """Return a line for each turn: when it waited for the policy and when for the environment."""
     known = [turn.times for turn in trajectory.turns if turn.times is not None]
     whole = max(trajectory.seconds, *(one.began_s + one.generation_s + one.environment_s for one in known)) or 1.0
-    table = _plain_table("turn", "█ generation  ▒ environment", "time", "of it")
+    table = _plain_table("turn", "█ generation  ▒ environment", "time", "generation", "environment", "calls")
     for number, one in enumerate(known, start=1):
         ends = [one.began_s, one.began_s + one.generation_s, one.began_s + one.generation_s + one.environment_s]
         before, middle, end = (round(_BAR * moment / whole) for moment in ends)
         bar = Text(" " * before + "█" * (middle - before), style="blue").append("▒" * (end - middle), style="yellow")
-        total = one.generation_s + one.environment_s
-        table.add_row(str(number), bar, f"{total:.2f} s", Text(times_text(one), style="dim"))
+        times = (one.generation_s + one.environment_s, one.generation_s, one.environment_s)
+        table.add_row(str(number), bar, *map(duration, times), Text(calls_text(one), style="dim"))
     return table
 
 
