@@ -54,14 +54,13 @@ class Turn:
     """Position of this turn's sampled tokens in `Tokens.completion_ids`: `[start, end)`."""
     feedback: int = 0
     """How many of the last messages of the observation are feedback, which does not come from the environment."""
+    times: TurnTimes | None = field(default=None, compare=False)
+    """What its time was spent on; unknown in older recordings. Ignored where turns are compared."""
 
     @property
     def answered(self) -> list[Message]:
         """What the environment itself returned: the observation without feedback."""
         return self.observation[: len(self.observation) - self.feedback]
-
-    times: TurnTimes | None = field(default=None, compare=False)
-    """What its time was spent on; unknown in older recordings. Ignored where turns are compared."""
 
 
 @dataclass

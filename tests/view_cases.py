@@ -51,7 +51,7 @@ def png(side: int = 4) -> bytes:
 def turn(number: int, words: str, result: str, rewards: dict[str, float], reward: float, tool: str = "chat") -> Turn:
     call = ToolCall(tool, {"sql": words} if tool == "query" else {"text": words}, f"call_{number}")
     span = (6 * number, 6 * number + 4)
-    return Turn(assistant("", [call]), [tool_result(call, result)], rewards, reward, span, times(number, tool))
+    return Turn(assistant("", [call]), [tool_result(call, result)], rewards, reward, span, times=times(number, tool))
 
 
 def times(number: int, tool: str) -> TurnTimes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from agentgym.suites import Suite, SuiteEntry
 from agentgym.suites.suite import UNPINNED
 from agentgym.summary import Rate, Summary
 from agentgym.task import Task
-from agentgym.trajectory import read_jsonl
+from agentgym.trajectory import Trajectory, read_jsonl
 
 
 @dataclass(frozen=True)
@@ -198,8 +199,16 @@ def _differences(report: SuitesReport, folder: ResultsFolder, policies: Sequence
 def _run_of(report: SuitesReport, folder: ResultsFolder, policy: str) -> Run:
     """Return what a policy played in this evaluation."""
     own = [one for one in report.pairs if one.policy == policy]
-    files = ((one.entry.name, folder.file_of(one.suite.name, one.entry.name, policy)) for one in own)
-    return run_of_entries(policy, ((name, played) for name, file in files for played in read_jsonl(file)))
+    often = Counter(one.entry.factory.env_id for one in own)
+
+    def played() -> Iterator[tuple[str, Trajectory]]:
+        for one in own:
+            env_id = one.entry.factory.env_id
+            name = f"{env_id} ({one.entry.name})" if often[env_id] > 1 else env_id
+            for trajectory in read_jsonl(folder.file_of(one.suite.name, one.entry.name, policy)):
+                yield name, trajectory
+
+    return run_of_entries(policy, played())
 
 
 def _played(

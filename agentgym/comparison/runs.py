@@ -179,7 +179,7 @@ def _attempt(env: str, t: Trajectory) -> Attempt:
     }
     known = {name: float(value) for name, value in measures.items() if value is not None}
     known |= {f"{WHOLE_SEARCH}{name}": value for name, value in _whole(t, known).items()}
-    return Attempt((t.env_id, t.task_id), t.task_hash, t.difficulty, t.tags, t.failed, t.success, bool(t.search), known)
+    return Attempt((env, t.task_id), t.task_hash, t.difficulty, t.tags, t.failed, t.success, bool(t.search), known)
 
 
 def _whole(t: Trajectory, line: Mapping[str, float]) -> dict[str, float]:
