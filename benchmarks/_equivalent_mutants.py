@@ -216,12 +216,6 @@ EQUIVALENT = (
         for was, becomes in ((6, 5), (6, 7))
     ),
     Equivalent(
-        "agentgym/statistics/intervals.py",
-        "return wilson(sum(group[0] for group in groups), len(groups), confidence)",
-        "return wilson(sum(group[-1] for group in groups), len(groups), confidence)",
-        "the members of a group are one, or agree, here",
-    ),
-    Equivalent(
         "envs/search/answers.py",
         "if _is_number(gold) and after[:1] and after[0] in _UNITS:",
         "if _is_number(gold) and after[: 2] and after[0] in _UNITS:",

@@ -19,7 +19,6 @@ from agentgym.statistics import (
     powers_up_to,
     success_difference,
     success_interval,
-    task_interval,
     wilson,
 )
 
@@ -168,28 +167,11 @@ def test_a_bootstrap_holds_its_mean(groups: list[list[float]], seed: int):
     assert low <= mean_of_means(groups) <= high
 
 
-@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=50))
-def test_with_one_attempt_per_task_the_interval_over_tasks_is_wilsons(shares: list[float]):
-    assert task_interval(shares, len(shares)) == pytest.approx(wilson(int(sum(shares)), len(shares)))
-
-
-@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=50))
-def test_the_interval_over_tasks_lies_between_those_of_all_attempts_and_of_tasks_alone(shares: list[float]):
-    found = task_interval(shares, 4 * len(shares))
-    mean = sum(shares) / len(shares)
-    assert -1e-12 <= found.low <= mean + 1e-12
-    assert mean - 1e-12 <= found.high <= 1 + 1e-12
-    as_many, as_few = task_interval(shares, 10**9), task_interval(shares, len(shares))
-    assert width(as_many) - 1e-9 <= width(found) <= width(as_few) + 1e-9
-
-
-def test_the_interval_over_tasks_is_close_to_the_one_over_attempts():
-    generator = random.Random(0)
-    tasks = [[generator.random() < chance for _ in range(4)] for chance in [0.1, 0.5, 0.9] * 60]
-    drawn = success_interval(tasks)
-    assert task_interval([sum(task) / 4 for task in tasks], 720) == pytest.approx(drawn, abs=0.02)
+@given(st.lists(st.booleans(), min_size=1, max_size=50))
+def test_with_one_attempt_per_task_the_interval_is_that_of_independent_trials(solved: list[bool]):
+    assert success_interval([[one] for one in solved]) == pytest.approx(wilson(sum(solved), len(solved)))
 
 
 def test_an_interval_over_no_tasks_is_refused():
-    with pytest.raises(UsageError, match="at least one task"):
-        task_interval([], 0)
+    with pytest.raises(UsageError, match="at least one attempt for each task"):
+        success_interval([])

@@ -11,7 +11,7 @@ from rich.console import Console
 from agentgym.comparison import compare, read_run
 from agentgym.errors import UsageError
 from agentgym.rewards import Gate, Scheme
-from agentgym.statistics import task_interval
+from agentgym.statistics import success_interval
 from agentgym.summary import summarize
 from agentgym.trajectory import Turn, write_jsonl
 from agentgym.view.collection import Collection
@@ -60,7 +60,7 @@ def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: P
 def test_the_overview_has_the_rates_of_the_summary(file: Path):
     found = overview(Collection([file]).rows)
     summary = summarize(several())
-    interval = task_interval([1 / 3, 0, 1 / 3, 0], 12)
+    interval = success_interval([[True, False, False], [False] * 3] * 2)
     assert found["all"] == {"rate": pytest.approx(summary.success), "interval": interval, "attempts": 12, "tasks": 4}
     [series] = found["difficulty"]
     levels = {level: rate["rate"] for level, rate in series["values"]}

@@ -13,7 +13,6 @@ from agentgym.statistics.intervals import (
     effective_trials,
     mean_of_means,
     success_interval,
-    task_interval,
     wilson,
 )
 from agentgym.statistics.over_k import pass_at_k, pass_hat_k, powers_up_to
@@ -46,6 +45,5 @@ __all__ = [
     "sign_test",
     "success_difference",
     "success_interval",
-    "task_interval",
     "wilson",
 ]

@@ -31,26 +31,6 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Inter
     return _wilson(successes / trials, trials, confidence)
 
 
-def task_interval(shares: Sequence[float], attempts: int, confidence: float = CONFIDENCE) -> Interval:
-    """Return an interval of a mean over tasks without drawing: Wilson's for a number of trials that is worth as much.
-
-    That number is the one of independent trials whose mean would vary as the mean over tasks does. With one attempt per
-    task it is the number of tasks; it is never more than that of the attempts, nor less than that of the tasks.
-
-    Args:
-        shares: The share of attempts that solved it, for each task.
-        attempts: Number of all attempts.
-        confidence: How often such intervals contain what they estimate.
-    """
-    if not shares:
-        raise UsageError("an interval needs at least one task")
-    tasks = len(shares)
-    mean = sum(shares) / tasks
-    spread = sum((share - mean) ** 2 for share in shares) / tasks**2
-    trials = tasks if mean in (0.0, 1.0) else attempts if spread == 0 else mean * (1 - mean) / spread
-    return _wilson(mean, min(max(trials, tasks), attempts), confidence)
-
-
 def _wilson(share: float, trials: float, confidence: float) -> Interval:
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     centre = share + z * z / (2 * trials)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from statistics import fmean, median
 from typing import Any, TypeVar
 
-from agentgym.statistics import task_interval
+from agentgym.statistics import success_interval
 from agentgym.view.rows import Row
 
 K = TypeVar("K", bound=Hashable)
@@ -36,13 +36,13 @@ def overview(rows: Sequence[Row]) -> dict[str, Any]:
 def rate(rows: Sequence[Row]) -> dict[str, Any]:
     """Return how often tasks were solved: the mean over tasks of the share of attempts, as `Summary` has it.
 
-    Its 95 % interval takes no draws (`task_interval`), since the page computes it for every bar.
+    So is its 95 % interval (`success_interval`).
     """
     tasks = _groups(rows, lambda row: (row["file"], row["env"], row["policy"], row["task"]))
-    shares = [fmean(row["success"] for row in group) for group in tasks.values()]
+    groups = [[row["success"] for row in group] for group in tasks.values()]
     distinct = {(row["env"], row["task"]) for row in rows}
-    interval = task_interval(shares, len(rows)) if shares else None
-    return {"rate": _mean(shares), "interval": interval, "attempts": len(rows), "tasks": len(distinct)}
+    interval = success_interval(groups) if groups else None
+    return {"rate": _mean(map(fmean, groups)), "interval": interval, "attempts": len(rows), "tasks": len(distinct)}
 
 
 def _rates(rows: Sequence[Row], by: str) -> list[dict[str, Any]]:

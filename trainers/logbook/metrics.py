@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from agentgym.endings import Ending
-from agentgym.statistics import task_interval
+from agentgym.statistics import success_interval
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trajectory import Trajectory
 
@@ -47,7 +47,7 @@ def _success_interval(played: Sequence[Trajectory], groups: Sequence[int]) -> di
     members: defaultdict[int, list[bool]] = defaultdict(list)
     for trajectory, group in zip(played, groups, strict=True):
         members[group].append(trajectory.success)
-    low, high = task_interval([fmean(group) for group in members.values()], len(played))
+    low, high = success_interval(list(members.values()))
     return {"success/low": low, "success/high": high}
 
 

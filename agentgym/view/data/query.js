@@ -59,30 +59,51 @@ function collect(rows, key) {
 export function rate(rows) {
   const tasks = collect(rows, (row) => JSON.stringify([row.file, row.env, row.policy, row.task]));
   const distinct = new Set(rows.map((row) => JSON.stringify([row.env, row.task])));
-  const shares = [...tasks.values()].map((group) => mean(group.map((row) => +row.success)));
+  const groups = [...tasks.values()].map((group) => group.map((row) => +row.success));
   return {
-    rate: mean(shares),
-    interval: shares.length ? taskInterval(shares, rows.length) : null,
+    rate: mean(groups.map(mean)),
+    interval: groups.length ? successInterval(groups) : null,
     attempts: rows.length,
     tasks: distinct.size,
   };
 }
 
-// A 95 % interval of a mean over tasks, as `agentgym.statistics.task_interval` computes it.
-export function taskInterval(shares, attempts) {
-  const tasks = shares.length;
-  const share = mean(shares);
-  const spread = shares.reduce((sum, one) => sum + (one - share) ** 2, 0) / tasks ** 2;
-  const worth = share === 0 || share === 1 ? tasks : spread === 0 ? attempts : (share * (1 - share)) / spread;
-  const trials = Math.min(Math.max(worth, tasks), attempts);
-  const z = 1.959963984540054;
-  const centre = share + (z * z) / (2 * trials);
-  const reach = z * Math.sqrt((share * (1 - share)) / trials + (z * z) / (4 * trials * trials));
-  const scale = 1 + (z * z) / trials;
+const Z = 1.959963984540054;
+
+// A 95 % interval of the success rate, as `agentgym.statistics.success_interval` computes it.
+function successInterval(groups) {
+  const share = mean(groups.map(mean));
+  const trials = effectiveTrials(groups);
+  const centre = share + (Z * Z) / (2 * trials);
+  const reach = Z * Math.sqrt((share * (1 - share)) / trials + (Z * Z) / (4 * trials * trials));
+  const scale = 1 + (Z * Z) / trials;
   return [
     Math.max(0, Math.min((centre - reach) / scale, share)),
     Math.min(1, Math.max((centre + reach) / scale, share)),
   ];
+}
+
+function effectiveTrials(groups) {
+  const tasks = groups.length;
+  const attempts = groups.reduce((sum, group) => sum + group.length, 0);
+  const means = groups.map(mean);
+  const share = mean(means);
+  if (tasks === 1 || share <= 0 || share >= 1) return tasks;
+  const ofMean = means.reduce((sum, one) => sum + (one - share) ** 2, 0) / (tasks - 1) / tasks;
+  const trust = (Z / studentQuantile(tasks - 1)) ** 2;
+  return Math.min(Math.max(ofMean > 0 ? ((share * (1 - share)) / ofMean) * trust : attempts, tasks), attempts);
+}
+
+// The 97.5 % quantile of Student's t distribution, as `agentgym.statistics.student` computes it.
+function studentQuantile(freedom) {
+  if (freedom === 1) return Math.tan(Math.PI * 0.475);
+  if (freedom === 2) return 0.95 / Math.sqrt(2 * 0.975 * 0.025);
+  const terms = [
+    (Z ** 3 + Z) / 4,
+    (5 * Z ** 5 + 16 * Z ** 3 + 3 * Z) / 96,
+    (3 * Z ** 7 + 19 * Z ** 5 + 17 * Z ** 3 - 15 * Z) / 384,
+  ];
+  return terms.reduce((sum, term, index) => sum + term / freedom ** (index + 1), Z);
 }
 
 // The series of a chart: the policies, or the files if there is one policy; of each, the rates by a column's values.
