@@ -99,9 +99,10 @@ async def evaluate_async(
     seed: int = 0,
     on_progress: OnProgress | None = None,
     search: Search | None = None,
+    feedback: WithFeedback | None = None,
 ) -> Summary:
     """`evaluate` on the caller's event loop."""
-    method = search or PLAYED_ONCE
+    method = _method(search, feedback)
     evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress)
     with evaluation.kept() as jobs:
         async with aclosing(rollouts(jobs, policy, factory, limits, method=method)) as stream:
