@@ -57,8 +57,12 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
 
-def run_server(app: Starlette, listening: socket.socket, limits: ConnectionLimits | None = None) -> None:
+def run_server(
+    app: Starlette, listening: socket.socket, limits: ConnectionLimits | None = None, *, has_streams: bool = False
+) -> None:
     """Serve until SIGINT or SIGTERM, then shut the application down.
+
+    With `has_streams`, clients can open WebSockets; their messages are bounded as bodies are.
 
     Requests in progress get a moment to finish. The process exits within two seconds, whatever its threads do.
     The application's `state.stop`, if any, is called first, in the event loop's thread.
@@ -69,7 +73,8 @@ def run_server(app: Starlette, listening: socket.socket, limits: ConnectionLimit
     config = uvicorn.Config(
         app,
         http=guarded(limits),
-        ws="none",
+        ws="wsproto" if has_streams else "none",
+        ws_max_size=limits.body_bytes,
         loop="asyncio",
         log_level="error",  # malformed requests are their clients' problem, and could fill a disk with warnings
         access_log=False,

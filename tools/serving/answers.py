@@ -51,9 +51,12 @@ class TokenRequired:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request, or reject it."""
-        if scope["type"] == "http":
+        if scope["type"] in ("http", "websocket"):
             given = [value for name, value in scope["headers"] if name == b"authorization"]
             if len(given) != 1 or not hmac.compare_digest(given[0], self._wanted):
+                if scope["type"] == "websocket":
+                    await send({"type": "websocket.close", "code": 1008})  # before it is accepted: the answer is 403
+                    return
                 refusal = answer({"detail": "the token is missing or wrong"}, 401, {"WWW-Authenticate": "Bearer"})
                 await refusal(scope, receive, send)
                 return

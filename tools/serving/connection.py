@@ -96,6 +96,20 @@ class GuardedConnection(H11Protocol):
             self._awaited = ""
             self.crowd.work_for(self)
 
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection over to a WebSocket, which stays a member of the crowd until it closes."""
+        self._awaited = ""
+        self.crowd.work_for(self)
+        super().handle_websocket_upgrade(event)
+        stream = self.transport.get_protocol()
+        lost = stream.connection_lost
+
+        def leave(error: Exception | None) -> None:
+            self.crowd.leave(self)
+            lost(error)
+
+        stream.connection_lost = leave  # type: ignore[method-assign]
+
     def on_response_complete(self) -> None:
         """Wait for the next request, or close the connection if the client is still sending this one's body."""
         unread = self.conn.their_state is h11.SEND_BODY or self.conn.announced_close
