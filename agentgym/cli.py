@@ -170,7 +170,8 @@ def play(
 ) -> None:
     """Play an environment yourself, with the same tools and rewards as a model."""
     from agentgym.commands.options import make_env
-    from agentgym.commands.play import Session, line_reader
+    from agentgym.commands.play import Session
+    from agentgym.commands.prompting import line_reader
     from agentgym.settings import parse_settings
 
     kwargs = parse_settings(settings or [])
@@ -274,6 +275,20 @@ def view(
     from agentgym.view.command import ViewRequest, run_view
 
     run_view(ViewRequest(places, out, term, port, max_mb, trust_file))
+
+
+@app.command()
+def export(
+    places: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE_OR_FOLDER...", exists=True, help="JSONL files of trajectories, or eval --out."),
+    ],
+    out: Annotated[Path, typer.Option(help="The Parquet file to write.", dir_okay=False)],
+) -> None:
+    """Write one table of episodes (Parquet) for pandas, polars, DuckDB and the like. Its columns: docs/export.md."""
+    from agentgym.commands.export import run_export
+
+    run_export(places, out)
 
 
 @app.command()

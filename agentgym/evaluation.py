@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, nullcontext
@@ -15,18 +16,27 @@ from pathlib import Path
 
 from agentgym.commands.outputs import check_file, held
 from agentgym.endings import Reason
-from agentgym.errors import UsageError
-from agentgym.foreign.errors import describe
+from agentgym.engine.answers import finite
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.feedback.with_feedback import WithFeedback
+from agentgym.foreign.errors import describe, ends_work, place_of, running_task
+from agentgym.lookahead.search import Search
 from agentgym.policy import Policy
 from agentgym.results.entry import Entry, entry_of, hash_of
 from agentgym.results.index import StoredTrajectories, TrajectoryIndex
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
+from agentgym.rollout.methods import PLAYED_ONCE, Method
 from agentgym.rollout.workers.base import Workers
 from agentgym.summary import Rate, Summary, print_summary, summarize, summarize_entries
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory, write_jsonl
 
 __all__ = ["Rate", "Summary", "evaluate", "evaluate_async", "evaluation_jobs", "print_summary", "summarize"]
+
+_log = logging.getLogger(__name__)
+
+MAX_EPISODES = 2_000_000
+"""Most episodes of one evaluation: each is planned in memory."""
 
 OnProgress = Callable[[Entry, int, int], None]
 """Called with the short facts of each trajectory, the number finished so far and the total."""
@@ -44,6 +54,8 @@ def evaluate(
     on_progress: OnProgress | None = None,
     workers: str | Workers = "threads",
     failures: Failures | None = None,
+    search: Search | None = None,
+    feedback: WithFeedback | None = None,
 ) -> Summary:
     """Run `policy` on every task `attempts` times and return the results.
 
@@ -59,15 +71,18 @@ def evaluate(
         on_progress: Called after each trajectory, including those found in `out`.
         workers: Where the environments run (`RolloutEngine`).
         failures: What to do about episodes that fail (`RolloutEngine`).
+        search: Looks ahead with the policy and records the chosen line of play; such a policy is another one.
+        feedback: Lets a simulated user comment on the turns; such a policy is another one too.
 
     Raises:
         UsageError: The arguments cannot be used, or `out` belongs to another evaluation, is being written by another
             process or cannot be written.
     """
-    evaluation = _Evaluation(factory, policy, tasks, attempts, out, seed, on_progress)
+    method = _method(search, feedback)
+    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress)
     with evaluation.kept() as jobs:
         if jobs:
-            with RolloutEngine(factory, policy, limits, workers=workers, failures=failures) as engine:
+            with RolloutEngine(factory, policy, limits, workers=workers, failures=failures, method=method) as engine:
                 for trajectory in engine.trajectories(jobs):
                     evaluation.add(trajectory)
     return evaluation.summary()
@@ -83,14 +98,22 @@ async def evaluate_async(
     limits: Limits | None = None,
     seed: int = 0,
     on_progress: OnProgress | None = None,
+    search: Search | None = None,
 ) -> Summary:
     """`evaluate` on the caller's event loop."""
-    evaluation = _Evaluation(factory, policy, tasks, attempts, out, seed, on_progress)
+    method = search or PLAYED_ONCE
+    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress)
     with evaluation.kept() as jobs:
-        async with aclosing(rollouts(jobs, policy, factory, limits)) as stream:
+        async with aclosing(rollouts(jobs, policy, factory, limits, method=method)) as stream:
             async for trajectory in stream:
                 evaluation.add(trajectory)
     return evaluation.summary()
+
+
+def _method(search: Search | None, feedback: WithFeedback | None) -> Method:
+    if search is not None and feedback is not None:
+        raise UsageError("feedback and a search cannot be combined: a search plays turns that no user sees")
+    return search or feedback or PLAYED_ONCE
 
 
 class _Evaluation:
@@ -102,14 +125,16 @@ class _Evaluation:
     def __init__(
         self,
         factory: EnvFactory,
-        policy: Policy,
+        policy: str,
         tasks: Sequence[Task],
         attempts: int,
         out: Path | None,
         seed: int,
         on_progress: OnProgress | None,
     ):
-        self._factory, self._policy, self._out, self._seed = factory, policy, out, seed
+        self._factory, self._policy = factory, policy
+        out = None if out is None else out.absolute()  # an environment may change the working directory
+        self._out = out
         self._jobs = evaluation_jobs(tasks, attempts, seed)
         self._report = on_progress or (lambda entry, done, total: None)
         self._entries: dict[str, Entry] = {}
@@ -140,8 +165,8 @@ class _Evaluation:
     def summary(self) -> Summary:
         """Return the results so far."""
         seconds = time.perf_counter() - self._started
-        figures = self._factory.figures(self._valid())
-        return summarize_entries(self._entries.values(), seed=self._seed, seconds=seconds, figures=figures)
+        figures = _figures(self._factory, self._valid())
+        return summarize_entries(self._entries.values(), seconds=seconds, figures=figures)
 
     def _valid(self) -> Sequence[Trajectory]:
         """Return the trajectories that did not fail, in the order of tasks and attempts."""
@@ -155,10 +180,28 @@ class _Evaluation:
         self._report(entry, len(self._entries), len(self._jobs))
 
 
+def _figures(factory: EnvFactory, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Return the environment's own metrics. Those that cannot be computed are logged, and lose no other result."""
+    try:
+        found = dict(factory.figures(trajectories) or {})
+    except BaseException as error:
+        if ends_work(error, running_task()):
+            raise
+        _log.warning("the figures of %s cannot be computed: %s%s", factory.env_id, describe(error), place_of(error))
+        return {}
+    figures: dict[str, float] = {}
+    for name, value in found.items():
+        try:
+            figures |= finite({str(name): value})
+        except InfrastructureError:
+            _log.warning("the figure %r of %s is left out: %r is no finite number", name, factory.env_id, value)
+    return figures
+
+
 def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
     """Append a trajectory to a file and return what was written. One that could not be read back is kept as failed."""
     try:
-        Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict())))
+        Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict(), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"the trajectory cannot be written down: {describe(error)}"
         trajectory = replace(
@@ -174,6 +217,8 @@ def evaluation_jobs(tasks: Sequence[Task], attempts: int, seed: int) -> list[Job
         raise UsageError(f"attempts must be at least 1, not {attempts}")
     if not tasks:
         raise UsageError("there are no tasks to evaluate on")
+    if (count := attempts * len(tasks)) > MAX_EPISODES:
+        raise UsageError(f"{count:,} episodes are asked for, of which at most {MAX_EPISODES:,} fit into one evaluation")
     if len({task.id for task in tasks}) < len(tasks):
         raise UsageError("a task is given twice; ask for more attempts instead")
     return [Job(task, _seed_of(task, seed), attempt) for attempt in range(attempts) for task in tasks]
@@ -184,7 +229,7 @@ def _seed_of(task: Task, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{task.id}".encode()).digest()[:4], "big") >> 1
 
 
-def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: Policy) -> dict[str, Entry]:
+def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: str) -> dict[str, Entry]:
     """Return the entries of those in `out` that need not run again, by id. Of several tries, the last one counts."""
     wanted = {job.id: job for job in jobs}
     index = TrajectoryIndex.open(out)
@@ -206,13 +251,13 @@ def _check_keepable(out: Path, factory: EnvFactory) -> None:
         raise UsageError(f"these environment arguments cannot be kept in {str(out)!r}: {error}") from error
 
 
-def _check_same(index: TrajectoryIndex, position: int, job: Job | None, factory: EnvFactory, policy: Policy) -> None:
+def _check_same(index: TrajectoryIndex, position: int, job: Job | None, factory: EnvFactory, policy: str) -> None:
     """Raise `UsageError` if a trajectory was made with other arguments than the run about to start."""
     entry = index.entries[position]
     pairs: list[tuple[str, object, object]] = [
         ("another environment", entry.env_id, factory.env_id),
         ("other environment arguments", entry.arguments, hash_of(factory.kwargs)),
-        ("another policy", entry.policy, policy.name),
+        ("another policy", entry.policy, policy),
     ]
     if job is not None:
         pairs += [("other tasks", entry.task_hash, job.task.hash), ("another seed", entry.seed, job.seed)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from agentgym.engine.steps import reset_options
 from agentgym.errors import UsageError
+from agentgym.foreign.closing import closed_after
 from agentgym.policy import Codec
 from agentgym.rollout import EnvFactory
 from agentgym.task import Task
@@ -22,12 +23,9 @@ def check_prompt_fits(codec: Codec, context: int, factory: EnvFactory, task: Tas
         task: The task to look at.
         what_to_change: Advice, as the end of the error's message.
     """
-    env = factory()
-    try:
+    with closed_after(factory()) as env:
         observation, info = env.reset(seed=0, options=reset_options(task, None))
         length = len(codec.open(observation, info["tools"]))
-    finally:
-        env.close()
     if length >= context:
         raise UsageError(
             f"the first prompt of {task.id!r} has {length} tokens and does not fit into the context of {context}: "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean, median
 
 import numpy as np
@@ -43,8 +43,18 @@ class Measures:
     seconds_median: float | None
     seconds_p95: float | None
     """95 % of the episodes took at most this long."""
+    generation_seconds: float | None
+    """Mean time of an episode in which it waited for the policy."""
+    environment_seconds: float | None
+    """Mean time of an episode in which it waited for the environment, without making and resetting it."""
     cost: float | None
     """Mean cost per episode, in the currency of the endpoint's prices."""
+    feedback: dict[str, float] = field(default_factory=dict)
+    """Mean number of times that a simulated user commented (`feedback`), and that a comment was withheld because it
+    revealed the gold (`feedback_withheld`); empty without such a user."""
+    search: dict[str, float] = field(default_factory=dict)
+    """Mean of each count over the whole search behind an episode (`agentgym.lookahead.Cost`); empty without a search.
+    The other numbers are those of the chosen line of play."""
 
 
 def measured(entries: Sequence[Entry]) -> Measures:
@@ -65,7 +75,11 @@ def measured(entries: Sequence[Entry]) -> Measures:
         seconds_per_episode=_mean(seconds),
         seconds_median=median(seconds) if seconds else None,
         seconds_p95=float(np.quantile(seconds, 0.95)) if seconds else None,
+        generation_seconds=_mean_known(t.generation_s for t in entries),
+        environment_seconds=_mean_known(t.environment_s for t in entries),
         cost=_mean_known(t.usage.get("cost") for t in entries),
+        feedback=_means([t.counts for t in entries if "feedback" in t.counts], "feedback"),
+        search=_means([t.search for t in entries if t.search]),
     )
 
 
@@ -91,6 +105,12 @@ def _share(part: float, whole: float) -> float | None:
 def _mean(values: Iterable[float]) -> float | None:
     found = list(values)
     return fmean(found) if found else None
+
+
+def _means(counts: Sequence[Mapping[str, float]], start: str = "") -> dict[str, float]:
+    """Return the mean of each count whose name starts so; what a search left out was 0."""
+    names = dict.fromkeys(name for one in counts for name in one if name.startswith(start))
+    return {name: fmean(one.get(name, 0.0) for one in counts) for name in names}
 
 
 def _mean_known(values: Iterable[float | None]) -> float | None:

@@ -7,10 +7,12 @@ and a superfluous argument, are relative to a gold call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 
 _PREFIX = "errors/"
+_SHOWN = re.compile(r"(?:^|[>\n])\s*Error: ")
 
 
 class Mistake(StrEnum):
@@ -56,3 +58,8 @@ def counts_of(mistakes: Mapping[Mistake, int]) -> dict[str, int]:
 def count_of(mistake: Mistake, counts: Mapping[str, int]) -> int:
     """Return how often a kind occurred, given `Trajectory.counts`."""
     return counts.get(f"{_PREFIX}{mistake}", 0)
+
+
+def has_error(shown: str) -> bool:
+    """Whether the text of an observation shows that a turn or a call in it was a mistake, in any dialect."""
+    return _SHOWN.search(shown) is not None

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action, ActionSpace
@@ -70,6 +70,19 @@ class ChatPolicy(Protocol):
         ...
 
 
+Past = Sequence[tuple[list[Message], Action]]
+"""What was played of an episode: each observation, and the action that answered it."""
+
+
+@runtime_checkable
+class ResumablePolicy(ChatPolicy, Protocol):
+    """A chat policy that can go on from the middle of an episode, as beam search and tree search ask of it."""
+
+    def resume(self, seat: Seat, past: Past) -> Player:
+        """Return a player for an episode in which `past` was played, by whomever. `act` gets what follows it."""
+        ...
+
+
 Finish = Literal["stop", "length", "time"]
 
 
@@ -84,6 +97,8 @@ class Generation:
     """Whether the model ended its turn, or hit the token or the time limit."""
     version: int = 0
     """Number of weight updates of the sampling policy."""
+    queued_s: float | None = field(default=None, compare=False)
+    """Seconds that the request waited before its first pass, if known."""
 
 
 class Codec(Protocol):
@@ -210,6 +225,10 @@ class RandomPolicy:
         """Return a player that samples from the seat's action space."""
         return _Random(seat)
 
+    def resume(self, seat: Seat, past: Past) -> Player:
+        """Return such a player; what was played does not matter to it."""
+        return _Random(seat)
+
 
 class _Silent:
     async def act(self, observation: list[Message]) -> Action:
@@ -223,6 +242,10 @@ class SilentPolicy:
 
     def player(self, seat: Seat) -> Player:
         """Return a player that says nothing."""
+        return _Silent()
+
+    def resume(self, seat: Seat, past: Past) -> Player:
+        """Return such a player; what was played does not matter to it."""
         return _Silent()
 
 
@@ -264,18 +287,32 @@ class FunctionPolicy:
 
     def player(self, seat: Seat) -> Player:
         """Return a player that keeps the conversation and asks the function."""
+        return self.resume(seat, ())
+
+    def resume(self, seat: Seat, past: Past) -> Player:
+        """Return a player whose conversation begins with `past`."""
         conversation: list[Message] = []
-        schemas = {"tools": seat.tools.schemas} if self._wants_tools else {}
         ids: set[str] = set()
+        for observation, action in past:
+            conversation += [*observation, _as_message(_with_ids(action, ids))]
+        schemas = {"tools": seat.tools.schemas} if self._wants_tools else {}
 
         async def ask(observation: list[Message]) -> Action | None:
             conversation.extend(observation)
             action = self._ask(self._history(conversation) if self._history else conversation, **schemas)
             action = await action if asyncio.iscoroutine(action) else action
-            action = with_call_ids(action, ids) if isinstance(action, Mapping) else action
-            if action is not None:
-                said: Any = {"role": "assistant", "content": action} if isinstance(action, str) else action
-                conversation.append(said)
+            if action is None:
+                return None
+            action = _with_ids(action, ids)
+            conversation.append(_as_message(action))
             return action
 
         return _Asked(ask)
+
+
+def _with_ids(action: Action, ids: set[str]) -> Action:
+    return with_call_ids(action, ids) if isinstance(action, Mapping) else action
+
+
+def _as_message(action: Action) -> Message:
+    return {"role": "assistant", "content": action} if isinstance(action, str) else cast(Message, action)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.choices import nearest
-from agentgym.errors import UsageError, require
+from agentgym.errors import AgentGymError, UsageError, require
+from agentgym.foreign.errors import describe, place_of
 from agentgym.loading import load_named
 from agentgym.policy import ChatPolicy, Policy, RandomPolicy, ScriptedPolicy, SilentPolicy, TokenPolicy
 from agentgym.rooms import ENDPOINT, POLICIES, VLLM
@@ -17,10 +18,18 @@ TINY, SMOLLM2 = "tiny", "smollm2"
 _ENDPOINT = "openai:"
 _VLLM = "vllm:"
 
+
+def _human() -> ChatPolicy:
+    from agentgym.commands.human import HumanPolicy  # consoles are slow to import, and few ask for it
+
+    return HumanPolicy.at_terminal()
+
+
 BUILTIN: dict[str, Callable[[], Policy]] = {
     "scripted": ScriptedPolicy,
     "random": RandomPolicy,
     "silent": SilentPolicy,
+    "human": _human,
 }
 
 CHOICES = (
@@ -44,8 +53,8 @@ def load_policy(
     """Return the policy that `name` names.
 
     Args:
-        name: `scripted`, `random`, `silent`, `tiny`, `smollm2`, a checkpoint's folder or public name, a GGUF file,
-            `vllm:MODEL` (such a model, sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM servers),
+        name: `scripted`, `random`, `silent`, `human`, `tiny`, `smollm2`, a checkpoint's folder or public name, a GGUF
+            file, `vllm:MODEL` (such a model, sampled with vLLM), `vllm:MODEL@URL[,URL]` (sampled by vLLM servers),
             `openai:MODEL@URL` (behind a chat endpoint), or `module:factory`, which is called without arguments.
         env_id: The environment to play.
         env_kwargs: Arguments of that environment.
@@ -111,11 +120,18 @@ def _is_factory(name: str) -> bool:
 
 
 def _from_factory(path: str) -> Policy:
-    policy = load_named(path, "a policy factory")()
+    try:
+        policy = load_named(path, "a policy factory")()
+    except AgentGymError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"the policy {path!r} cannot be made: {describe(error)}{place_of(error)}") from error
     if isinstance(policy, ScriptedPolicy):
         raise UsageError(f"{path!r} returned a ScriptedPolicy, which is shown each task's gold; run it from Python")
     if not isinstance(policy, ChatPolicy | TokenPolicy):
         raise UsageError(
             f"{path!r} returned a {type(policy).__name__}, which is neither a ChatPolicy nor a TokenPolicy"
         )
+    if not isinstance(policy.name, str):
+        raise UsageError(f"{path!r} returned a policy whose name is no text, but {policy.name!r:.100}")
     return policy

@@ -33,6 +33,7 @@ from agentgym.records.fields import (
 )
 from agentgym.records.json_lines import json_lines, mend_last_line
 from agentgym.rewards import OUTCOME, SOLVED_AT
+from agentgym.timing import TurnTimes
 
 SCHEMA_VERSION = 1
 
@@ -51,6 +52,15 @@ class Turn:
     """The reward that the environment's scheme paid in this turn."""
     span: tuple[int, int] | None = None
     """Position of this turn's sampled tokens in `Tokens.completion_ids`: `[start, end)`."""
+    feedback: int = 0
+    """How many of the last messages of the observation are feedback, which does not come from the environment."""
+    times: TurnTimes | None = field(default=None, compare=False)
+    """What its time was spent on; unknown in older recordings. Ignored where turns are compared."""
+
+    @property
+    def answered(self) -> list[Message]:
+        """What the environment itself returned: the observation without feedback."""
+        return self.observation[: len(self.observation) - self.feedback]
 
 
 @dataclass
@@ -125,6 +135,8 @@ class Trajectory:
     usage: dict[str, float] = field(default_factory=dict)
     """What an endpoint reports for the episode: `prompt_tokens` (over all requests), `cached_prompt_tokens`,
     `completion_tokens`, and `cost` if it has prices."""
+    search: dict[str, float] = field(default_factory=dict)
+    """What the search that chose this line of play did in all (`agentgym.lookahead.cost`); empty without a search."""
     tokens: Tokens | None = None
     """Absent if the policy speaks only in messages."""
     seconds: float = 0.0
@@ -132,7 +144,7 @@ class Trajectory:
     error: str | None = None
     """The error of a failed episode."""
     component: str | None = None
-    """What failed: `making` (the environment), `reset`, `step`, `policy`, `worker` or `task`."""
+    """What failed: `making` (the environment), `reset`, `step`, `policy`, `feedback`, `worker` or `task`."""
 
     @property
     def ending(self) -> Ending | None:
@@ -182,7 +194,7 @@ class Trajectory:
     def to_dict(self) -> dict[str, Any]:
         """Return the trajectory as JSON data."""
         data = {"schema": SCHEMA_VERSION, **{f.name: getattr(self, f.name) for f in fields(self)}}
-        data["turns"] = [{**vars(turn), "span": None if turn.span is None else list(turn.span)} for turn in self.turns]
+        data["turns"] = [_turn_data(turn) for turn in self.turns]
         data["tags"] = list(self.tags)
         data["reason"] = None if self.reason is None else reason_data(self.reason)
         data["tokens"] = None if self.tokens is None else asdict(self.tokens)
@@ -208,6 +220,11 @@ class Trajectory:
         values["tags"] = tuple(values.get("tags", ()))
         _check_spans(values["turns"], values["tokens"])
         return cls(**values)
+
+
+def _turn_data(turn: Turn) -> dict[str, Any]:
+    span = None if turn.span is None else list(turn.span)
+    return {**vars(turn), "span": span, "times": None if turn.times is None else turn.times.to_dict()}
 
 
 def _as_message(action: Action) -> Message:
@@ -238,6 +255,7 @@ _FIELDS: Rules = {
     "details": (is_object, "an object"),
     "counts": (object_of(is_count), "an object of whole numbers from 0"),
     "usage": (object_of(is_number), "an object of finite numbers"),
+    "search": (object_of(is_number), "an object of finite numbers"),
     "tokens": (or_null(is_object), "an object or null"),
     "seconds": (is_number, "a finite number"),
     "error": (or_null(is_text), "text or null"),
@@ -248,7 +266,9 @@ _TURN_FIELDS: Rules = {
     "observation": (is_messages, "a list of chat messages"),
     "rewards": (object_of(is_number), "an object of finite numbers"),
     "reward": (is_number, "a finite number"),
+    "feedback": (is_count, "a whole number from 0"),
     "span": (or_null(lambda value: is_counts(value) and len(value) == 2), "[start, end] or null"),
+    "times": (or_null(is_object), "an object or null"),
 }
 _TOKEN_FIELDS: Rules = {
     "prompt_ids": (is_counts, "a list of whole numbers from 0"),
@@ -263,8 +283,9 @@ _TURN_REQUIRED = required_fields(Turn)
 
 def _turn(data: Mapping[str, Any], number: int) -> Turn:
     check_fields(data, _TURN_FIELDS, _TURN_REQUIRED, f"turn {number}")
-    span = data.get("span")
-    return Turn(**{**data, "span": None if span is None else (span[0], span[1])})
+    span, times = data.get("span"), data.get("times")
+    known = None if times is None else TurnTimes.from_dict(times, f"'times' of turn {number}")
+    return Turn(**{**data, "span": None if span is None else (span[0], span[1]), "times": known})
 
 
 def _tokens(data: dict[str, Any] | None) -> Tokens | None:
@@ -306,9 +327,11 @@ def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append:
         with path.open("a" if append else "w", encoding="utf-8") as file:
             for trajectory in trajectories:
                 # ASCII escapes preserve lone surrogates, which models do produce.
-                file.write(json.dumps(trajectory.to_dict()) + "\n")
+                file.write(json.dumps(trajectory.to_dict(), allow_nan=False) + "\n")
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"cannot write to {str(path)!r} what could not be read back: {error}") from error
 
 
 def read_jsonl(path: str | Path) -> Iterator[Trajectory]:

@@ -1,14 +1,24 @@
 """YAML as version 1.2 defines it: `5e-4` is a number, and `no`, `1:30` and `2024-01-01` are text.
 
-PyYAML implements version 1.1, where it is the other way round.
+PyYAML implements version 1.1, where it is the other way round. What would silently lose or multiply values is refused:
+a key that stands twice in a map, a merge key, a value that contains itself, and aliases that expand to millions of
+values.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from agentgym.errors import UsageError
+
+MAX_CHARS = 1_000_000
+"""Longer texts are refused: PyYAML takes seconds for a megabyte, and no settings are that long."""
+MAX_VALUES = 1_000_000
+"""More values are refused, each counted as often as aliases repeat it."""
 
 _PLAIN = {
     "tag:yaml.org,2002:null": (r"~|null|Null|NULL|", [*"~nN", ""]),
@@ -21,6 +31,15 @@ _PLAIN = {
 
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        if _size(node, {}) > MAX_VALUES:
+            raise yaml.YAMLError(f"its aliases stand for more than {MAX_VALUES:,} values")
+        return super().construct_document(node)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        _check_keys(node)
+        return super().construct_mapping(node, deep)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -40,12 +59,66 @@ def _decimal(loader: _Loader, node: Any) -> int:
 _Loader.add_constructor("tag:yaml.org,2002:int", _decimal)
 
 
+def _size(node: yaml.Node, known: dict[int, int | None]) -> int:
+    """Return the number of values that a node stands for.
+
+    Args:
+        node: The node.
+        known: The sizes by node; `None` for those that contain this one.
+    """
+    if id(node) not in known:
+        known[id(node)] = None
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        parts = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in pairs for part in pair]
+        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+    if (size := known[id(node)]) is None:
+        raise yaml.constructor.ConstructorError(None, None, "found a value that contains itself", node.start_mark)
+    return size
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    """Raise `YAMLError` for a merge key, or for two keys that are the same text."""
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        if key.value == "<<" and key.style is None:
+            problem = "found a merge key, which version 1.2 does not have; write the keys out"
+            raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+        if key.value in seen:
+            problem = f"found the key {key.value!r:.100} twice in one map; keep one of them"
+            raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+        seen.add(key.value)
+
+
 def load(text: str) -> Any:
-    """Return the value that `text` stands for. Raises `yaml.YAMLError` if it is not YAML."""
+    """Return the value that `text` stands for. Raises `yaml.YAMLError` if it is not YAML, or is refused."""
+    if len(text) > MAX_CHARS:
+        raise yaml.YAMLError(f"it has {len(text):,} characters; at most {MAX_CHARS:,} are read")
     try:
         return yaml.load(text, Loader=_Loader)
     except (RecursionError, ValueError) as error:  # lists nested too deeply; numbers with too many digits
         raise yaml.YAMLError(str(error)) from error
+
+
+def read(path: Path, what: str) -> Any:
+    """Return the value in a file.
+
+    Args:
+        path: The file.
+        what: What it should be, for messages, such as `the suite`.
+
+    Raises:
+        UsageError: It cannot be read, or is not YAML; the message names the file, and the place in it.
+    """
+    try:
+        return load(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UsageError(f"cannot read {what} {str(path)!r}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not valid YAML: not UTF-8 text (byte {error.start + 1})") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {error}") from error
 
 
 def dump(value: Any) -> str:

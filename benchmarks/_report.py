@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +12,8 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
+
+from agentgym.results.provenance import cpu
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -70,7 +71,7 @@ def write(
         "benchmark": name,
         "command": " ".join(["python -m", f"benchmarks.{name}", *map(_without_path, sys.argv[1:])]),
         "versions": {"python": platform.python_version(), **versions, **(more_versions or {})},
-        "hardware": {"cpu": _cpu(), "cores": len(os.sched_getaffinity(0)), "system": platform.system()},
+        "hardware": {"cpu": cpu(), "cores": len(os.sched_getaffinity(0)), "system": platform.system()},
         "rows": list(rows),
         "claims": [asdict(claim) for claim in claims],
     }
@@ -98,14 +99,6 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _cpu() -> str:
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1] if found else platform.machine()
 
 
 def _without_path(argument: str) -> str:

@@ -87,7 +87,7 @@ def row_of(way: str, successes: Successes, base: Successes, seconds: float) -> d
     tasks = sorted(base)
     shares = [[sum(one[task]) / len(one[task]) for task in tasks] for one in (base, successes)]
     difference, interval = paired_difference(*shares, seed=0, confidence=CONFIDENCE)
-    low, high = success_interval([successes[task] for task in tasks], seed=0)
+    low, high = success_interval([successes[task] for task in tasks])
     return {
         "way": way,
         "success": round(sum(shares[1]) / len(tasks), 4),

@@ -336,6 +336,25 @@ class DoesNotPickle(SoundEnv):
         self.lock = threading.Lock()
 
 
+class HoldsALocalFunction(SoundEnv):
+    """Has a function that no other process can import."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.twice = lambda number: 2 * number
+
+
+class HonestWorkCosts(SoundEnv):
+    """Charges for every turn of work, and nothing for idling."""
+
+    channels = {**SoundEnv.channels, "cost": Channel("cost of work", low=-1.0, high=0.0, per_turn=True)}
+    scheme = Scheme(weights={"outcome": 1.0, "cost": 0.1}, averaged=frozenset({"cost"}))
+
+    def see(self, box: str) -> str:
+        self.reward("cost", -1.0)
+        return super().see(box)
+
+
 class GradesByChance(SoundEnv):
     """Throws a die where a judge should be."""
 

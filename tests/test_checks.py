@@ -88,6 +88,8 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("PaysForNonsense", "random-scores-low", "the random player solved", {"junk-scores-low"}),
     ("SurvivesReset", "reset-clean", "Set all state of an episode in start()", NOT_DETERMINISTIC),
     ("SharesStateWithSiblings", "seed-isolated", "not on the class or module", {"async-twin"}),
+    ("HoldsALocalFunction", "pickles", "define functions and classes at the top level of a module", set()),
+    ("HonestWorkCosts", "useful-work-pays", "its costs make honest work worse than none", set()),
     ("DoesNotPickle", "pickles", "cannot pickle '_thread.lock' object; open connections", set()),
     ("GradesByChance", "grader-stable", "nothing but the task and the actions", NOT_DETERMINISTIC),
     ("OverlappingSplits", "splits-disjoint", "'boxes/train/0' and 'boxes/test/0' are the same problem", set()),

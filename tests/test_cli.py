@@ -301,7 +301,7 @@ def test_an_authors_own_type_error_is_not_taken_for_a_wrong_argument(monkeypatch
             raise TypeError("mine")
 
     monkeypatch.setattr("agentgym.envs.guess.GuessEnv", Broken)
-    with pytest.raises(TypeError, match="mine"):
+    with pytest.raises(UsageError, match=r"cannot be made: TypeError: mine \(test_cli\.py, line"):
         make_env("agentgym.envs.guess:GuessEnv", {})
 
 

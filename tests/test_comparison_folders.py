@@ -11,7 +11,8 @@ from agentgym.commands.suite_runs import SuitesRequest, run_suites
 from agentgym.comparison.sources import Source, check_suites
 from agentgym.errors import UsageError
 from agentgym.suites import load_suite
-from agentgym.suites.pinning import pin_tasks
+from agentgym.suites.pinning import add_entry, pin_tasks
+from tests.suite_cases import LINES
 
 
 @pytest.fixture
@@ -64,3 +65,58 @@ def test_results_on_different_versions_of_a_suite_are_not_compared(suite: Path, 
 def test_a_folder_without_results_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match=r"holds no results\.json"):
         Source(str(tmp_path)).run()
+
+
+def test_entries_of_the_same_environment_are_compared_each_on_its_own(tmp_path: Path):
+    path = tmp_path / "twice.yaml"
+    entries = "[{env: guess, name: short, arguments: {max_turns: 1}}, {env: guess, name: long}]"
+    path.write_text(f"name: twice\nversion: 1\nentries: {entries}\n")
+    for name in ("short", "long"):
+        pin_tasks(path, name, "test", 3)
+    folder = results(path, tmp_path / "out", "silent", "scripted")
+    told = CliRunner().invoke(app, ["compare", f"{folder}@silent", f"{folder}@scripted", "--json"])
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.output)
+    assert found["overall"]["success"]["tasks"] == 6
+    won = {env: part["won"] for env, part in found["by_environment"].items()}
+    assert won == {"agentgym/guess-v0 (short)": 0, "agentgym/guess-v0 (long)": 3}
+
+
+def test_results_on_one_suite_are_compared_wherever_their_data_was(tmp_path: Path):
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "lines.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    path = tmp_path / "lines.yaml"
+    data = {"words": str(tmp_path / "here" / "lines.txt")}
+    add_entry(path, {"env": LINES, "name": "lines", "data": {"file": "words"}}, None, 3, data)
+    folders: list[str] = []
+    for place in ("here", "there"):
+        suite = load_suite(path, {"words": tmp_path / place / "lines.txt"})
+        folders.append(str(tmp_path / f"results of {place}"))
+        run_suites(SuitesRequest([suite], ["scripted"], out=Path(folders[-1])))
+    told = CliRunner().invoke(app, ["compare", *folders, "--json"])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.output)["overall"]["success"]["tasks"] == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": 1}',
+        '{"schema": 2}',
+        '{"schema": 1, "suites": 5, "seed": 0, "settings": {}, "results": []}',
+        '{"schema": 1, "suites": [], "seed": 0, "settings": {}, "results": [5]}',
+        '{"schema": 1, "suites": [], "seed": 0, "settings": {}, "results": [{"policy": "x"}]}',
+        '{"schema": 1, "suites": [{}], "seed": 0, "settings": {}, "results": []}',
+        "\x00",
+        "[" * 100_000,
+    ],
+)
+def test_a_folder_whose_results_are_none_is_refused_in_one_line(content: str, tmp_path: Path):
+    (tmp_path / "results.json").write_text(content, encoding="utf-8")
+    told = CliRunner().invoke(app, ["compare", str(tmp_path), str(tmp_path)])
+    assert told.exit_code == 2
+    assert "Error: " in told.output

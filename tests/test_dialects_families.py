@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.dialects.base import Parsed
-from agentgym.dialects.families import FAMILIES
+from agentgym.dialects.families import FAMILIES, xml_in_tags
 from agentgym.dialects.template import TemplateDialect
 from agentgym.errors import ToolError, UsageError
 from agentgym.messages import ToolCall, user
@@ -28,6 +29,12 @@ LLAMA = ("llama3_1", "llama3_2")
 DEEPSEEK = ("deepseekv3",)
 SEVERAL = (*JSON_IN_TAGS, *XML_IN_TAGS, *DEEPSEEK)
 """Templates that write text before calls, and several calls in a turn."""
+
+
+class Kind(StrEnum):
+    A = "1"
+    B = "b"
+
 
 EXAMPLES = settings(max_examples=40)
 JSON = st.recursive(
@@ -173,7 +180,8 @@ def test_text_after_a_call_is_a_mistake(dialects: Any, name: str):
 def test_llama_writes_calls_in_several_ways():
     dialect = TemplateDialect(tokenizer_of("llama3_1"))
     call = '{"name": "stop", "parameters": {}}'
-    for text in (call, f"<|python_tag|>{call}", f"{call}<|eot_id|>", call.replace("parameters", "arguments")):
+    typed = call.replace("{", '{"type": "function", ', 1)
+    for text in (call, typed, f"<|python_tag|>{call}", f"{call}<|eot_id|>", call.replace("parameters", "arguments")):
         assert dialect.parse(text, TOOLS) == Parsed("", (ToolCall("stop"),))
     assert len(dialect.parse(f"{call}; {call}", TOOLS).calls) == 2
     assert dialect.parse(f"Let me stop. {call}", TOOLS).text == "Let me stop."
@@ -185,6 +193,49 @@ def test_deepseek_v3_1_writes_a_name_and_its_arguments_in_a_line():
     text += "<｜tool▁call▁begin｜>stop<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     calls = (ToolCall("find", {"words": "a"}), ToolCall("stop"))
     assert TemplateDialect(tokenizer_of("deepseekv3")).parse(text, TOOLS).calls == calls
+
+
+class _Optional:
+    """Tools whose parameters take several types."""
+
+    @tool
+    def put(
+        self, text: str | None = None, either: str | int = 0, kind: Kind = Kind.A, number: float | None = None
+    ) -> str:
+        """Put.
+
+        Args:
+            text: A text.
+            either: A text or a number.
+            kind: A kind.
+            number: A number.
+        """
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "read"),
+    [
+        ("text", "007", "007"),
+        ("text", '{"a": 1}', '{"a": 1}'),
+        ("text", "1.50", "1.50"),
+        ("text", "true", "true"),
+        ("text", "null", None),
+        ("text", "None", None),
+        ("either", "7", 7),
+        ("either", "7.5", "7.5"),
+        ("either", "[7]", "[7]"),
+        ("kind", "1", "1"),
+        ("number", "2", 2),
+        ("number", "null", None),
+    ],
+)
+def test_what_may_be_a_text_is_one_unless_it_has_another_type_of_the_parameter(name: str, written: str, read: Any):
+    text = f"<tool_call>\n<function=put>\n<parameter={name}>\n{written}\n</parameter>\n</function>\n</tool_call>"
+    tools = Toolset.of(_Optional)
+    [call] = xml_in_tags(text, tools).calls
+    assert call.arguments == {name: read}
+    tools.get("put").check(call.arguments)
 
 
 def test_values_that_are_written_without_quotes_have_the_types_of_the_schema(dialects: Any):

@@ -89,6 +89,39 @@ def test_nobody_listening_is_an_infrastructure_failure():
     assert trajectory.reason is Reason.INFRASTRUCTURE
 
 
+def test_an_answer_that_would_fill_the_memory_is_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.trainers.endpoint.connection.MAX_BODY", 2**20)
+    with Fake(lambda request, number: Said(" " * (2**20 + 1))).serving() as url:
+        [trajectory] = play(policy_at(url, retries=1))
+    assert "the answer has more than 1 MiB" in str(trajectory.error)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        '{"prompt_tokens": NaN, "completion_tokens": Infinity}',
+        '{"prompt_tokens": -5, "completion_tokens": 1e30, "prompt_tokens_details": {"cached_tokens": 7}}',
+        '{"prompt_tokens": "7", "completion_tokens": null, "prompt_tokens_details": []}',
+        f'{{"prompt_tokens": {10**400}}}',
+        "[]",
+    ],
+)
+def test_counts_of_tokens_that_cannot_be_are_no_counts(usage: str):
+    body = f'{{"choices": [{{"message": {{"content": "Hm."}}}}], "usage": {usage}}}'
+    with Fake(lambda request, number: Said(body)).serving() as url:
+        policy = policy_at(url, prices={"m": {"input": 1, "output": 2}})
+        [trajectory] = play(policy)
+    assert not trajectory.failed
+    assert policy.usage.tokens == policy.usage.cost == policy.usage.cached_prompt_tokens == 0
+
+
+def test_an_answer_with_another_status_of_success_is_read():
+    said = completion("Hm.")
+    with Fake(lambda request, number: Said(said.body, 201)).serving() as url:
+        [trajectory] = play(policy_at(url))
+    assert not trajectory.failed
+
+
 def test_a_slow_answer_is_given_up_and_asked_for_again():
     import time
 

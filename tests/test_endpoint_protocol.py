@@ -182,6 +182,20 @@ def test_what_the_model_wrote_wrongly_is_explained_to_it_and_recorded_as_it_was(
     assert not trajectory.failed
 
 
+@pytest.mark.parametrize("arguments", ['{"number": NaN}', "[3]", "3", '"three"', "null", '{"number": 1e999}'])
+def test_arguments_that_the_server_has_read_are_the_models_mistake_if_they_are_wrong(arguments: str):
+    entry = f'{{"id": "a", "type": "function", "function": {{"name": "guess", "arguments": {arguments}}}}}'
+    body = f'{{"choices": [{{"message": {{"content": null, "tool_calls": [{entry}]}}}}]}}'
+    fake = Fake(lambda request, number: guessing_later(request) if number else Said(body), strict=True)
+    task = make("guess").tasks.get("test", 0)
+    with fake.serving() as url:
+        factory = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+        [trajectory] = asyncio.run(collect([Job(task, 0)], policy_at(url), factory))
+    assert not trajectory.failed
+    assert text_of(trajectory.turns[0].observation[0]).startswith("Error: ")
+    json.dumps(trajectory.to_dict(), allow_nan=False)
+
+
 def guessing_later(request: dict[str, Any]) -> Said:
     return calling(call("guess", {"number": len(request["messages"])}))
 

@@ -42,7 +42,7 @@ def test_words_are_read_as_yaml_and_later_ones_win(tmp_path: Path):
         ("top_p=2", "setting top_p is not valid: .* less than or equal to 1, not 2"),
         ("prices={m: {input: 1}}", r"setting prices\.m\.output is not valid: Field required"),
         ("budget=much", "setting budget is not valid"),
-        ("nowhere.yaml", "--endpoint takes KEY=VALUE or a YAML file; 'nowhere.yaml' cannot be read"),
+        ("nowhere.yaml", "--endpoint takes KEY=VALUE or a YAML file: cannot read the file 'nowhere.yaml'"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_line(word: str, told: str):

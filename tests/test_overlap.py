@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 from random import Random
 
@@ -207,3 +208,69 @@ def test_a_split_that_would_be_empty_is_refused():
 
 def test_words_are_without_case_and_punctuation():
     assert words_of("It's 3.5 – Ünï_code!") == ["it", "s", "3", "5", "ünï_code"]
+
+
+# Other languages.
+
+SENTENCES = {
+    "zh": "小明有五个苹果，他给了小红两个，然后又从商店买了三个。请问小明现在一共有多少个苹果？请写出计算过程。",
+    "ja": "太郎は朝七時に起きて、八時に学校へ行きました。学校まで二十分かかります。着くのは何時何分ですか。",
+    "th": "สมชายมีแอปเปิ้ลห้าผลเขาให้สมหญิงสองผลแล้วซื้อเพิ่มอีกสามผลตอนนี้สมชายมีแอปเปิ้ลกี่ผลจงแสดงวิธีทำ",
+    "hi": "राम के पास पाँच सेब हैं और उसने श्याम को दो सेब दिए फिर बाज़ार से तीन सेब और खरीदे अब राम के पास कितने सेब हैं",
+    "ar": "لدى أحمد خمس تفاحات وأعطى أخاه تفاحتين ثم اشترى ثلاث تفاحات أخرى من المتجر فكم تفاحة لديه الآن",
+    "ko": "철수는 사과 다섯 개를 가지고 있었고 영희에게 두 개를 주었습니다 그리고 가게에서 세 개를 더 샀습니다",
+}
+
+
+def pairs_of(one: str, other: str, near: float = 0.7) -> list[float]:
+    tasks = [Task("a", "train", one, gold={"x": 1}), Task("b", "test", other, gold={"x": 1})]
+    return [pair.similarity for pair in find_pairs([Placed(task, task.split) for task in tasks], near)]
+
+
+@pytest.mark.parametrize("text", SENTENCES.values(), ids=SENTENCES)
+def test_near_duplicates_and_contamination_are_found_in_every_script(text: str):
+    assert pairs_of(text, text) == [1.0]
+    assert pairs_of(text, f"{text} 7")[0] < 1.0
+    assert pairs_of(text, text[::-1]) == []
+    found = find_in_texts([Task("a", "train", text)], [("corpus", f"xx {text} yy")])
+    assert ([hit.task.id for hit in found.hits], found.too_short) == (["a"], 0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Café naïve résumé", unicodedata.normalize("NFD", "Café naïve résumé")),
+        ("STRASSE 12", "straße 12"),
+        ("abc 12, def", "ａｂｃ　１２， ｄｅｆ"),
+        ("solve this", "sol\u00adve\u200b this"),
+        ("كتب الولد", "كَتَبَ الوَلَدُ"),
+        ("كتاب", "كتـــاب"),
+        ("שלום", "שָׁלוֹם"),
+        ("take ❤ now", "take ❤️ now"),
+        ("カタカナ", "ｶﾀｶﾅ"),
+    ],
+)
+def test_how_a_text_is_encoded_does_not_matter(one: str, other: str):
+    assert pairs_of(one, other) == [1.0]
+
+
+@pytest.mark.parametrize(("one", "other"), [("5²", "52"), ("की", "का"), ("x ≤ 1", "x ≥ 1"), ("人", "入"), ("🍎", "🍌")])
+def test_what_looks_alike_but_means_something_else_is_not_the_same(one: str, other: str):
+    assert 1.0 not in pairs_of(one, other, 0.1)
+
+
+def test_a_long_text_is_read_in_pieces_and_no_run_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    words = [f"word{number}" for number in range(3000)]
+    (tmp_path / "corpus.txt").write_text(" ".join(words), encoding="utf-8")
+    monkeypatch.setattr("agentgym.overlap.contamination._PIECE", 1000)
+    monkeypatch.setattr("agentgym.overlap.contamination._SHARED", 300)
+    assert max(len(text) for _, text in texts_in(tmp_path)) == 1300
+    tasks = [Task(str(start), "test", " ".join(words[start : start + 13])) for start in range(0, 2987)]
+    found = find_in_texts(tasks, texts_in(tmp_path))
+    assert (len(found.hits), found.texts) == (len(tasks), 1)
+
+
+def test_records_that_are_nested_too_deeply_are_an_error_that_names_the_file(tmp_path: Path):
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"deep\.jsonl: not valid JSON"):
+        list(texts_in(tmp_path))

@@ -90,7 +90,7 @@ def typed(line: str) -> Any:
     """What a line becomes: a call's arguments with its name, or text."""
     env = Desk()
     env.reset(seed=0)
-    action = read_action(line, env)
+    action = read_action(line, env.tools, env.dialect)
     if isinstance(action, str):
         return action
     (call,) = calls_of(action)
@@ -152,7 +152,7 @@ def test_without_tools_a_line_is_what_is_said():
 
     env = Quiz(tasks=TaskList([TASK]))
     env.reset(seed=0)
-    assert read_action("guess 5 or so", env) == "guess 5 or so"
+    assert read_action("guess 5 or so", env.tools, env.dialect) == "guess 5 or so"
 
 
 def test_a_game_can_be_won():

@@ -56,9 +56,11 @@ def test_names_are_made_into_module_and_class(tmp_path: Path, name: str, target:
     assert write_scaffold(name, tmp_path / "new").target == target
 
 
-@pytest.mark.parametrize("name", ["", "2fast", "a/b", "../up", "class", "json", "agentgym", "naïve!"])
+@pytest.mark.parametrize(
+    "name", ["", "2fast", "a/b", "../up", "class", "json", "agentgym", "naïve!", "test", "test-bench", "x" * 300]
+)
 def test_names_that_cannot_be_are_refused(tmp_path: Path, name: str):
-    with pytest.raises(UsageError, match=r"choose another name|cannot be a module's name"):
+    with pytest.raises(UsageError, match=r"choose another name|cannot be a module's name|too long for a module's name"):
         write_scaffold(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -68,3 +70,9 @@ def test_nothing_is_overwritten(tmp_path: Path):
     with pytest.raises(UsageError, match="already there"):
         write_scaffold("mine", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["test_mine.py"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"cannot write to '.*file'"):
+        write_scaffold("mine", tmp_path / "file")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from itertools import combinations
 
 import pytest
@@ -10,12 +11,15 @@ from agentgym.errors import UsageError
 from agentgym.statistics import (
     Interval,
     cluster_bootstrap,
+    effective_trials,
     mean_of_means,
     paired_difference,
     pass_at_k,
     pass_hat_k,
     powers_up_to,
+    success_difference,
     success_interval,
+    task_interval,
     wilson,
 )
 
@@ -85,12 +89,46 @@ def test_the_same_seed_gives_the_same_bootstrap():
 
 
 def test_unanimous_results_are_not_taken_for_certainty():
-    assert success_interval([[True] * 4] * 10, seed=0) == wilson(10, 10)
-    assert success_interval([[False] * 4] * 10, seed=0) == wilson(0, 10)
+    assert success_interval([[True] * 4] * 10) == wilson(10, 10)
+    assert success_interval([[False] * 4] * 10) == wilson(0, 10)
+
+
+@pytest.mark.parametrize("groups", [[[True, False] * 4], [[True, False]] * 20])
+def test_tasks_that_are_all_solved_alike_are_not_taken_for_certainty(groups: list[list[bool]]):
+    low, high = success_interval(groups)
+    assert low < 0.4 < 0.6 < high
+
+
+def test_attempts_at_the_same_tasks_tell_no_more_than_their_tasks_if_they_agree():
+    agreeing = [[index % 2 == 0] * 8 for index in range(40)]
+    assert success_interval(agreeing) == pytest.approx(wilson(20, 40))
+    assert effective_trials([[index % 8 == attempt for attempt in range(8)] for index in range(40)]) == 40 * 8
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=9), min_size=1, max_size=12))
+def test_effective_trials_lie_between_tasks_and_attempts(groups: list[list[bool]]):
+    assert len(groups) <= effective_trials(groups) <= sum(map(len, groups))
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("shape", [(0.5, 0.5), (2.0, 1.0), (50.0, 50.0)])
+def test_the_interval_of_few_tasks_holds_the_true_rate_about_as_often_as_it_says(
+    tasks: int, shape: tuple[float, float]
+):
+    dice, held = random.Random(tasks), 0
+    for _ in range(300):
+        rates = [dice.betavariate(*shape) for _ in range(tasks)]
+        low, high = success_interval([[dice.random() < rate for _ in range(8)] for rate in rates])
+        held += low <= shape[0] / sum(shape) <= high
+    assert held / 300 > 0.9
+
+
+def test_a_difference_of_success_lies_between_minus_1_and_1():
+    assert success_difference([0.0, 0.0], [1.0, 0.0], seed=0)[1] == (-1.0, 1.0)
 
 
 def test_one_attempt_per_task_is_a_wilson_interval():
-    assert success_interval([[True], [False], [True]], seed=0) == wilson(2, 3)
+    assert success_interval([[True], [False], [True]]) == wilson(2, 3)
 
 
 def test_a_paired_difference_is_surer_than_its_two_sides():
@@ -118,9 +156,9 @@ def test_every_interval_lies_in_0_to_1_and_holds_the_rate():
             assert 0.0 <= low <= successes / trials <= high <= 1.0, (successes, trials)
 
 
-@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=12), st.integers(0, 9))
-def test_an_interval_over_tasks_holds_the_mean_of_their_rates(groups: list[list[bool]], seed: int):
-    low, high = success_interval(groups, seed)
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=12))
+def test_an_interval_over_tasks_holds_the_mean_of_their_rates(groups: list[list[bool]]):
+    low, high = success_interval(groups)
     assert 0.0 <= low <= mean_of_means(groups) <= high <= 1.0
 
 
@@ -128,3 +166,30 @@ def test_an_interval_over_tasks_holds_the_mean_of_their_rates(groups: list[list[
 def test_a_bootstrap_holds_its_mean(groups: list[list[float]], seed: int):
     low, high = cluster_bootstrap(groups, seed, draws=40)
     assert low <= mean_of_means(groups) <= high
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=50))
+def test_with_one_attempt_per_task_the_interval_over_tasks_is_wilsons(shares: list[float]):
+    assert task_interval(shares, len(shares)) == pytest.approx(wilson(int(sum(shares)), len(shares)))
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=50))
+def test_the_interval_over_tasks_lies_between_those_of_all_attempts_and_of_tasks_alone(shares: list[float]):
+    found = task_interval(shares, 4 * len(shares))
+    mean = sum(shares) / len(shares)
+    assert -1e-12 <= found.low <= mean + 1e-12
+    assert mean - 1e-12 <= found.high <= 1 + 1e-12
+    as_many, as_few = task_interval(shares, 10**9), task_interval(shares, len(shares))
+    assert width(as_many) - 1e-9 <= width(found) <= width(as_few) + 1e-9
+
+
+def test_the_interval_over_tasks_is_close_to_the_one_over_attempts():
+    generator = random.Random(0)
+    tasks = [[generator.random() < chance for _ in range(4)] for chance in [0.1, 0.5, 0.9] * 60]
+    drawn = success_interval(tasks)
+    assert task_interval([sum(task) / 4 for task in tasks], 720) == pytest.approx(drawn, abs=0.02)
+
+
+def test_an_interval_over_no_tasks_is_refused():
+    with pytest.raises(UsageError, match="at least one task"):
+        task_interval([], 0)

@@ -28,6 +28,7 @@ from agentgym.statistics import (
     success_difference,
     wilson,
 )
+from agentgym.statistics.student import student_quantile
 
 # Four runs of one method and three of another, on six tasks.
 A = [
@@ -69,6 +70,25 @@ def test_wilsons_interval_is_scipys():
                 assert wilson(successes, trials, confidence) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 20, 400])
+def test_students_quantiles_are_scipys(freedom: int):
+    for share in (0.6, 0.75, 0.9, 0.975):
+        assert student_quantile(share, freedom) == pytest.approx(stats.t.ppf(share, freedom), rel=0.01)
+        assert student_quantile(1 - share, freedom) == pytest.approx(-student_quantile(share, freedom))
+    for share, few in ((0.0, 3), (1.0, 3), (0.5, 0)):
+        with pytest.raises(UsageError, match="no quantile"):
+            student_quantile(share, few)
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 5, 9])
+def test_a_difference_over_few_tasks_is_as_uncertain_as_students_interval(tasks: int):
+    generator = np.random.default_rng(tasks)
+    before, after = generator.normal(size=tasks), generator.normal(1.0, 2.0, tasks)
+    low, high = stats.t.interval(0.95, tasks - 1, (after - before).mean(), stats.sem(after - before))
+    found = paired_difference(before.tolist(), after.tolist(), seed=0)[1]
+    assert found.high - found.low >= 0.99 * (high - low)
+
+
 def test_the_sign_test_is_scipys_exact_binomial_test():
     for wins, losses in [*product(range(25), repeat=2), (700, 650), (5000, 4700)]:
         theirs = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
@@ -86,6 +106,8 @@ def test_bootstrap_intervals_over_tasks_are_scipys(number: int):
     expected = (theirs.confidence_interval.low, theirs.confidence_interval.high)
     found, interval = paired_difference(before.tolist(), after.tolist(), seed=0)
     assert found == pytest.approx(float((after - before).mean()))
+    students = stats.t.interval(0.95, 79, (after - before).mean(), stats.sem(after - before))
+    expected = min(expected[0], students[0]), max(expected[1], students[1])
     assert interval == pytest.approx(expected, abs=0.006)
     groups = [[one, two] for one, two in zip(before, after, strict=True)]
     theirs = stats.bootstrap(((before + after) / 2,), np.mean, method="percentile", n_resamples=9000, rng=number)

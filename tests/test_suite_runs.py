@@ -1,12 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +10,6 @@ from typer.testing import CliRunner
 from agentgym.cli import app
 from agentgym.commands import suite_runs
 from agentgym.commands.suite_runs import SuitesRequest, run_suites
-from agentgym.endings import Reason
 from agentgym.errors import UsageError
 from agentgym.policy import SilentPolicy
 from agentgym.results.folder import read_results
@@ -142,7 +135,7 @@ def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path:
         (["--suite", "pair", "--temperature", "0.5"], "the suite decides that"),
         (["--suite", "pair", "--temperature", "0"], "the suite decides that"),
         (["--env", "guess", "--data", "a=b"], "names the data of a suite"),
-        (["--env", "guess", "--policy", "silent", "--policy", "random"], "--suite"),
+        (["--env", "guess", "--policy", "silent", "--policy", "silent"], "named twice"),
         (["--suite", "no-such-suite"], "there is no suite 'no-such-suite'"),
         (["--rescore", __file__, "--policy", "silent"], "plays what was recorded"),
         (["--env", "guess", "--trust-file"], "it is for --rescore"),
@@ -153,6 +146,51 @@ def test_options_that_do_not_go_together_are_refused_with_the_reason(options: li
     result = CliRunner().invoke(app, ["eval", *options])
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
+
+
+def test_several_policies_play_one_environment_and_are_compared_on_the_same_tasks(tmp_path: Path):
+    command = ["eval", "--env", "guess", "-n", "6", "--set", "max_turns=20", "--out", str(tmp_path / "out")]
+    policies = ["--policy", "silent", "--policy", "scripted"]
+    shown = CliRunner().invoke(app, [*command, *policies])
+    assert shown.exit_code == 0, shown.output
+    for part in ("success on guess-v0", "silent", "100.0 %", "compared with silent", "+100.0"):
+        assert part in shown.output
+    told = json.loads(CliRunner().invoke(app, [*command, *policies, "--json"]).stdout)
+    assert [(row["policy"], row["summary"]["overall"]["success"]) for row in told["results"]] == [
+        ("silent", 0.0),
+        ("scripted", 1.0),
+    ]
+    [difference] = told["differences"]
+    assert (difference["a"]["policy"], difference["b"]["policy"]) == ("silent", "scripted")
+    assert (difference["overall"]["won"], difference["overall"]["lost"]) == (6, 0)
+    files = (tmp_path / "out/trajectories").glob("*.jsonl")
+    assert sorted(len(list(read_jsonl(path))) for path in files) == [6, 6], "nothing was played twice"
+
+
+def test_a_folder_of_one_environment_takes_another_policy_but_no_other_arguments(tmp_path: Path):
+    command = ["eval", "--env", "guess", "-n", "2", "--out", str(tmp_path)]
+    assert CliRunner().invoke(app, [*command, "--policy", "silent", "--policy", "scripted"]).exit_code == 0
+    assert CliRunner().invoke(app, [*command, "--policy", "random"]).exit_code == 0
+    assert {row["policy"] for row in read_results(tmp_path)["results"]} == {"silent", "scripted", "random"}
+    assert CliRunner().invoke(app, ["compare", f"{tmp_path}@silent", f"{tmp_path}@random"]).exit_code == 0
+    for change in (["--set", "max_turns=20"], ["--tasks", "train"], ["--seed", "1"], ["-k", "2"]):
+        result = CliRunner().invoke(app, [*command, *change, "--policy", "random"])
+        assert (result.exit_code, "choose another folder" in result.output) == (2, True), result.output
+
+
+def test_several_policies_without_a_folder_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    result = CliRunner().invoke(app, ["eval", "--env", "guess", "-n", "2", "--policy", "silent", "--policy", "random"])
+    assert result.exit_code == 0, result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_policies_on_a_suite_are_compared_over_all_entries(suite: Suite, tmp_path: Path):
+    played = SuitesRequest([suite], ["silent", "no_such_module:policy", "scripted"], out=tmp_path / "out")
+    [difference] = run_suites(played).differences
+    assert (difference.b.policy, difference.overall.success.tasks) == ("scripted", 6)
 
 
 def test_weights_are_loaded_once_and_a_tiny_model_once_for_each_environment(
@@ -171,52 +209,3 @@ def test_weights_are_loaded_once_and_a_tiny_model_once_for_each_environment(
             pool.load(name, env_id=entry.factory.env_id, env_kwargs={}, dialect="compact")
     envs = [entry.factory.env_id for entry in suite.entries]
     assert loaded == [("smollm2", envs[0]), *(("tiny", env_id) for env_id in envs)]
-
-
-KILLED = """
-    import json, random, sys, time
-    from pathlib import Path
-    from agentgym.commands import suite_runs
-    from agentgym.messages import ToolCall, assistant
-    from agentgym.policy import FunctionPolicy
-    from agentgym.suites import load_suite
-
-    def act(conversation):
-        time.sleep(0.001)
-        draws = random.Random(json.dumps(conversation))
-        return assistant("", [ToolCall("guess", {"number": draws.randint(1, 20)})])
-
-    suite_runs.load_policy = lambda name, **options: FunctionPolicy("lucky", act)
-    suite = load_suite(sys.argv[1])
-    suite_runs.run_suites(suite_runs.SuitesRequest([suite], ["lucky"], out=Path(sys.argv[2]), concurrency=4))
-"""
-
-
-def test_an_evaluation_that_is_killed_and_continued_gives_the_same_results_file(tmp_path: Path):
-    path = tmp_path / "many.yaml"
-    path.write_text("name: many\nversion: 1\nentries:\n  - {env: guess, attempts: 4}\n")
-    pin_tasks(path, "guess", "train", 125)
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(path)]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True)
-    target = tmp_path / "killed"
-    kills = 0
-    while kills < 3:
-        child = subprocess.Popen([*command, str(target)])
-        before = _lines(target)
-        while child.poll() is None and _lines(target) < before + 60:
-            time.sleep(0.01)
-        if child.poll() is not None:
-            break
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        kills += 1
-    assert kills
-    subprocess.run([*command, str(target)], check=True)
-    assert (target / "results.json").read_bytes() == (tmp_path / "whole/results.json").read_bytes()
-    recorded = [trajectory.id for path in (target / "trajectories").glob("*.jsonl") for trajectory in read_jsonl(path)]
-    assert len(recorded) == len(set(recorded)) == 500
-    assert Reason.SOLVED in read_results(target)["results"][0]["summary"]["endings"]
-
-
-def _lines(folder: Path) -> int:
-    return sum(path.read_bytes().count(b"\n") for path in (folder / "trajectories").glob("*.jsonl"))

@@ -115,6 +115,23 @@ def test_stats_count_tasks_and_measure_prompts(mine: str):
     assert "11, 11, 11" in run("stats", mine).stdout
 
 
+def test_stats_tell_of_pinned_tasks_that_are_not_in_the_data(tmp_path: Path):
+    Path("all.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    run("pin", LINES, "--out", "lines.yaml", "--entry", "lines", "--data", "words=all.txt")
+    Path("some.txt").write_text("one\n", encoding="utf-8")
+    told = run("stats", "lines.yaml", "--data", "words=some.txt").output
+    assert "lines: 2 pinned tasks cannot be found; is this the data that was pinned?" in told
+
+
+def test_stats_of_a_suite_over_other_data_than_it_was_pinned_with_are_an_error():
+    code = {"prompt": "def one():\n", "canonical_solution": "    return 1\n", "entry_point": "one"}
+    row = {"task_id": "HumanEval/999", "test": "def check(given):\n    assert given() == 1\n", **code}
+    Path("other.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    told = run("stats", "humaneval", "--data", "humaneval=other.jsonl", code=2).output
+    assert "164 pinned tasks cannot be found" in told
+    assert "no task that can be shown" in told
+
+
 # validate.
 
 

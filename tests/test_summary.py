@@ -102,11 +102,6 @@ def test_an_environments_own_figures_are_taken_from_what_did_not_fail():
     assert "4.000" in printed(summary)
 
 
-def test_another_seed_draws_the_interval_again():
-    found = [made(str(task), attempt, attempt < task % 8) for task in range(50) for attempt in range(7)]
-    assert summarize(found, seed=1).interval != summarize(found, seed=2).interval
-
-
 def test_one_attempt_per_task_has_wilsons_interval():
     assert summarize([made(str(i), 0, i < 3) for i in range(10)]).interval == wilson(3, 10)
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from agentgym.comparison import compare, read_run
 from agentgym.errors import UsageError
 from agentgym.rewards import Gate, Scheme
+from agentgym.statistics import task_interval
 from agentgym.summary import summarize
 from agentgym.trajectory import Turn, write_jsonl
 from agentgym.view.collection import Collection
@@ -21,6 +23,7 @@ from agentgym.view.report import evenly, write_report
 from agentgym.view.rows import matching, options, ordered
 from agentgym.view.search import Search
 from agentgym.view.terminal import Browser, browse
+from agentgym.view.versus import all_versus, sides, versus
 from tests.view_cases import DIFF, HOSTILE, errand, hostile, several, write_run
 
 
@@ -57,7 +60,8 @@ def test_rows_are_sorted_by_a_column_and_those_without_a_value_come_last(file: P
 def test_the_overview_has_the_rates_of_the_summary(file: Path):
     found = overview(Collection([file]).rows)
     summary = summarize(several())
-    assert found["all"] == {"rate": pytest.approx(summary.success), "attempts": 12, "tasks": 4}
+    interval = task_interval([1 / 3, 0, 1 / 3, 0], 12)
+    assert found["all"] == {"rate": pytest.approx(summary.success), "interval": interval, "attempts": 12, "tasks": 4}
     [series] = found["difficulty"]
     levels = {level: rate["rate"] for level, rate in series["values"]}
     assert levels == {level: rate.success for level, rate in summary.by_difficulty.items()}
@@ -216,6 +220,49 @@ def test_a_report_that_would_be_too_large_leaves_out_contents_and_says_so(tmp_pa
     assert list(evenly(list("abcde"))) == ["a", "e", "c", "b", "d"]
 
 
+def test_two_sides_are_compared_as_the_command_does(file: Path, tmp_path: Path):
+    other = tmp_path / "other.jsonl"
+    write_jsonl(other, [errand(task, attempt, solved=task == 1) for task in range(5) for attempt in range(3)])
+    rows = Collection([file, other]).rows
+    assert sides(rows) == [("eval.jsonl", "tiny"), ("other.jsonl", "tiny")]
+    found, expected = versus(rows, 0, 1), compare(read_run(file), read_run(other)).to_dict()
+    for name in ("overall", "by_difficulty", "p_value"):
+        assert found[name] == expected[name]
+    assert found["measures"] == {name: expected["measures"][name] for name in found["measures"]}
+    flipped = [{**task, "attempts": None} for task in found["tasks"]]
+    assert flipped == [{**task, "attempts": None} for task in expected["tasks"] if task["verdict"] != "tied"]
+    assert found["tasks"][1]["attempts"] == [
+        [["0.3", False], ["0.4", False], ["0.5", False]],
+        [["1.3", True], ["1.4", True], ["1.5", True]],
+    ]
+    assert set(all_versus(rows)) == {"0-1", "1-0"}
+
+
+def test_sides_that_cannot_be_compared_say_why(file: Path, tmp_path: Path):
+    other, changed = tmp_path / "other.jsonl", tmp_path / "changed.jsonl"
+    write_jsonl(other, [errand(77)])
+    write_jsonl(changed, [errand(0, task_hash="another"), errand(77)])
+    assert sides(Collection([file, other]).rows) == []
+    rows = Collection([file, other, changed]).rows
+    found = all_versus(rows)
+    assert "have no task in common" in found["0-1"]
+    assert "its hash differs" in found["0-2"]
+    with pytest.raises(UsageError, match="choose two different sides from 0 to 2"):
+        versus(rows, 1, 1)
+    with pytest.raises(UsageError, match="choose two different sides"):
+        versus(rows, 0, 3)
+
+
+def test_a_loss_that_is_no_number_does_not_hide_a_run(tmp_path: Path):
+    write_run(tmp_path)
+    with (tmp_path / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
+        metrics.write('{"step": 4, "success": 0.5, "loss": NaN, "entropy": Infinity}\n')
+    found = Collection([tmp_path]).metrics
+    [series] = found.values()
+    assert series["success"][-1] == (4, 0.5)
+    json.dumps(found, allow_nan=False)
+
+
 def test_the_page_is_small_and_its_modules_are_whole():
     assert len(script()) + len(style()) < 250_000
     for hidden in ("</script", "<!--", "</style"):
@@ -237,12 +284,14 @@ def shown(console: Console) -> str:
 def test_the_terminal_lists_filters_opens_and_compares(file: Path):
     console = screen()
     lines = iter(
-        ["solved=yes", "0", "g", "c", "n", "n", "x", "/select 2", "sort=-tool_errors", "difficulty=3", "what", "q"]
+        ["solved=yes", "0", "g", "c", "w", "n", "n", "x", "/select 2", "sort=-tool_errors", "difficulty=3", "what", "q"]
     )
     browse(Collection([file]), lambda _: next(lines), console)
     text = shown(console)
     assert "0 to 11 of 12, 16.7% solved" in text
-    assert "0 to 1 of 2, 100.0% solved   solved=yes" in text
+    assert "0 to 1 of 2, 100.0% solved, 75% of the time in generation (median)   solved=yes" in text
+    assert "generation 0.60 s, environment 0.20 s (chat 0.15 s, chat 0.10 s)" in text
+    assert "█████" in text
     assert "attempt 1" in text
     assert "leaves attempt 0 at turn 2" in text
     assert "open: outcome ≥ 1 (is 1)" in text
@@ -265,11 +314,12 @@ def test_nothing_that_a_model_wrote_controls_the_terminal(tmp_path: Path):
     write_jsonl(file, [hostile()])
     console = screen()
     browser = Browser(Collection([file]), console, Schemes())
-    for line in ("l", "0", "g", "h", "policy=\x1b[31m"):
+    for line in ("l", "0", "g", "w", "h", "policy=\x1b[31m"):
         browser.run(line)
     text = shown(console)
     assert "␛[31mred" in text
-    assert not set("\x1b\x07\u202e\u2066\u2069\ud800") & set(text)
+    assert "[link=https://evil.test]markup[/link]" in text
+    assert not set("\x00\x08\r\x1b\x07\x9b\x9c\u061c\u200e\u200f\u2028\u202e\u2066\u2069\ufeff\ud800") & set(text)
 
 
 def test_the_command_writes_a_report_and_refuses_what_contradicts_itself(file: Path, tmp_path: Path):

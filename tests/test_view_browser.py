@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from agentgym.comparison import compare, read_run
 from agentgym.messages import user, with_pictures
 from agentgym.trajectory import write_jsonl
 from agentgym.view.collection import Collection
@@ -28,7 +29,7 @@ pytest.importorskip("starlette", reason="needs the [view] extra")
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 from agentgym.view.app import make_app  # noqa: E402
-from tests.serving_cases import running  # noqa: E402
+from tests.serving_cases import raw, running  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +102,12 @@ def open_form(browser: Browser, form: str, tmp_path: Path) -> Iterator[Any]:
     looks: list[Look] = []
     servers: list[Any] = []
 
-    def opened(file: Path, **options: Any) -> Look:
+    def opened(*files: Path, **options: Any) -> Look:
         if form == "file":
-            write_report(Collection([file]), tmp_path / "report.html")
+            write_report(Collection(files), tmp_path / "report.html")
             url = (tmp_path / "report.html").as_uri()
         else:
-            servers.append(running(make_app(Collection([file]))))
+            servers.append(running(make_app(Collection(files))))
             url = servers[-1].__enter__().url + "/"
         looks.append(look_at(browser, url, **options))
         return looks[-1]
@@ -194,6 +195,99 @@ def test_contents_are_shown_by_their_kind(open_form: Any, tmp_path: Path):
     assert page.locator("#turn-3 .bad", has_text="FAILED b").count() == 1
 
 
+def test_the_time_of_each_turn_is_drawn_with_the_calls_within_it(open_form: Any, file: Path):
+    page = open_form(file).at("/t/0.0")
+    card = page.locator("details.card", has=page.locator("summary", has_text="Time"))
+    if card.get_attribute("open") is None:
+        card.locator("summary").click()
+    lines = card.locator(".waterfall li")
+    assert lines.count() == 2
+    assert [lines.first.locator(f".track .{kind}").count() for kind in ("generation", "environment", "call-time")] == [
+        1,
+        1,
+        2,
+    ]
+    tops = lines.first.locator(".call-time").evaluate_all("all => all.map((one) => one.style.top)")
+    assert len(set(tops)) == 2  # calls that ran at the same time lie below each other
+    assert "generation 1.2 s (70.6 %), of it 0.2 s waiting" in card.inner_text()
+    starts = "all => all.map((one) => parseFloat(one.style.left))"
+    assert lines.locator(".generation").evaluate_all(starts)[1] > 50
+    card.get_by_role("button", name="align turns").click()
+    assert lines.locator(".generation").evaluate_all(starts) == [0, 0]
+    assert "generation 0.6 s (waited 0.1 s), environment 0.2 s" in (lines.first.text_content() or "")
+
+
+def test_recordings_without_times_have_no_card_of_them(open_form: Any, tmp_path: Path):
+    old = errand()
+    for one in old.turns:
+        one.times = None
+    write_jsonl(tmp_path / "old.jsonl", [old])
+    look = open_form(tmp_path / "old.jsonl")
+    assert look.at("/t/0.0").locator("summary", has_text="Time").count() == 0
+    assert "generation" not in look.at().locator(".figures").inner_text()
+
+
+def better() -> list[Any]:
+    """What `several` shows, but for one task that is won, one that is lost, and one that only this run has."""
+    runs = [
+        errand(task, attempt, solved=task == 1 or (task == 0 and attempt == 0))
+        for task in range(5)
+        for attempt in range(3)
+    ]
+    for one in runs:
+        one.policy = 'a "better" one & <more>'
+    return runs
+
+
+def test_two_runs_are_compared_and_the_tasks_that_flipped_lead_to_their_trajectories(
+    open_form: Any, file: Path, tmp_path: Path
+):
+    other = tmp_path / "other.jsonl"
+    write_jsonl(other, better())
+    look = open_form(file, other)
+    page = look.at()
+    page.get_by_role("link", name="compare two of these runs").click()
+    look.heading("Two runs compared")
+    found = compare(read_run(file), read_run(other))
+    shown = page.locator("main").inner_text()
+    assert f"{100 * found.overall.success.difference:+.1f}".rstrip("0").rstrip(".") in shown
+    assert "1 task only in B" in shown
+    rows = page.locator("table.flips tbody tr")
+    assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
+    assert [rows.nth(at).locator("th").inner_text() for at in (0, 1)] == ["errand/test/2", "errand/test/1"]
+    page.get_by_role("button", name="Swap").click()
+    page.locator(".verdict", has_text=f": −{100 * found.overall.success.difference:.1f}").wait_for()
+    assert [row.split("\n")[0].split("\t")[0] for row in rows.all_inner_texts()] == ["lost", "won"]
+    rows.first.locator("a").first.click()
+    look.heading("errand/test/1#0")
+
+
+def test_charts_have_intervals_and_a_bar_for_each_policy(open_form: Any, file: Path, tmp_path: Path):
+    other = tmp_path / "other.jsonl"
+    write_jsonl(other, better())
+    page = open_form(file, other).at()
+    charts = {
+        name: page.locator("figure.chart", has=page.locator("strong", has_text=f"Solved, by {name}"))
+        for name in ("difficulty", "policy")
+    }
+    assert charts["difficulty"].locator("rect").count() == charts["difficulty"].locator(".whisker").count() == 6
+    assert charts["policy"].locator(".whisker").count() == 2
+    charts["policy"].locator("summary").click()
+    rate = overview(Collection([file, other]).rows)["policy"][0]["values"][1][1]
+    low, high = (f"{100 * end:.1f} %" for end in rate["interval"])
+    assert f"{100 * rate['rate']:.1f} % ({low} to {high})" in charts["policy"].inner_text()
+
+
+def test_a_curve_of_training_has_a_band(open_form: Any, tmp_path: Path):
+    write_run(tmp_path)
+    page = open_form(tmp_path).at()
+    steps = page.locator("figure.chart", has=page.locator("strong", has_text="Solved, by training step"))
+    assert steps.locator("polygon.band").count() == 1
+    success = page.locator("figure.chart", has=page.locator("strong", has_text="Training: success"))
+    assert success.locator("polygon.band").count() == 1
+    assert page.locator("select[aria-label='training metric'] option", has_text="/low").count() == 0
+
+
 def test_a_group_is_aligned_where_its_attempts_part(open_form: Any, file: Path):
     look = open_form(file)
     page = look.at("/g/0.0")
@@ -279,9 +373,12 @@ def test_strips_show_tokens_and_what_the_trainer_made_of_them(open_form: Any, tm
 def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_path: Path):
     file = tmp_path / "eval.jsonl"
     write_jsonl(file, [hostile(), errand(task_id="<b>", id="<b>#1")])
-    look = open_form(file)
+    write_jsonl(tmp_path / "<b>two.jsonl", [hostile()])
+    look = open_form(file, tmp_path / "<b>two.jsonl")
     for address in (
         "/",
+        "/compare?a=0&b=2",
+        "/compare?a=<script>&b=1e9",
         "/t/0.0",
         "/g/0.0",
         "/?q=<script>",
@@ -298,11 +395,13 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
                 "<script>window.hacked = 1</script>",
                 "␛[31mred",
                 "⟨U+202E⟩gnitsil",
+                "␛]8;;https://evil.test",
+                "nul ␀ back ␈␈",
                 "javascript:window.hacked=4",
             ):
                 assert shown in text
-            assert "\u202e" not in text
-            page.locator("button", has_text="Show all 3,000,000 characters").click()
+            assert not set("\u202e\u200e\u061c\x00\x9b\x1b") & set(text)
+            page.locator("button", has_text="Show all 5,000,000 characters").click()
         assert page.evaluate("window.hacked") is None
         assert page.evaluate(HANDLERS) == 0
         assert page.locator("main script, main iframe, main a[href^='javascript']").count() == 0
@@ -314,10 +413,41 @@ def test_nothing_that_a_model_wrote_runs_or_reorders_text(open_form: Any, tmp_pa
     look.problems[:] = [one for one in look.problems if not any(part in one for part in expected)]
 
 
-def test_a_page_speaks_to_its_server_alone(browser: Browser, file: Path, tmp_path: Path):
+FOREIGN = ("evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "evil.test:80", "", "[::1]", "127.0.0.2")
+OUTSIDE = (
+    *("/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/viewer.js/../../pyproject.toml"),
+    *("/..%2f..%2fetc%2fpasswd", "/eval.jsonl", "/api/../eval.jsonl", "/api/trajectory/../../x", "/data/main.js"),
+)
+
+
+def test_a_page_elsewhere_cannot_reach_the_server_through_a_name_of_its_own(file: Path):
     with running(make_app(Collection([file]))) as server:
-        answer = server.client.get("/", headers={"host": "evil.test"})
-        assert answer.status_code == 400
+        for path in ("/", "/viewer.js", "/api/state", "/api/trajectory?key=0.0", "/api/versus"):
+            answers = {host: server.client.get(path, headers={"host": host}).status_code for host in FOREIGN}
+            assert answers == dict.fromkeys(FOREIGN, 400)
+
+
+def test_the_server_gives_no_file_but_its_own(file: Path):
+    with running(make_app(Collection([file]))) as server:
+        for path in OUTSIDE:
+            head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            with raw(server.port, head.encode()) as connection:
+                answer = b"".join(iter(lambda connection=connection: connection.recv(65536), b""))
+            assert answer.split()[1] == b"404", path
+
+
+def test_every_answer_carries_the_policy_that_stops_scripts_and_other_hosts(file: Path):
+    with running(make_app(Collection([file]))) as server:
+        for path in ("/", "/viewer.js", "/viewer.css", "/api/state", "/api/list?from=x"):
+            headers = server.client.get(path).headers
+            assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
+            assert "frame-ancestors 'none'" in headers["content-security-policy"]
+            assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+            assert "access-control-allow-origin" not in headers
+
+
+def test_a_page_speaks_to_its_server_alone(file: Path):
+    with running(make_app(Collection([file]))) as server:
         page = server.client.get("/")
         assert "script-src 'self'" in page.headers["content-security-policy"]
         assert server.client.get("/api/trajectory?key=0.99").json() == {"detail": "there is no trajectory '0.99' here"}
@@ -341,21 +471,47 @@ def test_a_growing_file_shows_up_without_a_reload(browser: Browser, file: Path):
 def test_no_page_is_wider_than_the_window(open_form: Any, tmp_path: Path, width: int):
     file = tmp_path / "eval.jsonl"
     write_jsonl(file, [hostile(), *several()])
-    look = open_form(file, viewport={"width": width, "height": 900})
-    for address in ("/", "/t/0.0", "/t/0.1", "/g/0.1"):
+    write_jsonl(tmp_path / "other.jsonl", better())
+    look = open_form(file, tmp_path / "other.jsonl", viewport={"width": width, "height": 900})
+    for address in ("/", "/t/0.0", "/t/0.1", "/g/0.1", "/compare?a=1&b=2", "/compare?a=0&b=1"):
         page = look.at(address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.evaluate("document.querySelectorAll('details.card').forEach((one) => { one.open = true })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    look.problems[:] = [one for one in look.problems if "status of 400" not in one]  # runs that share no task
 
 
-def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path):
+def test_everything_has_a_name_and_enough_contrast(open_form: Any, file: Path, tmp_path: Path):
+    write_jsonl(tmp_path / "other.jsonl", better())
     for scheme in ("light", "dark"):
-        look = open_form(file, color_scheme=scheme)
-        for address in ("/", "/t/0.0", "/g/0.0"):
+        look = open_form(file, tmp_path / "other.jsonl", color_scheme=scheme)
+        for address in ("/", "/t/0.0", "/g/0.0", "/compare"):
             page = look.at(address)
             assert page.evaluate(NAMELESS) == []
             assert page.evaluate(FAINT) == []
+            assert page.evaluate(PALE) == []
 
 
+def test_whatever_the_tab_key_reaches_shows_that_it_has_the_focus(open_form: Any, file: Path, tmp_path: Path):
+    write_jsonl(tmp_path / "other.jsonl", better())
+    look = open_form(file, tmp_path / "other.jsonl")
+    for address, wanted in (("/", "INPUT"), ("/t/0.0", "SUMMARY"), ("/g/0.0", "SUMMARY"), ("/compare", "SELECT")):
+        page = look.at(address)
+        reached = set()
+        for _ in range(12):
+            look.press("Tab")
+            tag, seen = page.evaluate(FOCUS)
+            reached.add(tag)
+            assert seen, (address, tag)
+        assert wanted in reached
+
+
+FOCUS = """() => {
+  const one = document.activeElement;
+  const style = getComputedStyle(one);
+  const box = one.getBoundingClientRect();
+  const outlined = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1;
+  return [one.tagName, outlined && box.bottom > 0 && box.top < innerHeight];
+}"""
 SHADES = """(canvas) =>
   new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"""
 HANDLERS = """() => [...document.querySelectorAll('main *')]
@@ -364,6 +520,30 @@ NAMELESS = """() => {
   const named = (e) => e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length;
   const all = 'button, a, input, select, canvas, svg[role=img], [role=region]';
   return [...document.querySelectorAll(all)].filter((e) => !named(e)).map((e) => e.outerHTML);
+}"""
+PALE = """() => {
+  // Marks that carry meaning need 3 to 1 against what is behind them.
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const luminance = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const ratio = (x, y) => {
+    const [high, low] = [x, y].map(luminance).sort((a, b) => b - a);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const colour = rgb(getComputedStyle(e).backgroundColor);
+      if ((colour[3] ?? 1) === 1) return colour;
+    }
+  };
+  const fill = (e) => {
+    const style = getComputedStyle(e);
+    return rgb(e.matches('rect') ? style.fill : e.matches('path') ? style.stroke : style.backgroundColor);
+  };
+  const marks = '.plot rect, .whisker, .track .generation, .track .environment, .track .call-time, .range .dot';
+  return [...document.querySelectorAll(marks)]
+    .filter((e) => ratio(fill(e), behind(e.parentElement)) < 3)
+    .map((e) => [e.outerHTML.slice(0, 80), ratio(fill(e), behind(e.parentElement))]);
 }"""
 FAINT = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);

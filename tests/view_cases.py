@@ -12,6 +12,7 @@ from typing import Any
 from agentgym.endings import Reason
 from agentgym.messages import Message, ToolCall, assistant, system, tool_result, user, with_pictures
 from agentgym.results.annotations import Annotation, Annotations
+from agentgym.timing import Span, TurnTimes
 from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
 
 SQL_RESULT = "name VARCHAR|total BIGINT\nAda\\|Ben|12\nNULL|7\n2 rows, <1 s"
@@ -27,6 +28,9 @@ HOSTILE = [
     "<!-- <script>",
     "\u2028window.hacked = 6\u2029",
     "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "\x1b]8;;https://evil.test\x1b\\click\x1b]8;;\x1b\\ \x9b2J \x9d0;title\x9c",
+    "nul \x00 back \x08\x08 bell \x07 return \rover",
+    "marks \u061c \u200e \u200f \ufeff [link=https://evil.test]markup[/link] [red]",
     "safe \u202egnitsil\u202c \u2066isolated\u2069",
     "\ud800 alone",
     "{{constructor.constructor('window.hacked = 7')()}} ${window.hacked = 8}",
@@ -46,7 +50,14 @@ def png(side: int = 4) -> bytes:
 
 def turn(number: int, words: str, result: str, rewards: dict[str, float], reward: float, tool: str = "chat") -> Turn:
     call = ToolCall(tool, {"sql": words} if tool == "query" else {"text": words}, f"call_{number}")
-    return Turn(assistant("", [call]), [tool_result(call, result)], rewards, reward, (6 * number, 6 * number + 4))
+    span = (6 * number, 6 * number + 4)
+    return Turn(assistant("", [call]), [tool_result(call, result)], rewards, reward, span, times=times(number, tool))
+
+
+def times(number: int, tool: str) -> TurnTimes:
+    """A turn of 0.8 s, three quarters of it generation, with two calls at the same time."""
+    calls = (Span(tool, 0.0, 0.15), Span(tool, 0.05, 0.1))
+    return TurnTimes(0.1 + number * 0.8, 0.6, 0.2, 0.1, calls, Span("grade", 0.16, 0.03) if number else None)
 
 
 def tokens(turns: int) -> Tokens:
@@ -87,9 +98,21 @@ def errand(task: int = 0, attempt: int = 0, *, solved: bool = False, **values: A
     return Trajectory(**known | values)
 
 
+DEEP = '{"a":' * 50_000 + "1" + "}" * 50_000
+"""Arguments, as a model may write them, in which functions that call themselves lose their way."""
+
+
+def nested(depth: int) -> Any:
+    value: Any = "the end"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 def hostile() -> Trajectory:
     """A trajectory in which the model, the tools and the environment try to run code wherever text is shown."""
     everything = "\n".join(HOSTILE)
+    deep = ToolCall("deep", {"at": nested(200)}, "deep")
     call = ToolCall(SCRIPT, {SCRIPT: everything, "sql": f"SELECT '{everything}'"}, SCRIPT)
     result: Message = {**tool_result(call, everything), "name": HOSTILE[1]}
     pictured = with_pictures(user(everything), [png()])
@@ -105,8 +128,17 @@ def hostile() -> Trajectory:
             channels(),
             0.0,
         ),
-        Turn("```python\n" + everything + "\n```", [user("x" * 3_000_000)], channels(), 0.0),
+        Turn("```python\n" + everything + "\n```", [user("x" * 5_000_000)], channels(), 0.0),
+        Turn(assistant("", [deep]), [tool_result(deep, "[" * 3000 + "]" * 3000)], channels(), 0.0),
+        Turn(
+            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": 7, "arguments": DEEP}}, "x"]},
+            [user("NaN Infinity {not json")],
+            channels(),
+            0.0,
+        ),
     ]
+    for one in turns:
+        one.times = TurnTimes(0.0, 1.0, 1.0, 0.5, (Span(SCRIPT, 0.0, 0.5), Span(everything, -1.0, 9e9)), None)
     return errand(
         id=f"{SCRIPT}#0",
         task_id=SCRIPT,
@@ -114,7 +146,7 @@ def hostile() -> Trajectory:
         tags=tuple(HOSTILE[:4]),
         turns=turns,
         opening=[system(everything), user(everything)],
-        details={SCRIPT: everything},
+        details={SCRIPT: everything, "deep": nested(200)},
         error=everything,
         split=SCRIPT,
         tools=[{"name": SCRIPT}],
@@ -134,7 +166,8 @@ def write_run(folder: Path) -> Path:
         errand(0, attempt, solved=attempt < step, training_step=step) for step in range(4) for attempt in range(4)
     ]
     write_jsonl(file, played)
-    lines = [{"step": step, "success": step / 4, "entropy": 1.0 - step / 4} for step in range(4)]
+    ends = [{"success/low": step / 8, "success/high": (step + 4) / 8} for step in range(4)]
+    lines = [{"step": step, "success": step / 4, "entropy": 1.0 - step / 4, **ends[step]} for step in range(4)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     Annotations(file).add(
         note

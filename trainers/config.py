@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
@@ -214,6 +213,8 @@ class TrainConfig:
     # Records
     record_groups: int | None = 2
     """Groups of each step whose trajectories are kept in trajectories.jsonl, for agentgym view; null keeps all."""
+    record_logprobs: bool = True
+    """Also keep the trainer's log-probabilities of these trajectories' tokens, to compare with the sampler's."""
     save_every: int = 10
     """Steps between checkpoints."""
     keep_checkpoints: int = 2
@@ -363,10 +364,7 @@ def read_recipe(name: str) -> dict[str, Any]:
     path = Path(name) if name.endswith((".yaml", ".yml")) else RECIPES / f"{name}.yaml"
     if not path.is_file():
         raise UsageError(f"there is no recipe {name!r}; give a YAML file or one of: {', '.join(bundled_recipes())}")
-    try:
-        values = yaml12.load(path.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: not valid YAML: {error}") from error
+    values = yaml12.read(path, "the recipe") or {}
     if not isinstance(values, dict):
         raise UsageError(f"{path}: a recipe must be a map of settings to values")
     return values

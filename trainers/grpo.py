@@ -18,6 +18,7 @@ from agentgym.errors import UsageError
 from agentgym.trainers.batches import Batch, Row
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trainers.lm_head import score_labels_only, without_labels
+from agentgym.trainers.scores import Scored, TrainerScores
 from agentgym.trainers.shared_prefix import share_prefixes
 from agentgym.trajectory import Trajectory
 
@@ -49,6 +50,8 @@ class AgentGRPOTrainer(GRPOTrainer):
         credit: Turns their rewards into advantages.
         on_batch: Called on every rank with the trajectories of all ranks as they were sampled, before any group was
             replaced, and the number of weight updates so far, e.g. to log them.
+        on_scores: Called on every rank with the trainer's log-probabilities of the trajectories in `scores.wanted`,
+            once they are known: those of the weights that sampled them.
         kwargs: As for `GRPOTrainer`, without `reward_funcs`, `rollout_func`, `tools` and `environment_factory`.
     """
 
@@ -58,12 +61,15 @@ class AgentGRPOTrainer(GRPOTrainer):
         rollouts: Rollouts,
         credit: Credit,
         on_batch: Callable[[list[Trajectory], int], None] | None = None,
+        on_scores: Callable[[list[Scored]], None] | None = None,
         **kwargs: Any,
     ):
         refuse(kwargs["args"], kwargs)
-        self._rollouts, self._credit, self._on_batch = rollouts, credit, on_batch
-        self._gap = SamplerGap()
+        self._rollouts, self._credit = rollouts, credit
+        self._on_batch, self._on_scores = on_batch, on_scores
+        self._gap, self.scores = SamplerGap(), TrainerScores()
         self._compared: dict[str, Any] | None = None
+        """The rows whose loss is being computed, if they are scored with the weights that sampled them."""
         self._sampled_at = -1
         """The update before which the batch was sampled."""
         score_labels_only()
@@ -87,29 +93,46 @@ class AgentGRPOTrainer(GRPOTrainer):
             )
         trajectories: list[Trajectory] = [row["trajectory"] for row in inputs]
         output["advantages"] = self._token_advantages(trajectories, output["completion_ids"])
+        self.scores.begin(trajectories)
+        output["row"] = torch.arange(len(trajectories), device=output["completion_ids"].device)
         _clear_unsampled(output)
+        if (known := output.get("old_per_token_logps")) is not None:  # where a batch has several updates
+            self.scores.add(output["row"], known, output["completion_mask"] * output["tool_mask"])
         check_batch(trajectories, output)
         return output
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        # With vLLM, TRL reports the gap itself. Later updates of a batch have other weights than those that sampled it.
+        # Later updates of a batch have other weights than those that sampled it.
         is_first = self._is_training and self.state.global_step == self._sampled_at
-        self._compared = inputs if is_first and not self.use_vllm else None
-        with without_labels(model, inputs["completion_mask"] * inputs["tool_mask"]):
-            return super()._compute_loss(model, inputs)
+        self._compared = inputs if is_first else None
+        try:
+            with without_labels(model, inputs["completion_mask"] * inputs["tool_mask"]):
+                return super()._compute_loss(model, inputs)
+        finally:
+            self._compared = None
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
         scores = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        if self._compared is not None and (sampled := self._compared.get("sampling_per_token_logps")) is not None:
-            mask = self._compared["completion_mask"] * self._compared["tool_mask"]
-            self._gap.add(scores[0].detach(), sampled, mask)
+        if self._compared is not None:
+            self._compare(self._compared, scores[0].detach())
         return scores
+
+    def _compare(self, rows: dict[str, Any], logprobs: torch.Tensor) -> None:
+        """Note what the trainer makes of sampled tokens, and how far that is from the sampler."""
+        mask = rows["completion_mask"] * rows["tool_mask"]
+        if rows.get("old_per_token_logps") is None:
+            self.scores.add(rows["row"], logprobs, mask)
+        sampled = rows.get("sampling_per_token_logps")
+        if sampled is not None and not self.use_vllm:  # with vLLM, TRL reports the gap itself
+            self._gap.add(logprobs, sampled, mask)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log what TRL logs; and without vLLM, under the same names, how far the sampler is from the trainer."""
         if not self.use_vllm and (found := self._gap.take(gather_object)) is not None:
             for name, value in zip(("mean", "max"), found, strict=True):
                 self._metrics["train"][f"sampling/sampling_logp_difference/{name}"] = [value]
+        if self._on_scores is not None:
+            self._on_scores(gather_object(self.scores.take()))
         super().log(logs, start_time)
 
     def _token_advantages(self, trajectories: list[Trajectory], completion_ids: torch.Tensor) -> torch.Tensor:

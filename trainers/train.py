@@ -39,8 +39,9 @@ from agentgym.trainers.logbook.progress import RunProgress, Stopwatch
 from agentgym.trainers.logbook.records import MarkComplete, last_checkpoint, read_metrics
 from agentgym.trainers.logbook.report import draw_curve
 from agentgym.trainers.logbook.run_log import RunLog
-from agentgym.trainers.logbook.trajectory_log import TrajectoryLog
+from agentgym.trainers.logbook.trajectory_log import TrajectoryLog, kept_places
 from agentgym.trainers.policies import check_model, codec_of, describe_training, load_model, policy_of
+from agentgym.trainers.scores import Scored
 from agentgym.trainers.transformers_policy import TransformersPolicy
 from agentgym.trainers.trl_config import (
     credit_of,
@@ -217,6 +218,7 @@ class _Run:
                 rollouts=self._rollouts,
                 credit=credit,
                 on_batch=self._on_batch,
+                on_scores=self._on_scores if config.record_logprobs else None,
                 callbacks=[MarkComplete()],
             )
         # Runs before the callbacks that log elsewhere, so that they see what it adds.
@@ -261,11 +263,19 @@ class _Run:
         if (kl := self._start.divergence(self._trainer.model, sampled)) is not None:
             metrics["kl_to_start"] = kl
         self._log.batch(metrics, sampled)
+        if self._config.record_logprobs:
+            kept = kept_places(sampled, self._config.record_groups)
+            self._trainer.scores.wanted = frozenset(sampled[place].id for place in kept)
         if self._trajectories is not None:
             self._trajectories.write(sampled)
         if self._sync_check is not None:
             self._sync_check.remember(sampled)
         self._stop_if_barren(sampled)
+
+    def _on_scores(self, scored: list[Scored]) -> None:
+        """Keep what the trainer makes of the tokens of trajectories that are kept."""
+        if self._trajectories is not None:
+            self._trajectories.write_scores(scored)
 
     def _stop_if_barren(self, trajectories: list[Trajectory]) -> None:
         """Raise `UsageError` once many turns in a row could not be read: they teach nothing."""

@@ -62,9 +62,14 @@ class _Request:
     """When to cut the turn off (`time.monotonic`); set when sampling begins."""
     sampled: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    asked: float = field(default_factory=time.monotonic)
+    queued_s: float | None = None
+    """How long it waited for a free place; set when sampling begins."""
 
     def begin(self) -> None:
         """Start the clock, the first time."""
+        if self.queued_s is None:
+            self.queued_s = time.monotonic() - self.asked
         if self.timeout_s is not None and self.deadline == math.inf:
             self.deadline = time.monotonic() + self.timeout_s
 
@@ -232,7 +237,7 @@ class TransformersPolicy:
         self._active.pop(request.session, None)
         if not request.done.done():
             request.done.set_result(
-                Generation(request.sampled, request.logprobs, self._finish_of(request), self.version)
+                Generation(request.sampled, request.logprobs, self._finish_of(request), self.version, request.queued_s)
             )
 
     def _finish_of(self, request: _Request) -> Finish:

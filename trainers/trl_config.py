@@ -8,6 +8,7 @@ from accelerate import DistributedType
 
 from agentgym.commands.options import make_env, with_strict
 from agentgym.errors import UsageError
+from agentgym.foreign.closing import closed_after
 from agentgym.rewards import Scheme
 from agentgym.rollout import Breaker, EnvFactory, Failures, Limits
 from agentgym.task import TEST, TRAIN, TaskSource, check_split, default_split
@@ -27,11 +28,8 @@ def env_factory(config: TrainConfig) -> EnvFactory:
 
 def probe(factory: EnvFactory) -> tuple[TaskSource, Scheme]:
     """Make one environment and return its tasks and its reward scheme. Raises `UsageError` if it cannot be made."""
-    env = make_env(factory.env_id, factory.kwargs)
-    try:
+    with closed_after(make_env(factory.env_id, factory.kwargs)) as env:
         return env.tasks, env.scheme
-    finally:
-        env.close()
 
 
 def eval_split_of(config: TrainConfig, source: TaskSource) -> str:

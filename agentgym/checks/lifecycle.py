@@ -111,8 +111,7 @@ def pickles(subject: Subject) -> Finding:
             data = pickle.dumps(env)
         except Exception as error:
             raise CheckFailed(
-                f"it does not pickle: {type(error).__name__}: {error}; open connections and the like in start(), not "
-                "in __init__, or leave them out in __getstate__"
+                f"it does not pickle: {type(error).__name__}: {error}; {_how_to_pickle(error)}"
             ) from error
     copy: Env = pickle.loads(data)
     try:
@@ -121,6 +120,13 @@ def pickles(subject: Subject) -> Finding:
     finally:
         copy.close()
     return f"{len(data)} bytes"
+
+
+def _how_to_pickle(error: Exception) -> str:
+    """Return what to do about an object that does not pickle."""
+    if "<locals>" in str(error) or "<lambda>" in str(error):
+        return "define functions and classes at the top level of a module, not inside of a function"
+    return "open connections and the like in start(), not in __init__, or leave them out in __getstate__"
 
 
 @check("spawns", "it plays the same in a process that got it pickled", causes=ELSEWHERE, jobs=("unpickled",))

@@ -42,8 +42,7 @@ def useful_work_pays(subject: Subject) -> Finding:
                 if paid > honest + _ROUNDING:
                     raise CheckFailed(
                         f"scheme {scheme_name!r}, task {one.task.id!r}: the adversary {name!r} is paid {paid:g}, an "
-                        f"honest attempt that fails {honest:g}; declare what any legal action earns with "
-                        "Channel(cheap=True) and put it behind a gate on real work"
+                        f"honest attempt that fails {honest:g}; {_how_to_pay(paid)}"
                     )
     honest_mean = fmean(one.honest_pay(scheme) for one in contests for scheme in schemes.values())
     best_mean = fmean(max(one.pay(scheme).values(), default=0.0) for one in contests for scheme in schemes.values())
@@ -51,6 +50,13 @@ def useful_work_pays(subject: Subject) -> Finding:
         f"{len(contests)} tasks, {len(schemes)} schemes: honest failures earn {honest_mean:.2f} on average, the best "
         f"adversary {best_mean:.2f}"
     )
+
+
+def _how_to_pay(paid_to_junk: float) -> str:
+    """Return what to do about junk that is paid more than honest work."""
+    if paid_to_junk <= 0:
+        return "its costs make honest work worse than none: put them behind a gate on the outcome, or on real work"
+    return "declare what any legal action earns with Channel(cheap=True) and put it behind a gate on real work"
 
 
 @check("junk-scores-low", "junk handed in at once rarely solves a task", causes=("ending-alone-fails",))

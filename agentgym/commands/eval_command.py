@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agentgym.commands.common_options import Seed, Settings, TrustFile
 from agentgym.errors import UsageError
+
+if TYPE_CHECKING:
+    from agentgym.commands.evaluate import EvaluationRequest
+    from agentgym.commands.suite_runs import SuitesRequest
 
 
 def eval_(
@@ -22,9 +28,9 @@ def eval_(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="scripted, random, silent, tiny, a checkpoint's folder or name, vllm:MODEL (sampled with vLLM), "
-            "vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), or module:factory; "
-            "with --suite, it may be repeated.",
+            help="scripted, random, silent, human (you), tiny, a checkpoint's folder or name, vllm:MODEL (sampled with "
+            "vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), or module:factory; "
+            "may be repeated, to compare several.",
             show_default="scripted",
         ),
     ] = None,
@@ -53,7 +59,7 @@ def eval_(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Save trajectories here (JSONL; with --suite a folder); run again to resume."),
+        typer.Option(help="Save here (JSONL; a folder with --suite or several policies); run again to resume."),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")] = 64,
     max_new_tokens: Annotated[
@@ -76,6 +82,22 @@ def eval_(
     ray: Annotated[
         str | None,
         typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; by default one of this machine alone."),
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SEARCH",
+            help="Look ahead and play the best line found: best-of-n:8, beam:width=4,branch=3, mcts:iterations=16; "
+            "with value=majority, signals, judge or oracle (docs/lookahead.md).",
+        ),
+    ] = None,
+    feedback: Annotated[
+        str | None,
+        typer.Option(
+            metavar="USER",
+            help="Let a simulated user comment on each turn: scripted, or openai:MODEL@URL, which sees the gold "
+            "and may not tell it; with ,when=mistake only after mistakes (docs/feedback.md).",
+        ),
     ] = None,
     fail_under: Annotated[
         float | None,
@@ -102,6 +124,8 @@ def eval_(
     given = {name: value for name, value in locals().items() if value is not None and value is not False}
     if suite is not None and (other := next((name for name in ("env", "rescore") if name in given), None)):
         raise UsageError(f"--suite and --{other} cannot be used together; choose one")
+    if search is not None and feedback is not None:
+        raise UsageError("--search and --feedback cannot be used together: a search plays turns that no user sees")
     if rescore is not None:
         good = _rescore(given)
     elif suite is not None:
@@ -143,15 +167,13 @@ def _play(given: Mapping[str, Any]) -> bool:
 
     _refuse(given, ("data",), "it names the data of a suite; an environment takes it by --set")
     _refuse(given, ("trust_file",), "no file of trajectories is read; it is for --rescore")
-    [policy, *more] = given.get("policy", ["scripted"])
-    if more:
-        raise UsageError("several policies are compared on a suite (--suite); with --env, name one")
+    policies = given.get("policy", ["scripted"])
     strict = given.get("strict", False)
     dialect = {"dialect": given["dialect"]} if "dialect" in given else {}
     request = EvaluationRequest(
         env=given["env"],
         env_kwargs=with_strict(given["env"], parse_settings(given.get("settings", ())) | dialect, strict),
-        policy=policy,
+        policy=policies[0],
         tasks=given.get("tasks"),
         attempts=given.get("attempts", 1),
         limit=given.get("limit"),
@@ -166,15 +188,65 @@ def _play(given: Mapping[str, Any]) -> bool:
         ),
         endpoint=tuple(given.get("endpoint", ())),
         workers=with_address(given["workers"], given.get("ray")),
+        search=_search(given),
+        feedback=_feedback(given),
     )
+    if len(policies) > 1 or (request.out is not None and request.out.is_dir()):
+        return _play_several(request, policies, given)
     summary = run_evaluation(request, as_json="as_json" in given)
     return not summary.failed and _is_enough(summary.success, given)
 
 
+def _search(given: Mapping[str, Any]) -> Any:
+    """Return the search that was typed, if any."""
+    from agentgym.lookahead import read_search
+
+    return read_search(given["search"]) if "search" in given else None
+
+
+def _feedback(given: Mapping[str, Any]) -> Any:
+    """Return the feedback that was typed, if any."""
+    from agentgym.feedback import read_feedback
+
+    return read_feedback(given["feedback"]) if "feedback" in given else None
+
+
+def _play_several(request: EvaluationRequest, policies: Sequence[str], given: Mapping[str, Any]) -> bool:
+    """Play one environment with several policies, with a folder of results; return whether all went well."""
+    from agentgym.commands.evaluate import tasks_of
+    from agentgym.commands.options import full_env_id
+    from agentgym.commands.suite_runs import SuitesRequest
+    from agentgym.rollout import EnvFactory
+    from agentgym.suites.one_off import one_off
+
+    tasks = tasks_of(EnvFactory(full_env_id(request.env), request.env_kwargs), request)
+    suite = one_off(
+        request.env,
+        request.env_kwargs,
+        tasks,
+        attempts=request.attempts,
+        limits=request.limits,
+        temperature=request.temperature,
+    )
+    # What was played is read again to compare the policies; without --out, it is dropped then.
+    with tempfile.TemporaryDirectory() if request.out is None else nullcontext(request.out) as folder:
+        wanted = SuitesRequest(
+            [suite],
+            policies,
+            seed=request.seed,
+            out=Path(folder),
+            concurrency=request.limits.max_in_flight,
+            endpoint=request.endpoint,
+            workers=request.workers,
+            search=given.get("search"),
+            feedback=given.get("feedback"),
+        )
+        return _report_suites(wanted, given)
+
+
 def _play_suites(given: Mapping[str, Any]) -> bool:
     """Play suites; return whether all went well."""
-    from agentgym.commands.suite_runs import SuitesRequest, print_report, run_suites
-    from agentgym.commands.terminal import console
+    from agentgym.commands.suite_runs import SuitesRequest
     from agentgym.rollout.workers.choice import with_address
     from agentgym.settings import parse_settings
     from agentgym.suites import load_suite
@@ -191,8 +263,19 @@ def _play_suites(given: Mapping[str, Any]) -> bool:
         concurrency=given["concurrency"],
         endpoint=tuple(given.get("endpoint", ())),
         workers=with_address(given["workers"], given.get("ray")),
+        search=given.get("search"),
+        feedback=given.get("feedback"),
     )
-    report = run_suites(request)
+    return _report_suites(request, given)
+
+
+def _report_suites(request: SuitesRequest, given: Mapping[str, Any]) -> bool:
+    """Play suites and print what came out; return whether all went well."""
+    from agentgym.commands.suite_runs import print_report, run_suites
+    from agentgym.commands.terminal import console, stdout_kept
+
+    with stdout_kept() if "as_json" in given else nullcontext():
+        report = run_suites(request)
     if "as_json" in given:
         typer.echo(json.dumps(report.to_dict(), indent=2))
     else:
@@ -204,14 +287,15 @@ def _rescore(given: Mapping[str, Any]) -> bool:
     """Score a file again; return whether all of it could be scored, and enough is solved."""
     from agentgym.commands.replay import Replay
     from agentgym.commands.rescore import print_rescored, rescore_file
-    from agentgym.commands.terminal import console
+    from agentgym.commands.terminal import console, stdout_kept
     from agentgym.settings import parse_settings
     from agentgym.summary import print_summary
 
-    _refuse(given, (*_OF_PLAYING, "data", "timeouts"), "--rescore plays what was recorded")
+    _refuse(given, (*_OF_PLAYING, "search", "feedback", "data", "timeouts"), "--rescore plays what was recorded")
     manifest = Path(given["tasks"]) if "tasks" in given else None
     settings = parse_settings(given.get("settings", ()))
-    report = rescore_file(Replay(given["rescore"], manifest, given.get("env"), settings, "trust_file" in given))
+    with stdout_kept() if "as_json" in given else nullcontext():
+        report = rescore_file(Replay(given["rescore"], manifest, given.get("env"), settings, "trust_file" in given))
     summary = report.summary()
     if "as_json" in given:
         typer.echo(json.dumps(report.to_dict(), indent=2))

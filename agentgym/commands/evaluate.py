@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,18 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from agentgym.commands.human import HumanPolicy, Stopped
 from agentgym.commands.options import arguments_of, choose_tasks, full_env_id, make_env
 from agentgym.commands.outputs import check_file
-from agentgym.commands.terminal import console
+from agentgym.commands.terminal import console, stdout_kept
 from agentgym.dialects import TEMPLATE
-from agentgym.errors import require
-from agentgym.evaluation import OnProgress, Summary, evaluate, print_summary
+from agentgym.errors import UsageError, require
+from agentgym.evaluation import OnProgress, Summary, evaluate, evaluate_async, print_summary
+from agentgym.feedback.typed import TypedFeedback
 from agentgym.fitness import check_prompt_fits
+from agentgym.foreign.closing import closed_after
 from agentgym.loading import load_named
+from agentgym.lookahead.typed import TypedSearch
 from agentgym.policy import Policy, TokenPolicy
 from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
 from agentgym.registry import class_of
@@ -56,6 +62,10 @@ class EvaluationRequest:
     """Settings of an endpoint, as typed."""
     workers: str = "threads"
     """Where the environments run (`RolloutEngine`)."""
+    search: TypedSearch | None = None
+    """Looks ahead with the policy (`agentgym.lookahead`)."""
+    feedback: TypedFeedback | None = None
+    """Lets a simulated user comment on the turns (`agentgym.feedback`)."""
     pinned: bool = False
     """Whether the arguments are those of a suite, which a model's training does not change, apart from the dialect."""
 
@@ -66,7 +76,7 @@ LoadPolicy = Callable[..., Policy]
 
 def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summary:
     """Run an evaluation, showing progress on stderr, and print its summary on stdout."""
-    with progress_bars() as progress:
+    with stdout_kept() if as_json else nullcontext(), progress_bars() as progress:
         try:
             summary = evaluated(request, progress)
         except KeyboardInterrupt:
@@ -97,11 +107,22 @@ def evaluated(
     if request.out is not None:
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
-    tasks = _tasks(factory, request)
-    policy = _policy(factory, request, progress, load)
+    tasks = tasks_of(factory, request)
+    policy = _policy(factory, _for(request, request.policy), progress, load)
+    models = [policy]
+
+    def load_other(name: str | None) -> Policy:
+        other = policy if name is None else _policy(factory, _for(request, name), progress, load)
+        models.extend([other] if other is not policy else [])
+        return other
+
+    search = None if request.search is None else request.search.loaded(load_other)
+    feedback = None if request.feedback is None else request.feedback.loaded(load_other)
     if isinstance(policy, TokenPolicy):
         advice = "Choose a model with a longer context, or arguments of the environment with a shorter prompt."
         check_prompt_fits(policy.codec, policy.context, factory, tasks[0], advice)
+    if isinstance(policy, HumanPolicy):
+        return _asked(policy, factory, tasks, request, progress)
     try:
         return evaluate(
             factory,
@@ -114,10 +135,41 @@ def evaluated(
             on_progress=_bar(progress, len(tasks) * request.attempts, label),
             workers=request.workers,
             failures=Failures(breaker=Breaker()),
+            search=search,
+            feedback=feedback,
         )
     finally:
-        if callable(account := getattr(policy, "account", None)):
-            progress.console.print(f"{policy.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
+        for model in models:
+            if callable(account := getattr(model, "account", None)):
+                progress.console.print(f"{model.name}: {account()}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _for(request: EvaluationRequest, policy: str) -> EvaluationRequest:
+    """Return the request for one of its policies. If there are several, the settings are for those that take them."""
+    several = other_model(request.search, request.feedback) is not None
+    return replace(request, policy=policy, endpoint=() if several and not is_endpoint(policy) else request.endpoint)
+
+
+def other_model(search: TypedSearch | None, feedback: TypedFeedback | None) -> str | None:
+    """Return the name of the policy that judges or comments, if one is named."""
+    return (search.judge if search is not None else None) or (feedback.model if feedback is not None else None)
+
+
+def _asked(
+    human: HumanPolicy, factory: EnvFactory, tasks: Sequence[Task], request: EvaluationRequest, progress: Progress
+) -> Summary:
+    """Let a person play, one episode after the other and in their own time, without a bar where they type."""
+    if request.workers != "threads":
+        raise UsageError(f"--workers {request.workers} cannot be used with the policy {human.name!r}, which plays here")
+    limits = replace(request.limits, max_in_flight=1, generation_timeout_s=None, episode_timeout_s=None)
+    kept = {"out": request.out, "limits": limits, "seed": request.seed, "on_progress": human.ended}
+    progress.stop()
+    try:
+        return asyncio.run(evaluate_async(factory, human, tasks, request.attempts, **kept))
+    except Stopped:
+        raise KeyboardInterrupt from None
+    finally:
+        progress.start()
 
 
 def print_json(summary: Summary) -> None:
@@ -152,17 +204,15 @@ def _trained_arguments(model: str, request: EvaluationRequest) -> dict[str, Any]
     return dict(recorded_arguments(class_of(request.env), trained, request.env_kwargs, source))
 
 
-def _tasks(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+def tasks_of(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
+    """Return the tasks that a request names. Raises `UsageError` if there are none such."""
     if request.tasks is not None and not isinstance(request.tasks, str):
         return list(request.tasks)[: request.limit]
-    env = make_env(factory.env_id, factory.kwargs)
-    try:
+    with closed_after(make_env(factory.env_id, factory.kwargs)) as env:
         split = default_split(env.tasks, TEST)
         if request.tasks is None and split != TEST:
             console(stderr=True).print(f"There is no split {TEST!r}; evaluating on {split!r}.")
         return choose_tasks(env, request.tasks or split, request.limit)
-    finally:
-        env.close()
 
 
 def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress, load: LoadPolicy) -> Policy:

@@ -12,7 +12,7 @@ from agentgym.choices import named, nearest
 from agentgym.engine.authoring import Authoring
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
-from agentgym.foreign.errors import describe
+from agentgym.foreign.errors import as_usage_error, describe, place_of
 from agentgym.registry import class_of, is_class_path, make, resolve
 from agentgym.settings import parse_settings
 from agentgym.task import Task, check_split, iterate, read_manifest
@@ -29,19 +29,23 @@ def full_env_id(env_id: str) -> str:
 
 
 def make_env(env_id: str, kwargs: Mapping[str, Any]) -> Env:
-    """Make an environment. Raises `UsageError` with a suggestion for an unknown argument."""
+    """Make an environment.
+
+    Raises:
+        UsageError: Its code raised an error, whose place is named, or it takes no such argument.
+        InfrastructureError: Its constructor would have ended the process.
+    """
     try:
         return make(env_id, **kwargs)
     except (SystemExit, GeneratorExit) as error:  # from its constructor, not from the user
         raise InfrastructureError(f"{env_id!r} cannot be made: {describe(error)}") from error
     except AgentGymError:
         raise
-    except (TypeError, ValueError) as error:
-        if kwargs and "unexpected keyword argument" not in str(error):
+    except Exception as error:
+        if not (isinstance(error, TypeError) and "unexpected keyword argument" in str(error)):
             given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
-            raise UsageError(f"{env_id!r} cannot be made with {given}: {describe(error)}") from error
-        if "unexpected keyword argument" not in str(error):
-            raise
+            with_these = f" with {given}" if given else ""
+            raise UsageError(f"{env_id!r} cannot be made{with_these}: {describe(error)}{place_of(error)}") from error
         known = _arguments(env_id)
         wrong = next((name for name in kwargs if name not in known), "")
         raise UsageError(
@@ -88,7 +92,8 @@ def choose_tasks(env: Env, spec: str, limit: int | None = None) -> list[Task]:
         return list(chain.from_iterable(iterate(source, split) for split in source.splits))[:limit]
     if env.tasks.size(check_split(env.tasks, spec)) is None and limit is None:
         limit = ENDLESS_LIMIT
-    return list(iterate(env.tasks, spec, limit))
+    with as_usage_error(f"the tasks of the split {spec!r} cannot be loaded"):
+        return list(iterate(env.tasks, spec, limit))
 
 
 def _arguments(env_id: str) -> set[str]:

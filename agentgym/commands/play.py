@@ -7,7 +7,6 @@ the reply that a model would get.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,32 +15,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.commands.prompting import PROMPT, Prompter, Quit
 from agentgym.commands.show import plain, print_message, rewards_text
-from agentgym.commands.typed import as_typed, read_action, typed_usage
+from agentgym.commands.typed import as_typed
 from agentgym.endings import Reason
-from agentgym.engine.spaces import Action
 from agentgym.engine.steps import StepResult, reset_options
 from agentgym.env import Env
-from agentgym.errors import AgentGymError, ToolError
-from agentgym.messages import text_of
+from agentgym.errors import AgentGymError
+from agentgym.messages import Message, text_of
 from agentgym.script import Script, written
-
-PROMPT = "> "
-MORE = "… "
-
-HELP = """Type the name of a tool and its arguments: a tool with one argument takes the rest of the line as it is,
-others take key=value pairs or a JSON object. A line that ends with \\ goes on.
-
-  :tools      show the tools and their arguments
-  :task       show the task again
-  :system     show the system message that a model gets
-  :solution   show the environment's own solution
-  :say TEXT   send a text exactly as a model would
-  :quit       give up (so does Ctrl-D)"""
-
-
-class _Quit(Exception):
-    """The player gives up."""
 
 
 @dataclass
@@ -86,16 +68,31 @@ class Session:
         """Play to the end; return whether the task was solved."""
         self._env = self._make()
         try:
-            self._opening, _ = self._env.reset(seed=self._seed, options=self._options)
-            self._welcome()
-            return self._turns()
+            opening, _ = self._env.reset(seed=self._seed, options=self._options)
+            return self._turns(self._welcomed(opening))
         finally:
             self._env.close()
 
-    def _turns(self) -> bool:
+    def _welcomed(self, opening: list[Message]) -> Prompter:
+        """Show the task and return what prompts for the turns."""
+        env = self._env
+        prompter = Prompter(
+            env.tools,
+            env.dialect,
+            self._console,
+            self._read,
+            talks=type(env).respond is not Env.respond,
+            commands={":solution": ("show the environment's own solution", self._show_solution)},
+            leaving="give up (so does Ctrl-D)",
+        )
+        title = Text.assemble((plain(env.task.id, 100), "bold"), f"  difficulty {env.task.difficulty}")
+        prompter.welcome(opening, title, f"{env.max_turns} turns")
+        return prompter
+
+    def _turns(self, prompter: Prompter) -> bool:
         try:
             while True:
-                action = self._next_action()
+                action = prompter.action()
                 result = self._env.step(action)
                 self._score.add(result)
                 self._played += 1
@@ -104,83 +101,12 @@ class Session:
                 self._console.print(self._standing(result))
                 if result.terminated or result.truncated:
                     break
-        except (_Quit, EOFError, KeyboardInterrupt):
+        except (Quit, EOFError, KeyboardInterrupt):
             self._console.print()
             result = self._env.interrupt(Reason.GAVE_UP)
             self._score.add(result)
         self._farewell(result)
         return bool(result.info["is_success"])
-
-    def _next_action(self) -> Action:
-        """Prompt until there is an action to send."""
-        while True:
-            line = self._line()
-            if not line:
-                continue
-            try:
-                action = self._command(line) if line.startswith(":") else read_action(line, self._env)
-            except ToolError as mistake:
-                self._console.print(Text(plain(str(mistake)), style="red"))
-                continue
-            if action is not None:
-                return action
-
-    def _line(self) -> str:
-        line = self._read(PROMPT)
-        while line.endswith("\\"):
-            line = line[:-1] + "\n" + self._read(MORE)
-        return line.strip()
-
-    def _command(self, line: str) -> Action | None:
-        """Run a command that starts with a colon; return an action if it yields one."""
-        name, _, rest = line.partition(" ")
-        if name == ":say":
-            return rest
-        if name in (":quit", ":q"):
-            raise _Quit
-        commands = {
-            ":help": lambda: self._console.print(Text(HELP)),
-            ":tools": self._show_tools,
-            ":task": self._show_task,
-            ":system": self._show_system,
-            ":solution": self._show_solution,
-        }
-        if name not in commands:
-            raise ToolError(f"There is no {name!r}. There are: {', '.join(commands)}, :say, :quit.")
-        commands[name]()
-        return None
-
-    def _welcome(self) -> None:
-        self._show_task()
-        self._show_tools()
-        self._console.print(Text("Type :help for help.", style="dim"))
-
-    def _show_task(self) -> None:
-        task = self._env.task
-        title = Text.assemble((plain(task.id, 100), "bold"), f"  difficulty {task.difficulty}")
-        told = "\n".join(text_of(message) for message in self._opening if message.get("role") != "system")
-        footer = Text(f"{self._env.max_turns} turns", style="dim")
-        panel = Panel(Text(plain(told, None)), title=title, title_align="left", subtitle=footer, padding=(1, 2))
-        panel.subtitle_align = "right"
-        self._console.print(panel)
-
-    def _show_system(self) -> None:
-        told = [message for message in self._opening if message.get("role") == "system"]
-        for message in told:
-            print_message(message, self._console, max_chars=None)
-        if not told:
-            self._console.print(Text("There is no system message.", style="dim"))
-
-    def _show_tools(self) -> None:
-        if not len(self._env.tools):
-            self._console.print(Text("There are no tools: each line is sent as text.", style="dim"))
-            return
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
-        table.add_column(style="bold yellow", no_wrap=True)
-        table.add_column()
-        for tool in self._env.tools:
-            table.add_row(Text(typed_usage(tool)), Text(tool.description.partition("\n\n")[0]))
-        self._console.print(table)
 
     def _show_solution(self) -> None:
         """Play the reference solution in a separate environment."""
@@ -219,10 +145,3 @@ class Session:
         ending = f"{result.info['ending']} after {self._played} turns".replace("_", " ")
         table.add_row("reward", f"{sum(self._score.rewards):.4g}", "", Text(ending, style="dim"), style="bold")
         self._console.print(Panel(table, title=title, title_align="left", expand=False, padding=(1, 2)))
-
-
-def line_reader() -> Callable[[str], str]:
-    """Return `input`, with line editing and history where the platform supports them."""
-    with suppress(ImportError):
-        import readline  # noqa: F401
-    return input

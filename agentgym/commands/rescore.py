@@ -18,6 +18,7 @@ from agentgym.commands.replay import Replay
 from agentgym.commands.show import plain
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
+from agentgym.foreign.closing import close
 from agentgym.foreign.errors import describe
 from agentgym.results.annotations import Annotations
 from agentgym.results.index import TrajectoryIndex
@@ -128,7 +129,7 @@ class _Envs:
 
     def __exit__(self, *_: object) -> None:
         for env in (env for envs in self._idle.values() for env in envs):
-            env.close()
+            close(env)
 
     def take(self, trajectory: Trajectory) -> Env:
         """Return an environment for a trajectory."""
@@ -155,7 +156,7 @@ def _scored(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tupl
         try:
             found = rescore(trajectory, env, None if tasks is None else tasks.find(trajectory.task_id))
         except InfrastructureError as error:
-            env.close()
+            close(env)
             if not left:
                 return trajectory, describe(error)
         except AgentGymError as error:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from agentgym.errors import UsageError
 
+_LONGEST = 60
+"""Most characters of a module's name; file names have their own limit."""
+
 _MODULE = '''\
 """{title}: a new environment. Make it yours, then run: agentgym check {module}:{cls}"""
 
@@ -175,7 +178,7 @@ def write_scaffold(name: str, folder: Path) -> Scaffold:
     """Write an environment called `name` and its tests into `folder`, which is created if needed.
 
     Raises:
-        UsageError: The name is not valid for a module, or a file already exists.
+        UsageError: The name is not valid for a module, or a file already exists or cannot be written.
     """
     module = _module_name(name)
     cls = "".join(part.capitalize() for part in module.split("_")) + "Env"
@@ -184,9 +187,12 @@ def write_scaffold(name: str, folder: Path) -> Scaffold:
         if path.exists():
             raise UsageError(f"{str(path)!r} is already there; choose another name, or another folder with --path")
     values = {"module": module, "cls": cls, "title": module.replace("_", " ").capitalize(), "test": made.test.name}
-    folder.mkdir(parents=True, exist_ok=True)
-    made.module.write_text(_MODULE.format(**values), encoding="utf-8")
-    made.test.write_text(_TEST.format(**values), encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        made.module.write_text(_MODULE.format(**values), encoding="utf-8")
+        made.test.write_text(_TEST.format(**values), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from error
     return made
 
 
@@ -196,6 +202,10 @@ def _module_name(name: str) -> str:
     module = re.sub(r"[\s_-]+", "_", snake).lower().removesuffix("_env").strip("_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", module) or keyword.iskeyword(module):
         raise UsageError(f"{name!r} cannot be a module's name; use letters, digits and dashes, e.g. 'word-count'")
+    if len(module) > _LONGEST:
+        raise UsageError(f"{name[:_LONGEST]!r}… is too long for a module's name; at most {_LONGEST} characters")
+    if module == "test" or module.startswith("test_"):
+        raise UsageError(f"pytest would take a module {module!r} for tests; choose another name")
     if module in sys.stdlib_module_names or module == "agentgym":
         raise UsageError(f"{name!r} would hide the module {module!r} of the same name; choose another name")
     return module

@@ -19,17 +19,21 @@ from rich.text import Text
 from agentgym.endings import Ending
 from agentgym.messages import Message, text_of
 from agentgym.task import Task
+from agentgym.timing import TurnTimes
 from agentgym.trajectory import Trajectory, Turn
 
 MAX_CHARS = 2000
 """Longer contents are cut in the middle, with a note."""
+
+_MAX_CALLS = 4
+"""Calls of a turn whose times are shown."""
 
 ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "yellow"}
 
 _ENDING_STYLES = {Ending.TERMINATED: "cyan", Ending.TRUNCATED: "yellow", Ending.FAILED: "bold red"}
 
 # Control characters could move the cursor or colour the rest; lone surrogates cannot be printed at all.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def plain(text: str, max_chars: int | None = MAX_CHARS) -> str:
@@ -74,8 +78,18 @@ def print_trajectory(trajectory: Trajectory, console: Console | None = None, max
     for name, value in trajectory.details.items():
         console.print()
         console.print(Text.assemble((plain(name, 100), "bold"), " ", plain(_as_text(value), max_chars)))
+    if trajectory.search:
+        console.print()
+        console.print(_search_line(trajectory.search))
     console.print()
     console.print(ending_line(trajectory))
+
+
+def _search_line(search: Mapping[str, float]) -> Text:
+    """Return what the search took that chose a trajectory."""
+    shown = "  ".join(f"{name.replace('_', ' ')} {value:.6g}" for name, value in search.items() if name != "oracle")
+    chosen = "  chosen by the reward itself" if search.get("oracle") else ""
+    return Text.assemble(("whole search", "bold"), "  ", plain(shown), (chosen, "yellow"))
 
 
 def print_gold(task: Task, console: Console, max_chars: int | None = MAX_CHARS) -> None:
@@ -165,10 +179,29 @@ def _header(trajectory: Trajectory) -> Table:
     return table
 
 
+def times_text(times: TurnTimes) -> str:
+    """Return what a turn waited for, in one line."""
+    inside = f" ({calls_text(times)})" if times.calls else ""
+    return f"generation {duration(times.generation_s)}, environment {duration(times.environment_s)}{inside}"
+
+
+def calls_text(times: TurnTimes) -> str:
+    """Return the times of a turn's calls, in one line."""
+    calls = [f"{plain(name, 100)} {duration(seconds)}" for name, _, seconds in times.calls[:_MAX_CALLS]]
+    return ", ".join(calls + ["…"] * (len(times.calls) > _MAX_CALLS))
+
+
+def duration(seconds: float) -> str:
+    """Return a time that is easy to read, however short."""
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
+
+
 def _print_turn(number: int, turn: Turn, console: Console, max_chars: int | None) -> None:
     label = Text.assemble((f"turn {number}", "bold reverse"), "  ", rewards_text(turn.rewards, turn.reward))
     if turn.span is not None:
         label.append(f"  {turn.span[1] - turn.span[0]} tokens", style="dim")
+    if turn.times is not None:
+        label.append(f"  {times_text(turn.times)}", style="dim")
     if isinstance(turn.action, Mapping) and turn.action.get("finish_reason") == "length":
         label.append("  cut off at the limit of tokens", style="yellow")
     console.print(label)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -15,17 +17,24 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.evaluate import EvaluationRequest, evaluated, progress_bars
-from agentgym.commands.options import make_env
+from agentgym.commands.evaluate import EvaluationRequest, evaluated, other_model, progress_bars
 from agentgym.commands.show import plain
 from agentgym.commands.terminal import console as terminal
+from agentgym.comparison import Comparison, Run, compare
+from agentgym.comparison.runs import run_of_entries
+from agentgym.comparison.tables import differences_table
 from agentgym.errors import AgentGymError, UsageError
+from agentgym.feedback.typed import read_feedback
+from agentgym.lookahead.typed import read_search
 from agentgym.policy import Policy
-from agentgym.policy_loader import TINY, has_weights, load_policy, model_of
+from agentgym.policy_loader import TINY, has_weights, is_endpoint, load_policy, model_of
+from agentgym.results.entry import hash_of
 from agentgym.results.folder import Plan, ResultsFolder
 from agentgym.suites import Suite, SuiteEntry
+from agentgym.suites.suite import UNPINNED
 from agentgym.summary import Rate, Summary
 from agentgym.task import Task
+from agentgym.trajectory import Trajectory, read_jsonl
 
 
 @dataclass(frozen=True)
@@ -45,13 +54,30 @@ class SuitesRequest:
     concurrency: int = 64
     endpoint: tuple[str, ...] = ()
     workers: str = "threads"
+    search: str | None = None
+    """How to look ahead with every policy, as typed after `--search`."""
+    feedback: str | None = None
+    """Who comments on the turns, as typed after `--feedback`."""
 
     @property
     def plan(self) -> Plan:
         """What decides the results."""
-        chosen = {"limit": self.limit, "attempts": self.attempts}
+        search = None if self.search is None else read_search(self.search).name
+        feedback = None if self.feedback is None else read_feedback(self.feedback).name
+        chosen = {"limit": self.limit, "attempts": self.attempts, "search": search, "feedback": feedback}
         settings = {name: value for name, value in chosen.items() if value is not None}
-        return Plan(tuple(suite.id.to_dict() for suite in self.suites), self.seed, settings)
+        for suite in self.suites:
+            if suite.version == UNPINNED:
+                settings |= _settings_of(suite.all_entries[0])
+        return Plan(
+            tuple(suite.id.to_dict() for suite in self.suites if suite.version != UNPINNED), self.seed, settings
+        )
+
+
+def _settings_of(entry: SuiteEntry) -> dict[str, Any]:
+    """Return what decides the results on an entry of no suite, with a hash in place of its tasks."""
+    content = entry.content()
+    return {**content, "tasks": hash_of(content.pop("pins"))}
 
 
 @dataclass(frozen=True)
@@ -74,6 +100,8 @@ class SuitesReport:
     pairs: list[Pair] = field(default_factory=list)
     skipped: list[tuple[Suite, SuiteEntry]] = field(default_factory=list)
     """Entries over data that the user has not given."""
+    differences: list[Comparison] = field(default_factory=list)
+    """How each other policy differs from the first one, over all entries."""
 
     def success(self, suite: Suite, policy: str) -> float | None:
         """Return a policy's mean success over the entries of a suite; `None` if one of them has none."""
@@ -102,7 +130,11 @@ class SuitesReport:
             }
             for pair in self.pairs
         ]
-        return {"results": rows, "skipped": [f"{suite.name}: {entry.name}" for suite, entry in self.skipped]}
+        return {
+            "results": rows,
+            "skipped": [f"{suite.name}: {entry.name}" for suite, entry in self.skipped],
+            "differences": [found.to_dict() for found in self.differences],
+        }
 
 
 def run_suites(request: SuitesRequest) -> SuitesReport:
@@ -116,6 +148,9 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
     """
     if len(set(request.policies)) < len(request.policies):
         raise UsageError("a policy is named twice; ask for more attempts instead")
+    names = [suite.name for suite in request.suites]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"two suites are called {twice[0]!r}; play each on its own")
     folder = None if request.out is None else ResultsFolder(request.out, request.plan)
     report = SuitesReport(
         request.suites, skipped=[(suite, entry) for suite in request.suites for entry in suite.skipped]
@@ -129,6 +164,7 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
     try:
         with folder.running(["agentgym", *sys.argv[1:]]):
             _play_all(pairs, request, report, folder)
+            report.differences = _differences(report, folder, request.policies)
     except KeyboardInterrupt:
         terminal(stderr=True).print(f"What is finished is in {request.out}; run the same command to resume.")
         raise
@@ -147,10 +183,41 @@ def _play_all(
                 folder.keep(pair.suite.name, pair.entry.name, pair.policy, played.summary)
 
 
+def _differences(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str]) -> list[Comparison]:
+    """Compare the other policies with the first one, on the same tasks; those that broke somewhere are left out."""
+    broke = {pair.policy for pair in report.pairs if pair.summary is None or pair.summary.success is None}
+    if policies[0] in broke:
+        return []
+    runs = [_run_of(report, folder, policy) for policy in policies if policy not in broke]
+    found: list[Comparison] = []
+    for run in runs[1:]:
+        with suppress(UsageError):  # they have no task in common that did not fail
+            found.append(compare(runs[0], run))
+    return found
+
+
+def _run_of(report: SuitesReport, folder: ResultsFolder, policy: str) -> Run:
+    """Return what a policy played in this evaluation."""
+    own = [one for one in report.pairs if one.policy == policy]
+    often = Counter(one.entry.factory.env_id for one in own)
+
+    def played() -> Iterator[tuple[str, Trajectory]]:
+        for one in own:
+            env_id = one.entry.factory.env_id
+            name = f"{env_id} ({one.entry.name})" if often[env_id] > 1 else env_id
+            for trajectory in read_jsonl(folder.file_of(one.suite.name, one.entry.name, policy)):
+                yield name, trajectory
+
+    return run_of_entries(policy, played())
+
+
 def _played(
     pair: Pair, request: SuitesRequest, progress: Progress, pool: _Policies, folder: ResultsFolder | None
 ) -> Pair:
     entry = pair.entry
+    search = None if request.search is None else read_search(request.search)
+    feedback = None if request.feedback is None else read_feedback(request.feedback)
+    models = pair.policy, other_model(search, feedback)
     try:
         wanted = EvaluationRequest(
             env=entry.factory.env_id,
@@ -163,8 +230,10 @@ def _played(
             temperature=entry.temperature,
             out=None if folder is None else folder.file_of(pair.suite.name, entry.name, pair.policy),
             limits=replace(entry.limits, max_in_flight=request.concurrency),
-            endpoint=request.endpoint if pair.policy.startswith("openai:") else (),
+            endpoint=request.endpoint if any(is_endpoint(model) for model in models if model) else (),
             workers=request.workers,
+            search=search,
+            feedback=feedback,
             pinned=True,
         )
         summary = evaluated(wanted, progress, load=pool.load, label=f"{entry.name}: {pair.policy}")
@@ -175,11 +244,8 @@ def _played(
 
 
 def _tasks_of(entry: SuiteEntry) -> list[Task]:
-    env = make_env(entry.factory.env_id, entry.factory.kwargs)
-    try:
+    with entry.opened() as env:
         return entry.tasks(env)
-    finally:
-        env.close()
 
 
 class _Policies:
@@ -207,6 +273,9 @@ def print_report(report: SuitesReport, console: Console) -> None:
     """Print the success of each policy on each entry, and what could not be played."""
     for suite in report.suites:
         console.print(_table(report, suite))
+    if report.differences:
+        console.print()
+        console.print(differences_table(report.differences))
     for pair in report.pairs:
         if pair.summary is not None and pair.summary.failed:
             console.print(
@@ -224,7 +293,7 @@ def _table(report: SuitesReport, suite: Suite) -> Table:
         box=None,
         padding=(0, 2, 0, 0),
         header_style="bold",
-        title=f"success on {suite.name} (version {suite.version})",
+        title=f"success on {suite.name}" + (f" (version {suite.version})" if suite.version != UNPINNED else ""),
         title_justify="left",
     )
     table.add_column("entry")

@@ -105,6 +105,11 @@ def stats(
     sets = _sets(name, report, splits, number, settings, data, as_suite)
     for place, reason in report.unchecked.items():
         console(stderr=True).print(f"{place} is left out: {reason}", style="yellow", markup=False)
+    for place, gone in report.gone.items():
+        told = f"{place}: {len(gone)} pinned tasks cannot be found; is this the data that was pinned?"
+        console(stderr=True).print(told, style="yellow", markup=False)
+    if not any(one.tasks for one in sets):
+        raise UsageError(f"{name!r} has no task that can be shown")
     console().print(stats_table({one.place: task_stats(one.tasks) for one in sets if one.tasks}))
 
 
@@ -186,7 +191,8 @@ def _sets(
 def factory_of(name: str, arguments: dict[str, Any]) -> EnvFactory:
     """Return what makes an environment. Raises `UsageError` with a suggestion for an unknown argument."""
     from agentgym.commands.options import full_env_id, make_env
+    from agentgym.foreign.closing import close
     from agentgym.rollout import EnvFactory
 
-    make_env(name, arguments).close()
+    close(make_env(name, arguments))
     return EnvFactory(full_env_id(name), arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,10 +102,11 @@ def _show_environment(
     strict: bool,
 ) -> None:
     from agentgym.commands.options import choose_tasks, make_env, with_strict
+    from agentgym.foreign.closing import closed_after
     from agentgym.task import TEST, default_split
     from agentgym.task_files.left_out import LeavesOut
 
-    with closing(make_env(env, with_strict(env, arguments, strict))) as made:
+    with closed_after(make_env(env, with_strict(env, arguments, strict))) as made:
         chosen = choose_tasks(made, split or default_split(made.tasks, TEST), number)
         description = getattr(made.tasks, "description", "")
         entries = made.tasks.left_out if isinstance(made.tasks, LeavesOut) else ()

@@ -8,31 +8,38 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentgym.commands.show import plain
+from agentgym.dialects.base import Dialect
 from agentgym.engine.spaces import Action
-from agentgym.env import Env
 from agentgym.errors import ToolError
 from agentgym.messages import ToolCall, assistant
 from agentgym.toolset import Tool, Toolset
 
 
-def read_action(line: str, env: Env) -> Action:
+def read_action(line: str, tools: Toolset, dialect: Dialect, *, talks: bool = False) -> Action:
     """Return the action for a typed line: a tool and its arguments, a call in the dialect, or plain text.
 
-    Raises `ToolError` if the line cannot be read, so that it costs no turn.
+    Args:
+        line: What was typed.
+        tools: The tools that can be called.
+        dialect: How calls can be written besides.
+        talks: Whether text that calls no tool is an action, too.
+
+    Raises:
+        ToolError: The line cannot be read; it costs no turn.
     """
     name, *rest = line.split(maxsplit=1)
-    if name in env.tools:
-        tool = env.tools.get(name)
+    if name in tools:
+        tool = tools.get(name)
         call = ToolCall(name, read_arguments(tool, "".join(rest)))
         tool.check(call.arguments)
         return assistant("", [call])
-    if not len(env.tools) or type(env).respond is not Env.respond:
+    if talks or not len(tools):
         return line
-    parsed = env.dialect.parse(line, env.tools)
+    parsed = dialect.parse(line, tools)
     if parsed.error is not None:
         raise ToolError(parsed.error)
     for call in parsed.calls or (ToolCall(name),):
-        env.tools.check(call)
+        tools.check(call)
     return line
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from agentgym.comparison.runs import Attempt, Run, TaskKey, check_comparable, policy_arguments
+from agentgym.comparison.runs import WHOLE_SEARCH, Attempt, Run, TaskKey, check_comparable, policy_arguments
 from agentgym.errors import UsageError
 from agentgym.statistics import Interval, paired_difference, sign_test, success_difference
 
@@ -173,6 +173,8 @@ def _measures(pairs: Sequence[_Pair], seed: int) -> dict[str, Change]:
     """Return how each measure differs, over the tasks for which both sides have it."""
     names = dict.fromkeys(name for pair in pairs for attempt in pair.a for name in attempt.measures)
     changes: dict[str, Change] = {}
+    if not any(attempt.is_searched for pair in pairs for attempt in (*pair.a, *pair.b)):
+        names = [name for name in names if not name.startswith(WHOLE_SEARCH)]
     for name in names:
         means = [(_mean(pair.a, name), _mean(pair.b, name)) for pair in pairs]
         if known := [(before, after) for before, after in means if before is not None and after is not None]:

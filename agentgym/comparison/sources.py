@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from agentgym.choices import named
-from agentgym.comparison.runs import Run, read_run, run_of
+from agentgym.comparison.runs import Run, canonical, read_run, run_of_entries
 from agentgym.errors import UsageError
 from agentgym.results.folder import read_results
 from agentgym.suites import SuiteId, comparable
-from agentgym.trajectory import read_jsonl
+from agentgym.trajectory import Trajectory, read_jsonl
 
 _SIGN = "@"
 """Between a folder and the policy in it."""
@@ -44,10 +46,13 @@ class Source:
         """
         if self.folder is None:
             return read_run(Path(self.name))
-        rows: list[dict[str, Any]] = read_results(self.folder)["results"]
+        results = read_results(self.folder)
+        rows: list[dict[str, Any]] = results["results"]
         policy = self._policy(self.folder, sorted({row["policy"] for row in rows}))
-        files = [self.folder / row["trajectories"] for row in rows if row["policy"] == policy]
-        return run_of(self.name, chain.from_iterable(map(read_jsonl, files)))
+        mine = [row for row in rows if row["policy"] == policy]
+        often = Counter(row["summary"]["env_id"] for row in mine)
+        found = chain.from_iterable(_trajectories(self.folder, row, often) for row in mine)
+        return replace(run_of_entries(self.name, found), suites=canonical(results["suites"]))
 
     def suites(self) -> list[SuiteId]:
         """Return the suites of a folder of results."""
@@ -63,6 +68,13 @@ class Source:
             choices = " or ".join(f"{folder}{_SIGN}{policy}" for policy in policies) or "none is finished"
             raise UsageError(f"{str(folder)!r} holds the results of {len(policies)} policies; name one: {choices}")
         return policies[0]
+
+
+def _trajectories(folder: Path, row: Mapping[str, Any], often: Mapping[str, int]) -> Iterator[tuple[str, Trajectory]]:
+    """Yield the trajectories of an entry, each with its environment, and with the entry if others have that too."""
+    entry = f" ({row['entry']})" if often[row["summary"]["env_id"]] > 1 else ""
+    for trajectory in read_jsonl(folder / row["trajectories"]):
+        yield f"{trajectory.env_id}{entry}", trajectory
 
 
 def check_suites(one: Source, other: Source) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -53,6 +53,19 @@ def print_seeds(found: SeedsComparison, console: Console) -> None:
     if found.left_out or found.failed:
         left = f"{found.left_out} task(s) that only some runs have, and {found.failed} with failed episodes only"
         console.print(Text(f"Left out: {left} in some run.", style="bold yellow"))
+
+
+def differences_table(found: Sequence[Comparison]) -> Table:
+    """Return how policies differ from the first one in success, over the tasks of both."""
+    first = found[0].a.policy
+    table = _table(f"compared with {first}", "difference", "95 % interval", "won", "lost", "tied", "p", left=1)
+    for one in found:
+        part = one.overall
+        p = "–" if one.p_value is None else f"{one.p_value:.2g}"
+        difference = _colored(f"{100 * part.success.difference:+.1f}", part.success.interval)
+        counts = (part.won, part.lost, part.tied)
+        table.add_row(_name(one.b.policy), difference, _points(part.success.interval), *map(str, counts), p)
+    return table
 
 
 def _sides(found: Comparison) -> Table:

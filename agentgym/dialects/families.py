@@ -24,7 +24,7 @@ _Call = tuple[ToolCall, int]
 
 _LLAMA = re.compile(
     r"<think>|(?:<\|python_tag\|>\s*)?"
-    r'(?=\{\s*"name"\s*:\s*"[^"\n]*"(?:\s*,\s*"(?:parameters|arguments)"\s*:|[\s,]*\Z))'
+    r'(?=\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"name"\s*:\s*"[^"\n]*"(?:\s*,\s*"(?:parameters|arguments)"\s*:|[\s,]*\Z))'
 )
 _LLAMA_SHAPE = '{"name": ..., "parameters": {...}}'
 _SEPARATOR = re.compile(r"\s*;?\s*")
@@ -35,6 +35,16 @@ _PARAMETER = re.compile(r"<parameter=([^\n>]+)>\n?(.*?)\n?</parameter>\s*", re.D
 _FUNCTION_END = re.compile(r"</function>\s*(?:</tool_call>)?\s*")
 _XML_SHAPE = "<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>"
 _LITERALS = {"True": True, "False": False, "None": None}
+_TYPES = (
+    (bool, "boolean"),
+    (str, "string"),
+    (int, "integer"),
+    (float, "number"),
+    (list, "array"),
+    (dict, "object"),
+)
+_MAX_REFERENCES = 20
+"""Deeper schemas are not followed: they may refer to themselves."""
 
 _DEEPSEEK = re.compile(r"<think>|<｜tool▁calls▁begin｜>|<｜tool▁call▁begin｜>")
 _DEEPSEEK_CALL = re.compile(
@@ -104,7 +114,7 @@ def _xml_call(text: str, start: int, tools: Toolset) -> _Call:
     name, at = opening[1].strip(), opening.end()
     arguments: dict[str, Any] = {}
     while (given := _PARAMETER.match(text, at)) is not None:
-        arguments[given[1]] = _typed(given[2], _type_of(tools, name, given[1]))
+        arguments[given[1]] = _typed(given[2], _types_of(tools, name, given[1]))
         at = given.end()
     if (ending := _FUNCTION_END.match(text, at)) is None:
         raise Unreadable(f"The call of {name!r:.100} is never closed. Write {_XML_SHAPE}.", unclosed=True)
@@ -141,22 +151,50 @@ def _after(separator: re.Pattern[str], text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _type_of(tools: Toolset, name: str, key: str) -> Any:
+def _types_of(tools: Toolset, name: str, key: str) -> frozenset[str]:
+    """Return the JSON types that a parameter takes; none if they are not known."""
     if name not in tools:
-        return None
-    schema = tools.get(name).parameters.get("properties", {}).get(key)
-    return schema.get("type") if isinstance(schema, Mapping) else None
+        return frozenset()
+    parameters = tools.get(name).parameters
+    return _types_in(parameters.get("properties", {}).get(key), parameters.get("$defs", {}), 0)
 
 
-def _typed(text: str, kind: Any) -> Any:
-    """Return a value that is written as plain text if it is a string, else as JSON, or as Python writes it."""
-    if kind == "string":
+def _types_in(schema: Any, definitions: Mapping[str, Any], depth: int) -> frozenset[str]:
+    if not isinstance(schema, Mapping) or depth > _MAX_REFERENCES:
+        return frozenset()
+    if isinstance(reference := schema.get("$ref"), str):
+        return _types_in(definitions.get(reference.rpartition("/")[2]), definitions, depth + 1)
+    if isinstance(options := schema.get("anyOf") or schema.get("oneOf"), list):
+        return frozenset().union(*(_types_in(option, definitions, depth + 1) for option in options))
+    own = schema.get("type")
+    if own is None and isinstance(values := schema.get("enum"), list):
+        return frozenset(map(_type_of, values))
+    return frozenset(own if isinstance(own, list) else [] if own is None else [own])
+
+
+def _type_of(value: Any) -> str:
+    """Return the JSON type of a value."""
+    return next((name for kind, name in _TYPES if isinstance(value, kind)), "null")
+
+
+def _typed(text: str, types: frozenset[str]) -> Any:
+    """Return a value that is written without quotes: JSON, or as Python writes it, where its type may be meant.
+
+    Where a text may be meant and the written value has no other type of the parameter, it is a text.
+    """
+    if types == {"string"}:
         return text
     written = text.strip()
-    if written in _LITERALS:
-        return _LITERALS[written]
+    value = _LITERALS[written] if written in _LITERALS else _json(written, text)
+    kind = _type_of(value)
+    if "string" not in types or kind in types or (kind == "integer" and "number" in types):
+        return value
+    return text
+
+
+def _json(written: str, otherwise: str) -> Any:
     try:
         value, end = strict_json.read_value(written)
     except JsonProblem:
-        return text
-    return value if skip_space(written, end) == len(written) else text
+        return otherwise
+    return value if skip_space(written, end) == len(written) else otherwise

@@ -62,9 +62,15 @@ def as_data(value: Any) -> Any:
     Bad details from an author must not lose the episode.
     """
     try:
-        return json.loads(json.dumps(to_jsonable_python(value, fallback=_no_data), allow_nan=False))
+        return json.loads(json.dumps(to_jsonable_python(value, fallback=_plain_data), allow_nan=False))
     except Exception:  # reading an author's object may raise anything
         return _no_data(value)
+
+
+def _plain_data(value: Any) -> Any:
+    """Return a number or an array of NumPy or a tensor as plain data, anything else as a note."""
+    plain = getattr(value, "tolist", None)
+    return plain() if callable(plain) else _no_data(value)
 
 
 def _no_data(value: Any) -> str:
@@ -80,7 +86,7 @@ def finite(values: Mapping[str, Any]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, value in values.items():
         try:
-            found[name] = float(value)
+            found[name] = nan if isinstance(value, str | bytes) else float(value)
         except (TypeError, ValueError, OverflowError):
             found[name] = nan
         if not isfinite(found[name]):

@@ -28,6 +28,7 @@ from agentgym.messages import Message, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme, check_scheme
 from agentgym.task import TRAIN, Task, TaskSource, check_split, default_split
 from agentgym.task_files.declaring import TaskFiles
+from agentgym.timing import StepTimes
 from agentgym.toolset import Toolset
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     channel leaves its declared range."""
     max_format_errors: ClassVar[int] = 3
     """The episode is truncated after this many consecutive turns without a readable action."""
+    unrepeatable: str = ""
+    """Why an episode cannot be played again from its actions, such as "its user is a language model"; empty if it can.
+    `snapshot` and searches over turns (`agentgym.lookahead`) stand on that. Instances may set it."""
     max_concurrent: int | None = None
     """Most episodes that one process can run concurrently (e.g. browser contexts); `None` means no limit."""
     harmless_arguments: ClassVar[frozenset[str]] = frozenset(
@@ -149,6 +153,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         self._turns: list[dict[str, float]] = []
         self._reason: AnyReason | None = None
         self._running: dict[object, tuple[str, float]] = {}
+        self._times = StepTimes()
         self._begun = False
         self._own_words: tuple[str, Toolset] | None = None
         self._task: Task | None = None
@@ -248,7 +253,7 @@ class Authoring(gymnasium.Env[list[Message], Action]):
     def reward(self, channel: str, value: float) -> None:
         """Add `value`, a finite number, to a channel in the current turn."""
         if channel not in self._zeros:
-            raise UsageError(f"unknown reward channel {channel!r}; {type(self).__name__} has {sorted(self.channels)}")
+            raise UsageError(unknown_channel(self, channel))
         amount = finite({channel: value})[channel]
         self._take_effect(self._add_reward, channel, amount)
 
@@ -279,6 +284,11 @@ class Authoring(gymnasium.Env[list[Message], Action]):
 
     def _set_reason(self, reason: AnyReason) -> None:
         self._reason = reason
+
+
+def unknown_channel(env: Authoring, name: object) -> str:
+    """Return the message about a channel that an environment does not have."""
+    return f"unknown reward channel {name!r}; {type(env).__name__} has {sorted(env.channels)}"
 
 
 def _from_1(name: str, given: int | None, default: int) -> int:

@@ -51,6 +51,8 @@ class ParallelCall:
         self.is_valid = False
         """Whether the tool took the arguments. Otherwise it does not run."""
         self.effects: list[Callable[[], None]] = []
+        self.ran: tuple[float, float] = (0.0, 0.0)
+        """When the call began and ended (`time.monotonic`)."""
         self._result: Any = None
         self._error: BaseException | None = None
         try:
@@ -74,13 +76,15 @@ class ParallelCall:
     def _held(self, running: Running) -> Iterator[None]:
         """Keep the effects and the error of the code inside, and note that it is running."""
         token = parallel_call.set(self)
-        running[self] = self.call.name, time.monotonic()
+        began = time.monotonic()
+        running[self] = self.call.name, began
         try:
             yield
         except BaseException as error:
             self._error = error
         finally:
             running.pop(self, None)
+            self.ran = began, time.monotonic()
             parallel_call.reset(token)
 
     def conclude(self) -> Any:

@@ -17,7 +17,7 @@ from gymnasium.utils import seeding
 from agentgym.endings import AnyReason, Ending, Reason
 from agentgym.engine.actions import is_text, refusals, text_in, with_ids
 from agentgym.engine.answers import as_text, finite, message_of, opening_messages, turns_stated, without_pictures
-from agentgym.engine.authoring import Authoring
+from agentgym.engine.authoring import Authoring, unknown_channel
 from agentgym.engine.drive import run_now, run_on_loop
 from agentgym.engine.parallel import ParallelCall, batches, run_all
 from agentgym.engine.spaces import Action, ActionSpace
@@ -29,6 +29,7 @@ from agentgym.messages import Message, ToolCall, calls_of, system, tool_result, 
 from agentgym.mistakes import Mistake, counts_of, of_call, of_turn
 from agentgym.rewards import OUTCOME, SOLVED_AT
 from agentgym.task import Task
+from agentgym.timing import StepTimes
 from agentgym.toolset import MAX_RESULT_CHARS, Tool, Toolset, bounded
 
 _T = TypeVar("_T")
@@ -164,6 +165,7 @@ class Engine(Authoring):
         if self._task is None or self._reason is not None:
             raise ResetNeeded("the episode has ended; call reset()" if self._task else "call reset() before step()")
         self._channels = self._zeros.copy()
+        self._times = StepTimes()
         self._actions.append(action)
         if self.render_mode is not None:
             self._show([{"role": "assistant", "content": text_in(action)}])
@@ -194,6 +196,7 @@ class Engine(Authoring):
         if self._task is None or self._reason is not None:
             raise ResetNeeded("there is no running episode to interrupt")
         self._channels = self._zeros.copy()
+        self._times = StepTimes()
         self._reason = reason
         return await self._end([])
 
@@ -247,11 +250,13 @@ class Engine(Authoring):
             tool = self.tools.get(call.name)
             arguments = tool.check(call.arguments)
             self._understood()
-            self._running[call.id] = call.name, time.monotonic()
+            began = time.monotonic()
+            self._running[call.id] = call.name, began
             try:
                 result = await self._invoke(tool, arguments)
             finally:
                 self._running.pop(call.id, None)
+                self._note_call(call, began)
             return self._result_message(call, tool, await self._concluded(call, result), shown)
         except ToolError as mistake:
             return self._mistake_message(call, mistake, shown)
@@ -259,7 +264,9 @@ class Engine(Authoring):
     async def _run_parallel(self, calls: Sequence[ToolCall], shown: _Shown) -> list[Message]:
         """Run independent calls at the same time, with the results and effects of running them in order."""
         parallel = [ParallelCall(self, call, self.tools.get(call.name)) for call in calls]
-        await run_all([one for one in parallel if one.is_valid], self._running, on_loop=self._is_async)
+        valid = [one for one in parallel if one.is_valid]
+        await run_all(valid, self._running, on_loop=self._is_async)
+        self._times.calls += [self._times.span(one.call.name, *one.ran) for one in valid]
         return [await self._conclude_call(one, shown) for one in parallel]
 
     async def _conclude_call(self, one: ParallelCall, shown: _Shown) -> Message:
@@ -279,11 +286,17 @@ class Engine(Authoring):
         """Return what a tool returned or, if that is a function, what it returns now."""
         if not callable(result):
             return result
-        self._running[call.id] = call.name, time.monotonic()
+        began = time.monotonic()
+        self._running[call.id] = call.name, began
         try:
             return await blocking.run(lambda: self._call(result)) if self._is_async else self._call(result)
         finally:
             self._running.pop(call.id, None)
+            self._note_call(call, began)
+
+    def _note_call(self, call: ToolCall, began: float) -> None:
+        """Note that a call that began at a moment (`time.monotonic`) has run."""
+        self._times.calls.append(self._times.span(call.name, began))
 
     def _result_message(self, call: ToolCall, tool: Tool, result: Any, shown: _Shown) -> Message:
         """Return the message that shows the result of a call."""
@@ -308,6 +321,11 @@ class Engine(Authoring):
             return await blocking.run(lambda: self._call(method, **arguments))
         result = self._call(method, **arguments)
         return await self._awaited(result) if type(result) is CoroutineType else result
+
+    @property
+    def step_times(self) -> StepTimes:
+        """What the last step spent its time on. Not part of `info`, which is the same for the same actions."""
+        return self._times
 
     @property
     def running_tool(self) -> tuple[str, float] | None:
@@ -364,10 +382,12 @@ class Engine(Authoring):
 
     async def _end(self, observation: list[Message]) -> StepResult:
         """Grade the episode, settle its last turn and return the final step result."""
+        began = time.monotonic()
         grades = self._call(self.grade)
         if type(grades) is CoroutineType:
             grades = await self._awaited(grades)
-        self._channels.update(self._call(finite, grades or {}))
+        self._times.grading = self._times.span("grade", began)
+        self._channels.update(self._call(self._graded, grades))
         observation, reward, _, _, info = self._settle(observation)
         reason = self._reason or Reason.INFRASTRUCTURE
         info["ending"] = reason.value
@@ -383,6 +403,19 @@ class Engine(Authoring):
             await self._stop()
         ending = reason.ending
         return StepResult(observation, reward, ending is Ending.TERMINATED, ending is Ending.TRUNCATED, info)
+
+    def _graded(self, grades: Any) -> dict[str, float]:
+        """Return the channels that `grade` returned. Raises `UsageError` if they are none of this environment."""
+        if grades is None:
+            return {}
+        if not isinstance(grades, Mapping):
+            raise UsageError(
+                f"{type(self).__name__}.grade() must return channels with their values, not {grades!r:.100}"
+            )
+        for name in grades:
+            if name not in self._zeros:
+                raise UsageError(unknown_channel(self, name))
+        return finite(grades)
 
     def _outcome(self) -> float:
         return sum(turn[OUTCOME] for turn in self._turns)

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TypeVar
 
-from agentgym.errors import InfrastructureError
+from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 
 _T = TypeVar("_T")
 
@@ -55,6 +58,23 @@ def describe(error: BaseException) -> str:
     if len(text) > MAX_CHARS:
         text = f"{text[:MAX_CHARS]}… [{len(text) - MAX_CHARS} characters left out]"
     return f"{name}: {text}" if text else name
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error was raised, such as ` (my_env.py, line 12)`, for those who wrote the code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+
+
+@contextmanager
+def as_usage_error(what: str) -> Iterator[None]:
+    """Raise what the block raises as a `UsageError` of one line that begins with `what` and names the place."""
+    try:
+        yield
+    except AgentGymError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{what}: {describe(error)}{place_of(error)}") from error
 
 
 def for_future(error: BaseException) -> Exception:

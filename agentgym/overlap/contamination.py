@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from agentgym.errors import UsageError
 from agentgym.overlap.words import ngrams, words_of
@@ -26,6 +26,8 @@ COMMON = 10
 """Runs that more tasks than this have are left out."""
 _TEXTS = (".txt", ".md", ".rst", ".py", ".sql", ".html", ".csv", ".tsv", ".yaml", ".yml")
 _RECORDS = (".json", ".jsonl")
+_PIECE, _SHARED = 4_000_000, 20_000
+"""Characters of a piece of a long text, and of what it shares with the next: more than any run of words."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def find_in_texts(tasks: Sequence[Task], texts: Iterable[tuple[str, str]], size:
 
     Args:
         tasks: The tasks.
-        texts: Pairs of a place and a text.
+        texts: Pairs of a place and a text; a long text may come in pieces that overlap.
         size: Words in a run, at least 8.
 
     Raises:
@@ -69,9 +71,10 @@ def find_in_texts(tasks: Sequence[Task], texts: Iterable[tuple[str, str]], size:
     owners, compared = _owners(tasks, size)
     sizes = sorted({len(run) for run in owners})
     hits: dict[str, Hit] = {}
-    count = 0
+    count, before = 0, None
     for where, text in texts:
-        count += 1
+        count += where != before
+        before = where
         words = words_of(text)
         for length in sizes:
             for run in ngrams(words, length) if len(words) >= length else ():
@@ -96,7 +99,8 @@ def _owners(tasks: Sequence[Task], size: int) -> tuple[dict[tuple[str, ...], lis
 def texts_in(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the texts of a file or of all readable files of a folder, each with its place.
 
-    Each line of a `.jsonl` file is a text, with all strings in it, and so is each item of a list in a `.json` file.
+    Each line of a `.jsonl` file is a text, with all strings in it, and so is each item of a list in a `.json` file. A
+    long file of plain text comes in pieces that overlap.
 
     Raises:
         UsageError: There is no such file or folder, it holds no text, or a file is malformed.
@@ -122,11 +126,19 @@ def _texts_of(file: Path) -> Iterator[tuple[str, str]]:
                 for number, item in enumerate(data if isinstance(data, list) else [data]):
                     yield f"{file}[{number}]", _strings(item)
             else:
-                yield str(file), opened.read()
+                yield from ((str(file), piece) for piece in _pieces(opened))
     except OSError as error:
         raise UsageError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: not valid JSON: {error}") from error
+
+
+def _pieces(file: TextIO) -> Iterator[str]:
+    """Yield the text of a file in pieces, each of which begins with the end of the one before."""
+    kept = ""
+    while new := file.read(_PIECE):
+        yield kept + new
+        kept = new[-_SHARED:]
 
 
 def _strings(value: Any) -> str:

@@ -1,20 +1,74 @@
-"""The words of texts and the tokens of tasks, normalised so that case and white space do not matter."""
+"""The words of texts and the tokens of tasks, normalised so that case, white space and ways to encode do not matter.
+
+Scripts that put no spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) count each character as a word.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import groupby
 from typing import Any
 
 from agentgym.task import Task
 
-_WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"\w+|[^\w\s]+")
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+_ASCII_TOKEN = re.compile(r"\w+|[^\w\s]+", re.ASCII)
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\U00020000-\U0003ffff"
+)
+"""Scripts without spaces between words, as ranges of characters."""
+_WIDE = re.compile("[\uff00-\uffef\u3000]+")
+"""Latin letters and signs as wide as Chinese ones, and Japanese ones half as wide."""
+_OPTIONAL = "\u0591-\u05c7\u0640\u064b-\u065f\u0670\ufe00-\ufe0f"
+"""What may be written or not: Hebrew points, Arabic vowels and lengthening, how an emoji looks."""
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case, without punctuation."""
-    return _WORD.findall(text.casefold())
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    return _patterns().word.findall(_normal(text))
+
+
+def _tokens_of(text: str) -> list[str]:
+    """Return the words of a text and the runs of signs between them."""
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text.lower())
+    return _patterns().token.findall(_normal(text))
+
+
+def _normal(text: str) -> str:
+    """Return a text in one case and one encoding, without what cannot be seen."""
+    narrow = _WIDE.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    return _patterns().unseen.sub("", unicodedata.normalize("NFC", narrow.casefold()))
+
+
+class _Patterns:
+    """Patterns for texts in any script. Python's `\\w` leaves out the vowel signs of Indic scripts, for example."""
+
+    def __init__(self) -> None:
+        marks = _of_category("M")
+        character = rf"(?:[{_UNSPACED}][{marks}]*|(?:(?![{_UNSPACED}])[\w{marks}])+)"
+        self.word = re.compile(character)
+        self.token = re.compile(rf"{character}|[^\w\s{marks}{_UNSPACED}]+")
+        self.unseen = re.compile(rf"[{_OPTIONAL}{_of_category('Cf')}]")
+
+
+@cache
+def _patterns() -> _Patterns:
+    return _Patterns()
+
+
+def _of_category(category: str) -> str:
+    """Return the characters of a category of Unicode as ranges for a pattern."""
+    codes = [code for code in range(128, sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith(category)]
+    runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), lambda pair: pair[1] - pair[0])]
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 
 
 def problem_tokens(task: Task) -> list[str]:
@@ -24,7 +78,7 @@ def problem_tokens(task: Task) -> list[str]:
     make any two mazes alike. The task's own id and split do not count.
     """
     texts = [task.prompt, *_leaves(task.data, (task.id, task.split)), *_leaves(task.gold, (task.id, task.split))]
-    return [token for text in texts for token in _TOKEN.findall(text.casefold())]
+    return [token for text in texts for token in _tokens_of(text)]
 
 
 def ngrams(words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:

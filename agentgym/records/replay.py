@@ -73,7 +73,7 @@ def _compare(trajectory: Trajectory, env: Env, task: Task | None) -> Difference 
         else:
             break
         for what, recorded, replayed in (
-            ("observation", turn.observation, result.observation),
+            ("observation", turn.answered, result.observation),
             ("rewards", turn.rewards, result.info["rewards"]),
             ("reward", turn.reward, result.reward),
         ):

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentgym.endings import Ending
 from agentgym.errors import UsageError
+from agentgym.timing import total_times
 from agentgym.trajectory import Trajectory
 
 
@@ -54,7 +55,13 @@ class Entry:
     """Tokens that the policy read but did not sample; an endpoint does not tell."""
     usage: dict[str, float]
     """What an endpoint reports."""
+    search: dict[str, float]
+    """What the search that chose the trajectory did in all; empty without a search."""
     seconds: float
+    generation_s: float | None
+    """Seconds of it that the turns waited for the policy; `None` where turns have no times."""
+    environment_s: float | None
+    """Seconds of it that the turns waited for the environment; without making and resetting it."""
     error: str | None
     component: str | None
 
@@ -93,10 +100,7 @@ _SHARED = ("env_id", "policy", "arguments", "split", "reason", "ending", "compon
 
 def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
     """Return the entry of a trajectory that is written at this place, if at any."""
-    totals: dict[str, float] = {}
-    for turn in trajectory.turns:
-        for name, value in turn.rewards.items():
-            totals[name] = totals.get(name, 0.0) + value
+    generation_s, environment_s = total_times([turn.times for turn in trajectory.turns])
     return Entry(
         offset=offset,
         length=length,
@@ -118,15 +122,27 @@ def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:
         reward=trajectory.reward,
         outcome=trajectory.outcome,
         turns=len(trajectory.model_turns),
-        channels=totals,
+        channels=channel_totals(trajectory),
         counts=dict(trajectory.counts),
         sampled_tokens=sampled_tokens(trajectory),
         observed_tokens=observed_tokens(trajectory),
         usage=dict(trajectory.usage),
+        search=dict(trajectory.search),
         seconds=trajectory.seconds,
+        generation_s=generation_s,
+        environment_s=environment_s,
         error=trajectory.error,
         component=trajectory.component,
     )
+
+
+def channel_totals(trajectory: Trajectory) -> dict[str, float]:
+    """Return the unweighted total of each reward channel."""
+    totals: dict[str, float] = {}
+    for turn in trajectory.turns:
+        for name, value in turn.rewards.items():
+            totals[name] = totals.get(name, 0.0) + value
+    return totals
 
 
 def sampled_tokens(trajectory: Trajectory) -> float | None:

@@ -20,13 +20,18 @@ from typing import Any
 
 from agentgym.commands.outputs import check_folder, held
 from agentgym.errors import UsageError
+from agentgym.records.fields import Rules, check_fields, is_count, is_object, is_text, list_of
 from agentgym.results.provenance import provenance
 from agentgym.summary import Summary
 
 SCHEMA_VERSION = 1
 RESULTS, RUN, TRAJECTORIES = "results.json", "run.json", "trajectories"
-_TIMES = ("seconds", "seconds_per_episode", "seconds_median", "seconds_p95")
-"""Fields of a summary that differ from run to run; they are in `run.json`."""
+_TIMES = (
+    *("seconds", "seconds_per_episode", "seconds_median", "seconds_p95"),
+    *("generation_seconds", "environment_seconds", "replayed_turns"),
+)
+"""Fields of a summary that differ from run to run; they are in `run.json`. Which environment is nearest to a line of
+play depends on which is free, and so does how much of it a search plays again."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class ResultsFolder:
     """
 
     def __init__(self, path: Path, plan: Plan):
+        path = path.absolute()  # an environment may change the working directory
         self.path, self._plan = path, plan
         check_folder(path)
         (path / TRAJECTORIES).mkdir(exist_ok=True)
@@ -95,8 +101,11 @@ class ResultsFolder:
 
     def _check_same(self) -> None:
         plan = self._plan.to_dict()
-        for name, given in plan.items():
-            if (recorded := self._results.get(name)) != json.loads(json.dumps(given)):
+        for name, given in json.loads(json.dumps(plan)).items():
+            recorded = self._results.get(name)
+            if isinstance(recorded, dict) and isinstance(given, dict):
+                recorded, given = _differing(recorded, given), _differing(given, recorded)
+            if recorded != given:
                 raise UsageError(
                     f"{str(self.path)!r} holds results with other {name} ({json.dumps(recorded)}, now "
                     f"{json.dumps(given)}); choose another folder"
@@ -122,7 +131,25 @@ def read_results(path: Path) -> dict[str, Any]:
     found = _read(path / RESULTS)
     if found is None:
         raise UsageError(f"{str(path)!r} holds no {RESULTS}; agentgym eval --suite ... --out {path} writes one")
+    check_fields(found, _RESULTS_FIELDS, frozenset(_RESULTS_FIELDS), str(path / RESULTS))
+    for row in found["results"]:
+        check_fields(row, _ROW_FIELDS, frozenset(_ROW_FIELDS), f"a row of {path / RESULTS}")
+        if not isinstance(row["summary"].get("env_id"), str):
+            raise UsageError(f"{path / RESULTS}: a summary names no environment")
     return found
+
+
+_RESULTS_FIELDS: Rules = {
+    "schema": (is_count, "a whole number"),
+    "suites": (list_of(dict), "a list of suites"),
+    "seed": (is_count, "a whole number"),
+    "settings": (is_object, "an object"),
+    "results": (list_of(dict), "a list of objects"),
+}
+_ROW_FIELDS: Rules = {
+    **dict.fromkeys(("suite", "entry", "policy", "trajectories"), (is_text, "text")),
+    "summary": (is_object, "an object"),
+}
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -132,11 +159,16 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         version = found["schema"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UsageError(f"{path}: not a file of results: {error}") from error
     if version != SCHEMA_VERSION:
         raise UsageError(f"{path} has schema version {version!r}; this release reads {SCHEMA_VERSION}")
     return found
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a map that the other one does not have in the same way."""
+    return {name: value for name, value in one.items() if name not in other or other[name] != value}
 
 
 def _without_times(values: Any) -> Any:

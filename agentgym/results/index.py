@@ -18,7 +18,7 @@ from agentgym.records.json_lines import BOM, MAX_LINE, is_whole, parse_line
 from agentgym.results.entry import Entry, entry_of
 from agentgym.trajectory import Trajectory
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 WORTH_KEEPING = 2**20
 """A smaller file is read again in less time than a file more beside it costs attention."""
 _START = 65_536

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -19,13 +20,22 @@ _PACKAGES = ("gymnasium", "numpy", "duckdb", "torch", "transformers", "trl", "vl
 def provenance(command: Sequence[str]) -> dict[str, Any]:
     """Return the command, the time, the versions of what can change a result, and the machine, as JSON data."""
     return {
-        "command": shlex.join(command),
+        "command": shlex.join(map(_without_secrets, command)),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "agentgym": __version__,
         "python": platform.python_version(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name)) is not None},
-        "machine": {"system": platform.platform(), "cpu": _cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
+        "machine": {"system": platform.platform(), "cpu": cpu(), "cores": os.cpu_count(), "gpu": _gpu()},
     }
+
+
+def _without_secrets(word: str) -> str:
+    """Return a word of a command without passwords in URLs, HTTP headers, and keys given where a name belongs."""
+    name, equals, value = word.partition("=")
+    if name == "headers" or (name == "key" and not value.isidentifier()):
+        return f"{name}{equals}***"
+    without_password = re.sub(r"://[^/\s]*@", "://***@", word)
+    return re.sub(r"(\?)[^\s?]*$", r"\1***", without_password) if "://" in word else without_password
 
 
 def _version(package: str) -> str | None:
@@ -35,7 +45,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu() -> str:
+def cpu() -> str:
+    """Return the name of the processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]

@@ -79,7 +79,7 @@ def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Resco
         result = _again(trajectory, number, env)
         info = result.info
         turns.append(replace(turn, rewards=dict(info["rewards"]), reward=result.reward))
-        if diverged is None and result.observation != turn.observation:
+        if diverged is None and result.observation != turn.answered:
             diverged = number
         if env.reason is not None:
             break

@@ -22,6 +22,7 @@ from agentgym.policy import Policy
 from agentgym.rollout.failures import Failures, Tally
 from agentgym.rollout.jobs import EnvFactory, Group, Job, PlayedGroup
 from agentgym.rollout.limits import Limits
+from agentgym.rollout.methods import PLAYED_ONCE, Method
 from agentgym.rollout.streams import Rollout
 from agentgym.rollout.waits import Waits, report_on_signal
 from agentgym.rollout.workers.base import Workers
@@ -57,6 +58,7 @@ class RolloutEngine:
         workers: Where environments run: `inline` (on the event loop), `threads`, `processes`, `ray`, or an object.
             Episodes of the same seeds are the same everywhere.
         failures: What to do about episodes that fail.
+        method: How a trajectory is made: by one episode unless given (`agentgym.lookahead`).
     """
 
     def __init__(
@@ -67,9 +69,10 @@ class RolloutEngine:
         *,
         workers: str | Workers = "threads",
         failures: Failures | None = None,
+        method: Method = PLAYED_ONCE,
     ):
         self.factory, self.policy, self.limits = factory, policy, limits or Limits()
-        self.failures = failures or Failures()
+        self.failures, self.method = failures or Failures(), method
         self.tally = Tally(self.failures.breaker, self.limits.max_in_flight)
         """Counts tries and failures since the engine was made."""
         self.waits = Waits()
@@ -138,7 +141,8 @@ class RolloutEngine:
 
     def _rollout(self) -> Rollout:
         self._loop.check()
-        return Rollout(self.policy, self.factory, self._workers, self.limits, self.failures, self.tally, self.waits)
+        shared = self.failures, self.tally, self.waits
+        return Rollout(self.policy, self.factory, self._workers, self.limits, *shared, self.method)
 
     def _stepped(self, stream: AsyncGenerator[_T]) -> Iterator[_T]:
         """Iterate over an asynchronous generator that runs on the engine's loop."""

@@ -7,76 +7,58 @@ import time
 from collections.abc import Awaitable
 from dataclasses import replace
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from agentgym.dialects.text import THINK
 from agentgym.endings import Reason
 from agentgym.engine.answers import as_data
 from agentgym.engine.spaces import Action
 from agentgym.engine.steps import ENGINE_INFO
-from agentgym.errors import BrokenTask, InfrastructureError, ToolError, UsageError
+from agentgym.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.foreign.errors import describe, ends_work, running_task
-from agentgym.messages import Message, shown_pictures
-from agentgym.policy import (
-    Codec,
-    EndEpisode,
-    Generation,
-    Player,
-    Policy,
-    ScriptedPolicy,
-    SeeingPolicy,
-    TokenPolicy,
-)
+from agentgym.messages import Message
+from agentgym.policy import EndEpisode, Player, Policy, ScriptedPolicy, TokenPolicy
+from agentgym.rollout.asking import acted, asked, turn_limit_s
+from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.deadlines import OutOfTime, within
 from agentgym.rollout.failures import Component, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.rollout.limits import Limits
+from agentgym.rollout.listening import Listener
 from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Opening, Place, Played, Workers
 from agentgym.seat import Seat
-from agentgym.trajectory import Tokens, Trajectory, Turn
+from agentgym.timing import TurnClock
+from agentgym.trajectory import Trajectory, Turn
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-
-_PATIENCE = 4
-"""A token policy cuts off its turns by itself, and may queue them before; after this many limits it counts as stuck."""
-
-_TOKENS_OF_THINK = 12
-"""At most so many tokens make up `<think>` and the line break after it."""
 
 
 class Episode:
     """One try at one job."""
 
     _place: Place
+    _opening: Opening
 
-    def __init__(self, job: Job, policy: Policy, factory: EnvFactory, limits: Limits, waits: Waits):
+    def __init__(
+        self,
+        job: Job,
+        policy: Policy,
+        factory: EnvFactory,
+        limits: Limits,
+        waits: Waits,
+        *,
+        name: str | None = None,
+        listener: Listener | None = None,
+    ):
         self._job, self._policy, self._limits, self._waits = job, policy, limits, waits
         self._sampler = policy if isinstance(policy, TokenPolicy) else None  # asked once: the answer takes long
         self._started = time.perf_counter()
+        self._clock = TurnClock(self._started)
         self._deadline = inf
         self._component = Component.MAKING
-        sees = self._sampler is not None and isinstance(policy, SeeingPolicy) and policy.sees
-        self._eyes: SeeingPolicy | None = policy if sees else None  # type: ignore[assignment]
-        self._pictures: list[bytes] = []
-        self._picture_tokens = 0
-        task = job.task
-        self._trajectory = Trajectory(
-            id=job.id,
-            env_id=factory.env_id,
-            env_kwargs=factory.kwargs,
-            task_id=task.id,
-            task_hash=task.hash,
-            split=task.split,
-            difficulty=task.difficulty,
-            tags=task.tags,
-            seed=job.seed,
-            policy=policy.name,
-            opening=[],
-            attempt=job.attempt,
-            training_step=job.training_step,
-        )
+        self._listener = listener
+        self._trajectory = begun(job, name or policy.name, factory)
 
     async def run(self, workers: Workers) -> Trajectory:
         """Play the episode to its end in one of the workers' environments."""
@@ -98,7 +80,7 @@ class Episode:
         """Return the trajectory recorded so far, marked as failed."""
         return replace(
             self._trajectory,
-            reason=_reason_of(error),
+            reason=reason_of(error),
             component=self.component_of(error).value,
             error=describe(error),
             seconds=time.perf_counter() - self._started,
@@ -135,6 +117,7 @@ class Episode:
             limits.reset_timeout_s,
             Reason.RESET_TIME,
         )
+        self._opening = opening
         trajectory.opening, trajectory.tools = opening.messages, opening.tools
         if self._sampler is not None:
             await self._play_tokens(self._sampler, opening)
@@ -145,6 +128,9 @@ class Episode:
             finally:
                 trajectory.usage = dict(getattr(player, "usage", {}))
         trajectory.seconds = time.perf_counter() - self._started
+        if self._listener is not None:
+            trajectory.counts = {**trajectory.counts, **self._listener.counts}
+            trajectory.usage = {**trajectory.usage, **self._listener.usage}
         return trajectory
 
     async def _player(self, opening: Opening) -> Player:
@@ -161,7 +147,9 @@ class Episode:
             if self._is_over:
                 await self._interrupt(Reason.TIME)
                 return
-            turn = within(self._asked(player.act(observation)), limit_s, Reason.INFRASTRUCTURE, "a turn of the policy")
+            self._clock.ask()
+            question = asked(acted(player, observation, self._policy.name), self._policy.name)
+            turn = within(question, limit_s, Reason.INFRASTRUCTURE, "a turn of the policy")
             try:
                 action = await self._waiting(Component.POLICY, turn)
             except EndEpisode as end:
@@ -173,63 +161,29 @@ class Episode:
             observation = (await self._step(action)).result.observation
 
     async def _play_tokens(self, policy: TokenPolicy, opening: Opening) -> None:
-        tokens = self._trajectory.tokens = Tokens(prompt_ids=policy.codec.open(opening.messages, opening.tools))
-        self._see(opening.messages)
+        conversation = Conversation(policy, self._limits)
+        self._trajectory.tokens = conversation.begin(opening.messages, opening.tools)
         while self._trajectory.reason is None:
-            room = self._room(policy, tokens)
+            room = Reason.TIME if self._is_over else conversation.room()
             if isinstance(room, Reason):
                 await self._interrupt(room)
                 return
-            said = await self._generated(policy, tokens, room)
-            text = _text_of(policy.codec, tokens, said.ids)
-            span = tokens.append_sampled(said.ids, said.logprobs, said.version)
+            limit_s = turn_limit_s(self._limits.generation_timeout_s, self._deadline - time.monotonic())
+            self._clock.ask()
+            turn = conversation.sample(room, self._job.id, limit_s)
+            said = await self._waiting(Component.POLICY, turn)
+            self._clock.queued(said.queued_s)
+            text, span = conversation.say(said)
             if said.finish == "time":
                 await self._cut_off(text, span)
                 return
             played = await self._step(text, span)
             if self._trajectory.reason is None:
-                tokens.append_observed(policy.codec.extend(played.result.observation, said.ids[-1]))
-                self._see(played.result.observation)
-
-    def _see(self, messages: list[Message]) -> None:
-        """Keep the pictures in messages for a policy that sees. The codec tells others in words."""
-        if self._eyes is not None and (shown := shown_pictures(messages)):
-            self._pictures += shown
-            self._picture_tokens += sum(map(self._eyes.picture_tokens, shown))
-
-    async def _generated(self, policy: TokenPolicy, tokens: Tokens, room: int) -> Generation:
-        """Return the next turn of a token policy, cut off at its time limit."""
-        limit_s = self._turn_limit_s()
-        history = tokens.prompt_ids + tokens.completion_ids
-        seen: dict[str, Any] = {"pictures": tuple(self._pictures)} if self._pictures else {}
-        turn = self._asked(policy.generate(history, room, self._job.id, timeout_s=limit_s, **seen))
-        patience_s = None if limit_s is None else limit_s * _PATIENCE
-        said = await self._waiting(
-            Component.POLICY, within(turn, patience_s, Reason.INFRASTRUCTURE, "a turn of the policy")
-        )
-        if not said.ids and said.finish != "time":
-            raise InfrastructureError(f"policy {policy.name!r} sampled nothing, not even the end of its turn")
-        return said
-
-    def _turn_limit_s(self) -> float | None:
-        """Return the seconds that a turn may take: its own limit, or what is left of the episode's if that is less."""
-        limit_s = min(self._limits.generation_timeout_s or inf, self._deadline - time.monotonic())
-        return None if limit_s == inf else limit_s
+                conversation.hear(played.result.observation)
 
     async def _cut_off(self, text: str, span: tuple[int, int]) -> None:
         """End the episode at a turn that took too long. Its tokens are kept: they are part of what the policy does."""
         self._record(text, await self._interrupted(Reason.GENERATION_TIME), span)
-
-    def _room(self, policy: TokenPolicy, tokens: Tokens) -> int | Reason:
-        """Return how many tokens the next turn may have, or the reason why it may have none."""
-        if self._is_over:
-            return Reason.TIME
-        room = min(self._limits.max_new_tokens, policy.context - len(tokens) - self._picture_tokens)
-        if room < 1:
-            return Reason.CONTEXT
-        if self._limits.max_tokens is not None:
-            room = min(room, self._limits.max_tokens - tokens.sampled)
-        return room if room > 0 else Reason.TOKEN_BUDGET
 
     @property
     def _is_over(self) -> bool:
@@ -238,38 +192,43 @@ class Episode:
 
     async def _step(self, action: Action, span: tuple[int, int] | None = None) -> Played:
         limits = self._limits
+        self._clock.step()
         turn = self._place.step(action, limits.tool_timeout_s)
         played = await self._env(Component.STEP, turn, limits.step_timeout_s, Reason.STEP_TIME)
-        self._record(action, played, span)
+        said = await self._feedback(action, played)
+        if said:
+            heard = [*played.result.observation, *said]
+            played = replace(played, result=played.result._replace(observation=heard))
+        self._record(action, played, span, len(said))
         return played
+
+    async def _feedback(self, action: Action, played: Played) -> list[Message]:
+        if self._listener is None or played.reason is not None:
+            return []
+        return await self._waiting(
+            Component.FEEDBACK, self._listener.after(self._opening, action, played.result.observation)
+        )
 
     async def _interrupt(self, reason: Reason) -> None:
         self._record(None, await self._interrupted(reason))
 
     async def _interrupted(self, reason: Reason) -> Played:
+        self._clock.step()
         turn = self._place.interrupt(reason)
         return await self._env(Component.STEP, turn, self._limits.step_timeout_s, Reason.STEP_TIME)
 
-    def _record(self, action: Action | None, played: Played, span: tuple[int, int] | None = None) -> None:
+    def _record(
+        self, action: Action | None, played: Played, span: tuple[int, int] | None = None, feedback: int = 0
+    ) -> None:
         trajectory, result = self._trajectory, played.result
-        trajectory.turns.append(Turn(action, result.observation, result.info["rewards"], result.reward, span))
+        times = self._clock.stop(played.times)
+        rewards = result.info["rewards"]
+        trajectory.turns.append(Turn(action, result.observation, rewards, result.reward, span, feedback, times))
         trajectory.reason = played.reason
         trajectory.counts = result.info.get("counts", {})
         if trajectory.reason is not None:
             details = {str(name): as_data(value) for name, value in result.info.items() if name not in ENGINE_INFO}
             trajectory.details = details
-
-    async def _asked(self, question: Any) -> Any:
-        """Await the policy. Whatever it raises counts as infrastructure, except for the caller's mistakes."""
-        task = running_task()
-        try:
-            return await question
-        except (EndEpisode, UsageError, InfrastructureError, TimeoutError):
-            raise
-        except BaseException as error:
-            if ends_work(error, task):
-                raise
-            raise InfrastructureError(f"policy {self._policy.name!r}: {describe(error)}") from error
 
     async def _env(self, component: Component, work: Awaitable[_T], limit_s: float | None, reason: Reason) -> _T:
         """Await the environment. A `ToolError` that gets here is an author's bug, not the model's mistake."""
@@ -286,14 +245,34 @@ class Episode:
         return await work
 
 
-def _text_of(codec: Codec, before: Tokens, ids: list[int]) -> str:
-    """Return the text of a turn. If the prompt opened the reasoning, so does the text: calls in it are no calls."""
-    text = codec.decode(ids)
-    last = (before.completion_ids or before.prompt_ids)[-_TOKENS_OF_THINK:]
-    return f"{THINK}\n{text}" if codec.decode(last).rstrip().endswith(THINK) else text
+def begun(job: Job, policy: str, factory: EnvFactory) -> Trajectory:
+    """Return the trajectory of a job before its first turn.
+
+    Args:
+        job: The job.
+        policy: The recorded name of the policy.
+        factory: Makes the environments.
+    """
+    task = job.task
+    return Trajectory(
+        id=job.id,
+        env_id=factory.env_id,
+        env_kwargs=factory.kwargs,
+        task_id=task.id,
+        task_hash=task.hash,
+        split=task.split,
+        difficulty=task.difficulty,
+        tags=task.tags,
+        seed=job.seed,
+        policy=policy,
+        opening=[],
+        attempt=job.attempt,
+        training_step=job.training_step,
+    )
 
 
-def _reason_of(error: BaseException) -> Reason:
+def reason_of(error: BaseException) -> Reason:
+    """Return how an episode that broke has ended."""
     if isinstance(error, BrokenTask):
         return Reason.BROKEN_TASK
     return error.reason if isinstance(error, OutOfTime) else Reason.INFRASTRUCTURE

@@ -24,6 +24,8 @@ class Component(StrEnum):
     STEP = "step"
     """A turn of the environment, its tools and its grading."""
     POLICY = "policy"
+    FEEDBACK = "feedback"
+    """The simulated user who comments on the turns."""
     WORKER = "worker"
     """The process or node that ran the environment is gone."""
     TASK = "task"

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentgym.env import Env
 from agentgym.errors import UsageError
+from agentgym.foreign.closing import closed_after
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory
 
@@ -86,8 +87,5 @@ class EnvFactory:
 
     def figures(self, trajectories: Sequence[Trajectory]) -> Mapping[str, float]:
         """Return the environment's own metrics on trajectories, besides success."""
-        env = self()
-        try:
+        with closed_after(self()) as env:
             return env.figures(trajectories)
-        finally:
-            env.close()

@@ -16,10 +16,10 @@ from agentgym.errors import BrokenTask, InfrastructureError, UsageError
 from agentgym.foreign.errors import caught, describe, ends_work
 from agentgym.foreign.tasks import contained_tasks
 from agentgym.policy import Policy
-from agentgym.rollout.episode import Episode
 from agentgym.rollout.failures import Failures, Tally, WorkerLost
 from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.rollout.limits import Limits
+from agentgym.rollout.methods import PLAYED_ONCE, Attempt, Method
 from agentgym.rollout.waits import Waits
 from agentgym.rollout.workers.base import Workers
 from agentgym.rollout.workers.local import LocalWorkers
@@ -41,6 +41,7 @@ class Rollout:
     failures: Failures = field(default_factory=Failures)
     tally: Tally = field(default_factory=Tally)
     waits: Waits = field(default_factory=Waits)
+    method: Method = PLAYED_ONCE
 
     async def played(self, jobs: Iterable[Job]) -> AsyncGenerator[tuple[Job, Trajectory]]:
         """Run all jobs and yield each with its trajectory as they finish, in no particular order.
@@ -61,14 +62,15 @@ class Rollout:
         running: dict[asyncio.Task[Trajectory], Job] = {}
         finished: asyncio.Queue[asyncio.Task[Trajectory]] = asyncio.Queue()
         try:
-            at_once = await self.workers.at_once(self.limits.max_in_flight)
+            places = await self.workers.at_once(self.limits.max_in_flight)
+            at_once = max(1, places // self.method.places)
             with contained_tasks():
                 while True:
                     while len(running) < at_once and (job := next(waiting, None)) is not None:
                         if job.id in ids:
                             raise UsageError(f"two jobs are called {job.id!r}; give them different attempt numbers")
                         ids.add(job.id)
-                        task = asyncio.create_task(self._tries(job))
+                        task = asyncio.create_task(self._tries(job, min(places, self.method.places)))
                         running[task] = job
                         task.add_done_callback(finished.put_nowait)
                     if not running:
@@ -83,12 +85,12 @@ class Rollout:
             # Collect all results, also of finished tasks: asyncio would report an error that is never retrieved.
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _tries(self, job: Job) -> Trajectory:
+    async def _tries(self, job: Job, places: int) -> Trajectory:
         """Run a job; retry it on a fresh environment if something around the model breaks."""
         draw = random.Random(job.id)
         failures = lost = 0
         while True:
-            episode = Episode(job, self.policy, self.factory, self.limits, self.waits)
+            episode = self.method.attempt(job, self.policy, self.factory, self.limits, self.waits, places)
             outcome = await _try(episode, self.workers)
             if isinstance(outcome, Trajectory):
                 self.tally.succeeded()
@@ -120,6 +122,7 @@ async def rollouts(
     factory: EnvFactory,
     limits: Limits | None = None,
     workers: Workers | None = None,
+    method: Method = PLAYED_ONCE,
 ) -> AsyncGenerator[Trajectory]:
     """Run all jobs on the current event loop and yield trajectories as they finish (see `Rollout.played`).
 
@@ -129,9 +132,10 @@ async def rollouts(
         factory: Makes the environments; recorded in the trajectories so that they can be replayed.
         limits: Limits of the rollout.
         workers: Hold the environments between calls; without them, threads do, and environments are closed at the end.
+        method: How a trajectory is made.
     """
     used = LocalWorkers(EnvPool(factory)) if workers is None else workers
-    rollout = Rollout(policy, factory, used, limits or Limits())
+    rollout = Rollout(policy, factory, used, limits or Limits(), method=method)
     try:
         async with aclosing(rollout.played(jobs)) as stream:
             async for _, trajectory in stream:
@@ -154,7 +158,7 @@ async def collect(
     return [found[job.id] for job in jobs]
 
 
-async def _try(episode: Episode, workers: Workers) -> Trajectory | BaseException:
+async def _try(episode: Attempt, workers: Workers) -> Trajectory | BaseException:
     """Play an episode; return its trajectory or the exception it raised.
 
     The episode runs in its own task, so that an environment that cancels its task is not mistaken for the caller.

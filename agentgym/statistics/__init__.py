@@ -10,8 +10,10 @@ from agentgym.statistics.intervals import (
     DRAWS,
     Interval,
     cluster_bootstrap,
+    effective_trials,
     mean_of_means,
     success_interval,
+    task_interval,
     wilson,
 )
 from agentgym.statistics.over_k import pass_at_k, pass_hat_k, powers_up_to
@@ -31,6 +33,7 @@ __all__ = [
     "bootstrap_over_seeds",
     "brier_score",
     "cluster_bootstrap",
+    "effective_trials",
     "expected_calibration_error",
     "interquartile_mean",
     "mean_of_means",
@@ -43,5 +46,6 @@ __all__ = [
     "sign_test",
     "success_difference",
     "success_interval",
+    "task_interval",
     "wilson",
 ]

@@ -1,4 +1,4 @@
-"""Means over tasks and their intervals: Wilson's for independent trials, a bootstrap over tasks otherwise."""
+"""Means over tasks and their intervals: Wilson's for success, a bootstrap over tasks for other numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agentgym.errors import UsageError
+from agentgym.statistics.student import student_quantile
 
 CONFIDENCE = 0.95
 DRAWS = 2000
@@ -27,8 +28,31 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Inter
     """Return Wilson's score interval of a proportion of independent trials. It contains the proportion itself."""
     if trials < 1 or not 0 <= successes <= trials:
         raise UsageError(f"{successes} successes of {trials} trials is not a proportion")
+    return _wilson(successes / trials, trials, confidence)
+
+
+def task_interval(shares: Sequence[float], attempts: int, confidence: float = CONFIDENCE) -> Interval:
+    """Return an interval of a mean over tasks without drawing: Wilson's for a number of trials that is worth as much.
+
+    That number is the one of independent trials whose mean would vary as the mean over tasks does. With one attempt per
+    task it is the number of tasks; it is never more than that of the attempts, nor less than that of the tasks.
+
+    Args:
+        shares: The share of attempts that solved it, for each task.
+        attempts: Number of all attempts.
+        confidence: How often such intervals contain what they estimate.
+    """
+    if not shares:
+        raise UsageError("an interval needs at least one task")
+    tasks = len(shares)
+    mean = sum(shares) / tasks
+    spread = sum((share - mean) ** 2 for share in shares) / tasks**2
+    trials = tasks if mean in (0.0, 1.0) else attempts if spread == 0 else mean * (1 - mean) / spread
+    return _wilson(mean, min(max(trials, tasks), attempts), confidence)
+
+
+def _wilson(share: float, trials: float, confidence: float) -> Interval:
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    share = successes / trials
     centre = share + z * z / (2 * trials)
     spread = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
     scale = 1 + z * z / trials
@@ -64,18 +88,35 @@ def cluster_bootstrap(
     return Interval(min(float(low), mean), max(float(high), mean))
 
 
-def success_interval(groups: Sequence[Sequence[bool]], seed: int, confidence: float = CONFIDENCE) -> Interval:
-    """Return an interval of the success rate, given the attempts at each task.
+def success_interval(groups: Sequence[Sequence[bool]], confidence: float = CONFIDENCE) -> Interval:
+    """Return Wilson's interval of the success rate, given the attempts at each task.
 
-    With one attempt per task it is Wilson's; with more, a bootstrap over tasks. If all attempts agree, a bootstrap
-    would claim certainty, so it is Wilson's over the tasks.
+    Attempts at one task are not independent, so they count as `effective_trials`. A bootstrap over tasks would claim
+    certainty for a single task, or for tasks that are all solved in half of their attempts, and holds the true rate of
+    five tasks only four times in five.
     """
     if not groups or not all(groups):
         raise UsageError("an interval needs at least one attempt for each task")
-    flat = [result for group in groups for result in group]
-    if len(flat) == len(groups) or all(flat) or not any(flat):
-        return wilson(sum(group[0] for group in groups), len(groups), confidence)
-    return cluster_bootstrap(groups, seed, confidence)
+    share = min(1.0, max(0.0, mean_of_means(groups)))
+    return _wilson(share, effective_trials(groups, confidence), confidence)
+
+
+def effective_trials(groups: Sequence[Sequence[bool]], confidence: float = CONFIDENCE) -> float:
+    """Return how many independent trials tell as much of the success rate as these attempts at tasks.
+
+    The variance of the tasks' rates decides (Korn and Graubard 1998; with Wilson's interval: Dean and Pagano 2015), and
+    the fewer tasks show it, the less it is trusted. At least one trial per task, at most one per attempt.
+    """
+    tasks, attempts = len(groups), sum(map(len, groups))
+    means = _means(groups)
+    share = float(means.mean())
+    if tasks == 1 or not 0 < share < 1:
+        return tasks
+    of_mean = float(means.var(ddof=1)) / tasks
+    upper = (1 + confidence) / 2
+    trust = (NormalDist().inv_cdf(upper) / student_quantile(upper, tasks - 1)) ** 2
+    trials = share * (1 - share) / of_mean * trust if of_mean > 0 else attempts
+    return min(max(trials, tasks), attempts)
 
 
 def _means(groups: Sequence[Sequence[float]]) -> np.ndarray:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
+from statistics import stdev
 
 from agentgym.errors import UsageError
 from agentgym.statistics.intervals import CONFIDENCE, Interval, cluster_bootstrap, mean_of_means, wilson
+from agentgym.statistics.student import student_quantile
 
 _ROUNDING = 1e-12
 
@@ -15,6 +18,8 @@ def paired_difference(
 ) -> tuple[float, Interval]:
     """Return the mean of `after - before` over tasks and its bootstrap interval over tasks.
 
+    It is as wide as Student's interval at least: with five tasks a bootstrap alone misses the truth one time in six.
+
     Args:
         before: One number per task, e.g. its success rate.
         after: The same tasks in the same order.
@@ -22,13 +27,15 @@ def paired_difference(
         confidence: Share of resamples inside the interval.
     """
     differences = _differences(before, after)
-    return mean_of_means(differences), cluster_bootstrap(differences, seed, confidence)
+    mean, (low, high) = mean_of_means(differences), cluster_bootstrap(differences, seed, confidence)
+    spread = _student_spread([late for (late,) in differences], confidence)
+    return mean, Interval(min(low, mean - spread), max(high, mean + spread))
 
 
 def success_difference(
     before: Sequence[float], after: Sequence[float], seed: int, confidence: float = CONFIDENCE
 ) -> tuple[float, Interval]:
-    """Return `paired_difference` of success rates, whose interval is never a point.
+    """Return `paired_difference` of success rates, whose interval is never a point and lies between -1 and 1.
 
     If all tasks differ by the same, a bootstrap would claim certainty. The interval then reaches as far as it would if
     the share of tasks that Wilson's interval leaves unseen differed by the most in either direction.
@@ -36,7 +43,7 @@ def success_difference(
     mean, interval = paired_difference(before, after, seed, confidence)
     differences = [late for (late,) in _differences(before, after)]
     if max(differences) - min(differences) > _ROUNDING:
-        return mean, interval
+        return mean, Interval(max(-1.0, interval.low), min(1.0, interval.high))
     unseen = wilson(0, len(before), confidence).high
     return mean, Interval(mean - unseen * (1.0 + mean), mean + unseen * (1.0 - mean))
 
@@ -55,6 +62,13 @@ def sign_test(wins: int, losses: int) -> float:
         tail += ways
     # Whole numbers up to the division: 2**decided overflows a float where there are many tasks.
     return min(1.0, 2 * tail / 2**decided)
+
+
+def _student_spread(values: Sequence[float], confidence: float) -> float:
+    """Return half the width of Student's interval of a mean; 0 for a single value, which shows no spread."""
+    if len(values) == 1:
+        return 0.0
+    return student_quantile((1 + confidence) / 2, len(values) - 1) * stdev(values) / sqrt(len(values))
 
 
 def _differences(before: Sequence[float], after: Sequence[float]) -> list[tuple[float]]:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
 from agentgym import yaml12
 from agentgym.choices import nearest
 from agentgym.errors import UsageError
+from agentgym.records import strict_json
 from agentgym.suites.metrics import METRICS
 
 _T = TypeVar("_T")
 _STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 _CountFrom1 = Annotated[int, Field(ge=1)]
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$")]
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=100)]
 
 
 @validated(config=_STRICT, frozen=True, kw_only=True)
@@ -108,12 +107,7 @@ def read_suite_file(path: Path) -> SuiteFile:
 
 def read_map(path: Path) -> dict[str, Any]:
     """Return the contents of a suite's file as they are. Raises `UsageError` unless it is a map."""
-    try:
-        values = yaml12.load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the suite {str(path)!r}: {error.strerror or error}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: not valid YAML: {error}") from error
+    values = yaml12.read(path, "the suite")
     if not isinstance(values, dict):
         raise UsageError(f"{path}: a suite is a map with the keys name, version and entries")
     return values
@@ -147,7 +141,7 @@ def _validated(adapter: TypeAdapter[_T], values: Any, source: str, *place: str) 
     """Return values as a part of a suite. Raises `UsageError` that names the file and the place in it."""
     try:
         # As JSON, in which a map may stand for a dataclass although values are not converted.
-        return adapter.validate_json(json.dumps(values, allow_nan=False))
+        return adapter.validate_json(strict_json.write(values))
     except ValidationError as error:
         raise UsageError(f"{source}: {_problem(error, place)}") from None
     except (TypeError, ValueError, RecursionError) as error:

@@ -104,11 +104,14 @@ def copy_suite(source: Path, path: Path) -> None:
     """Copy a suite under the name of another file, as version 1. It has to be pinned before it can be used.
 
     Raises:
-        UsageError: A file cannot be read.
+        UsageError: A file cannot be read, or the new one's name cannot be that of a suite.
     """
-    text = _NAME.sub(f"name: {path.stem}", source.read_text(encoding="utf-8"), count=1)
-    path.write_text(_VERSION.sub("version: 1", text, count=1), encoding="utf-8")
-    PinFile(1, INCOMPLETE, read_pins(pin_file_of(source)).entries).write(pin_file_of(path))
+    named = _NAME.sub(lambda _: _name_line(path), _text(source), count=1)
+    text = _VERSION.sub("version: 1", named, count=1)
+    checked(yaml12.load(text), str(path))
+    pins = PinFile(1, INCOMPLETE, read_pins(pin_file_of(source)).entries)
+    path.write_text(text, encoding="utf-8")
+    pins.write(pin_file_of(path))
 
 
 def add_entry(
@@ -127,7 +130,7 @@ def add_entry(
         UsageError: The suite cannot be read or written, or has an entry of that name.
     """
     is_new = not path.exists()
-    text = _beginning(path) if is_new else path.read_text(encoding="utf-8")
+    text = _beginning(path) if is_new else _text(path)
     values = yaml12.load(text) | {"entries": []} if is_new else read_map(path)
     checked({**values, "entries": [*values["entries"], dict(entry)]}, str(path))
     path.write_text(_with_entry(text, values, entry, path), encoding="utf-8")
@@ -181,14 +184,24 @@ def _write(path: Path, file: SuiteFile, pins: Mapping[str, Pins], before: PinFil
 
 
 def _with_version(path: Path, version: int) -> str:
-    text, replaced = _VERSION.subn(f"version: {version}", path.read_text(encoding="utf-8"), count=1)
+    text, replaced = _VERSION.subn(f"version: {version}", _text(path), count=1)
     if not replaced:
         raise UsageError(f"{path}: cannot find the line of the version; write it as `version: {version}`")
     return text
 
 
 def _beginning(path: Path) -> str:
-    return f'name: {path.stem}\nversion: 1\ndescription: ""\nentries:\n'
+    return f'{_name_line(path)}\nversion: 1\ndescription: ""\nentries:\n'
+
+
+def _name_line(path: Path) -> str:
+    """Return the line that names a suite like its file, quoted where it would not be read as text."""
+    return yaml12.dump({"name": path.stem}).strip()
+
+
+def _text(path: Path) -> str:
+    """Return the text of a suite's file, without a byte order mark."""
+    return path.read_text(encoding="utf-8-sig")
 
 
 def _with_entry(text: str, values: Mapping[str, Any], entry: Mapping[str, Any], path: Path) -> str:

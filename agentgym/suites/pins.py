@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import TaskError, UsageError
+from agentgym.foreign.errors import as_usage_error
 from agentgym.records.fields import Rules, check_fields, is_count, is_text, object_of, required_fields
 from agentgym.records.strict_json import JsonProblem, read_object
 from agentgym.task import Task, TaskSource
@@ -106,11 +107,16 @@ class Found:
 
 
 def find_pinned(source: TaskSource, pins: Pins, places: Mapping[str, str] | None = None) -> Found:
-    """Return the tasks of `source` with the pinned ids, and how they differ from what was pinned."""
+    """Return the tasks of `source` with the pinned ids, and how they differ from what was pinned.
+
+    Raises:
+        UsageError: The source broke on a task, so that nothing is known about it.
+    """
     found = Found()
     for task_id, pinned in pins.items():
         try:
-            task = source.find(task_id)
+            with as_usage_error(f"the task {task_id!r} cannot be loaded"):
+                task = source.find(task_id)
         except TaskError as error:
             found.gone[task_id] = str(error)
             continue

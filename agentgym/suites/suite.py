@@ -14,6 +14,7 @@ from typing import Any
 from agentgym.commands.options import full_env_id, make_env
 from agentgym.env import Env
 from agentgym.errors import UsageError
+from agentgym.foreign.closing import closed_after
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
 from agentgym.suites.file import EntryPart, LimitsPart, name_of
@@ -77,10 +78,8 @@ class SuiteEntry:
             env = make_env(factory.env_id, factory.kwargs)
         except UsageError as error:
             raise UsageError(f"entry {self.name!r}: {error}") from error
-        try:
+        with closed_after(env):
             yield env
-        finally:
-            env.close()
 
     def tasks(self, env: Env) -> list[Task]:
         """Return the entry's tasks, made again and compared with their pins.
@@ -115,6 +114,10 @@ class SuiteEntry:
 
 
 _LIMITS = frozenset(one.name for one in fields(LimitsPart))  # pyright: ignore[reportArgumentType]
+
+
+UNPINNED = 0
+"""The version of a suite that no file describes (`agentgym.suites.one_off`). Versions of files begin at 1."""
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 
+from agentgym.foreign.closing import closed_after
+from agentgym.foreign.errors import as_usage_error
 from agentgym.overlap.words import problem_tokens
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.rollout.limits import Limits
@@ -42,7 +43,7 @@ def sets_of_env(factory: EnvFactory, splits: Sequence[str] | None, number: int) 
         splits: Names of the splits; `None` for all.
         number: Maximum number of tasks per split, spread evenly over a split that has more.
     """
-    with closing(factory()) as env:
+    with closed_after(factory()) as env:
         chosen = env.tasks.splits if splits is None else [check_split(env.tasks, split) for split in splits]
         return [TaskSet(split, factory, list(spread(env.tasks, split, number))) for split in chosen]
 
@@ -52,7 +53,10 @@ def spread(source: TaskSource, split: str, number: int) -> Iterator[Task]:
     size = source.size(check_split(source, split))
     count = number if size is None else min(number, size)
     for index in range(count):
-        yield source.get(split, index if size is None else index * size // count)
+        place = index if size is None else index * size // count
+        with as_usage_error(f"task {place} of the split {split!r} cannot be loaded"):
+            task = source.get(split, place)
+        yield task
 
 
 def different(source: TaskSource, split: str, number: int) -> list[Task]:

@@ -31,7 +31,7 @@ class Rate:
     success: float | None
     """Mean over tasks of the share of successful attempts; `None` if there was no attempt."""
     interval: Interval | None
-    """95 % interval: Wilson's for one attempt per task, else a bootstrap over tasks."""
+    """95 % interval: Wilson's, in which attempts at one task count less the more they agree."""
     tasks: int
     attempts: int
 
@@ -85,30 +85,26 @@ class Summary(Measures):
         return asdict(self)
 
 
-def summarize(
-    trajectories: Iterable[Trajectory], *, seed: int = 0, seconds: float = 0.0, figures: Figures = lambda _: {}
-) -> Summary:
+def summarize(trajectories: Iterable[Trajectory], *, seconds: float = 0.0, figures: Figures = lambda _: {}) -> Summary:
     """Summarise the trajectories of one policy in one environment.
 
     Args:
         trajectories: All attempts at all tasks, in any order.
-        seed: Seeds the bootstrap.
         seconds: Wall-clock time they took.
         figures: Additional metrics, computed on the trajectories that did not fail.
     """
     everything = sorted(trajectories, key=_order)
     valid = [t for t in everything if not t.failed]
-    return summarize_entries(map(entry_of, everything), seed=seed, seconds=seconds, figures=figures(valid))
+    return summarize_entries(map(entry_of, everything), seconds=seconds, figures=figures(valid))
 
 
 def summarize_entries(
-    entries: Iterable[Entry], *, seed: int = 0, seconds: float = 0.0, figures: Mapping[str, float] | None = None
+    entries: Iterable[Entry], *, seconds: float = 0.0, figures: Mapping[str, float] | None = None
 ) -> Summary:
     """`summarize`, without the trajectories themselves: of hundreds of thousands, only the entries fit into memory.
 
     Args:
         entries: All attempts at all tasks, in any order.
-        seed: Seeds the bootstrap.
         seconds: Wall-clock time they took.
         figures: The environment's own metrics.
     """
@@ -122,12 +118,12 @@ def summarize_entries(
     return Summary(
         env_id=first.env_id if first else "",
         policy=first.policy if first else "",
-        overall=_rate(valid, seed),
+        overall=_rate(valid),
         pass_at=_over_k(groups, pass_at_k),
         pass_hat=_over_k(groups, pass_hat_k),
         by_turns=_within_turns(valid),
-        by_difficulty={level: _rate(part, seed) for level, part in levels},
-        by_tag={tag: _rate(part, seed) for tag, part in tags},
+        by_difficulty={level: _rate(part) for level, part in levels},
+        by_tag={tag: _rate(part) for tag, part in tags},
         measures_by_difficulty={level: measured(part) for level, part in levels},
         measures_by_tag={tag: measured(part) for tag, part in tags},
         endings=dict(Counter(str(t.reason) for t in everything).most_common()),
@@ -150,11 +146,11 @@ def _by_task(entries: Iterable[Entry]) -> list[list[bool]]:
     return list(groups.values())
 
 
-def _rate(entries: Sequence[Entry], seed: int) -> Rate:
+def _rate(entries: Sequence[Entry]) -> Rate:
     groups = _by_task(entries)
     if not groups:
         return Rate(None, None, 0, 0)
-    return Rate(mean_of_means(groups), success_interval(groups, seed), len(groups), len(entries))
+    return Rate(mean_of_means(groups), success_interval(groups), len(groups), len(entries))
 
 
 def _over_k(groups: Sequence[Sequence[bool]], estimate: Callable[[int, int, int], float]) -> dict[int, float]:

@@ -22,6 +22,8 @@ MAX_ERRORS = 5
 WIDE = 110
 """Width of a console from which the table of rates also shows reward, turns, calls and errors."""
 
+_FEEDBACK = {"feedback": "comments an episode", "feedback_withheld": "withheld, because they revealed the gold"}
+
 _MAX_POINTS = 8
 """Number of points of a curve to print; a summary holds all of them."""
 
@@ -47,6 +49,9 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console.print(Panel(Group(*tables), title=title, title_align="left", expand=False, padding=(1, 2)))
     if (why := why_barren(summary.sampled_tokens, summary.format_error_rate)) is not None:
         console.print(f"[bold red]This says nothing about the model:[/] {why}.")
+    if summary.search.get("oracle"):
+        bound = "an upper bound of what choosing could bring, not a result of the policy"
+        console.print(f"[bold yellow]The reward itself chose[/]: {bound}.")
     if summary.failed:
         console.print(
             f"[bold yellow]{summary.failed} episode(s) failed[/] because something around the model broke "
@@ -185,11 +190,28 @@ def _cost_rows(summary: Summary) -> Iterable[tuple[str, str | list[str]]]:
     if summary.tool_error_rate is not None:
         yield "tool errors", f"{percent(summary.tool_error_rate)} of calls{_by_kind(summary.tool_errors)}"
     yield "format errors", f"{percent(summary.format_error_rate)} of turns{_by_kind(summary.format_errors)}"
+    if summary.feedback:
+        yield "feedback", [f"{number(value, 1)} {_FEEDBACK[name]}" for name, value in summary.feedback.items()]
     if summary.cost is not None:
         yield "cost", f"{summary.cost:.4g} an episode"
+    if summary.search:
+        yield "whole search", [_search_item(name, value) for name, value in summary.search.items() if name != "oracle"]
     mean = f"{number(summary.seconds_per_episode, 2)} s an episode"
     spread = f"median {seconds(summary.seconds_median)}, 95 % within {seconds(summary.seconds_p95)}"
     yield "time", f"{summary.seconds:.1f} s; {mean}, {spread}"
+    if summary.generation_seconds is not None and summary.environment_seconds is not None:
+        yield "time in turns", _time_in_turns(summary.generation_seconds, summary.environment_seconds)
+
+
+def _time_in_turns(generation: float, environment: float) -> list[str]:
+    """Return what turns waited for, in seconds of an episode and as shares."""
+    both = generation + environment
+    parts = {"generation": generation, "environment": environment}
+    return [f"{name} {value:.2f} s ({percent(value / both if both else None)})" for name, value in parts.items()]
+
+
+def _search_item(name: str, value: float) -> str:
+    return f"{name.replace('_', ' ')} {f'{value:.4g}' if name == 'cost' else number(value, 1)}"
 
 
 def _by_kind(shares: Mapping[str, float]) -> str:

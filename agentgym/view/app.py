@@ -21,6 +21,7 @@ from agentgym.view.page import SERVED_POLICY, script, served_page, style
 from agentgym.view.pay import Schemes
 from agentgym.view.rows import Row, options
 from agentgym.view.search import Search
+from agentgym.view.versus import sides, versus
 
 MAX_ROWS = 500
 _HEADERS = {
@@ -50,7 +51,7 @@ class _Answers:
         self._collection.refresh()
         seen = self._collection
         facts = {"title": seen.title, "files": seen.files, "version": seen.version, "total": len(seen.rows)}
-        return {**facts, "note": "", "options": options(seen.rows)}
+        return {**facts, "note": "", "options": options(seen.rows), "sides": sides(seen.rows)}
 
     def list(self, wanted: Wanted) -> dict[str, Any]:
         rows = self._rows(wanted)
@@ -59,6 +60,9 @@ class _Answers:
 
     def overview(self, wanted: Wanted) -> dict[str, Any]:
         return {**overview(self._rows(wanted)), "metrics": self._collection.metrics}
+
+    def versus(self, wanted: Wanted) -> dict[str, Any]:
+        return versus(self._collection.rows, _count(wanted, "a", 0), _count(wanted, "b", 1))
 
     def place(self, wanted: Wanted) -> dict[str, Any]:
         keys = [row["key"] for row in self._rows(wanted)]
@@ -87,7 +91,7 @@ def make_app(collection: Collection, *, trust: bool = False) -> Starlette:
         trust: Accept any class and any argument of an environment from the recordings, to read its reward scheme.
     """
     answers = _Answers(collection, Schemes(trust=trust))
-    asked = ("state", "list", "overview", "place", "trajectory", "tokens")
+    asked = ("state", "list", "overview", "versus", "place", "trajectory", "tokens")
     routes = [Route(f"/api/{name}", _json(getattr(answers, name))) for name in asked]
     routes += [Route(path, _static(make, kind)) for path, (make, kind) in _STATIC.items()]
     # A page on the Internet must not reach this server through a name of its own that leads to this machine.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from agentgym.errors import UsageError
-from agentgym.records.json_lines import MAX_LINE, json_lines, parse_line
+from agentgym.records.json_lines import MAX_LINE, parse_line
 from agentgym.results.annotations import Annotations
 from agentgym.results.index import TrajectoryIndex
 from agentgym.trajectory import Trajectory
@@ -43,11 +45,18 @@ class _Metrics:
         if (seen := (state.st_mtime_ns, state.st_size)) == self.changed:
             return
         self.changed, self.series = seen, {}
-        for _, line in json_lines(self.path, "a line of metrics", allow_torn=True):
+        for line in self._lines():
             step = line.pop("step", None)
             for name, value in line.items():
-                if type(step) is int and type(value) in (int, float):
+                if type(step) is int and type(value) in (int, float) and isfinite(value):
                     self.series.setdefault(name, []).append((step, value))
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines that can be read. Python's reader takes NaN, which a loss may be."""
+        for text in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, RecursionError):
+                if isinstance(line := json.loads(text), dict):
+                    yield line
 
 
 class Collection:

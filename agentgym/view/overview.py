@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, TypeVar
 
+from agentgym.statistics import task_interval
 from agentgym.view.rows import Row
 
 K = TypeVar("K", bound=Hashable)
@@ -20,38 +21,56 @@ def overview(rows: Sequence[Row]) -> dict[str, Any]:
         "failed": len(rows) - len(played),
         "all": rate(played),
         "means": {name: _mean(row[name] for row in played) for name in ("reward", "turns", "sampled", "seconds")},
-        "difficulty": [
-            {
-                "name": name,
-                "values": [[level, rate(some)] for level, some in _sorted(part, lambda row: row["difficulty"])],
-            }
-            for name, part in _groups(played, _series(played)).items()
-        ],
+        "generation": _generation(played),
+        **{by: _rates(played, by) for by in ("difficulty", "env", "policy", "file")},
         "turns": [
             [turns, sum(row["success"] for row in some), sum(not row["success"] for row in some)]
             for turns, some in _sorted(played, lambda row: row["turns"])
         ],
         "endings": _endings(rows),
         "channels": _channels(played),
-        "steps": [
-            [step, rate(some)["rate"], _mean(row["reward"] for row in some)]
-            for step, some in _sorted(stepped, lambda row: row["step"])
-        ],
+        "steps": _rates(stepped, "step"),
     }
 
 
 def rate(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return how often tasks were solved: the mean over tasks of the share of attempts, as `Summary` has it."""
+    """Return how often tasks were solved: the mean over tasks of the share of attempts, as `Summary` has it.
+
+    Its 95 % interval takes no draws (`task_interval`), since the page computes it for every bar.
+    """
     tasks = _groups(rows, lambda row: (row["file"], row["env"], row["policy"], row["task"]))
     shares = [fmean(row["success"] for row in group) for group in tasks.values()]
     distinct = {(row["env"], row["task"]) for row in rows}
-    return {"rate": _mean(shares), "attempts": len(rows), "tasks": len(distinct)}
+    interval = task_interval(shares, len(rows)) if shares else None
+    return {"rate": _mean(shares), "interval": interval, "attempts": len(rows), "tasks": len(distinct)}
 
 
-def _series(rows: Sequence[Row]) -> Callable[[Row], str]:
+def _rates(rows: Sequence[Row], by: str) -> list[dict[str, Any]]:
+    """Return the series of a chart: the name of each, and its rates by the values of a column, in order."""
+    return [
+        {"name": name, "values": [[value, rate(some)] for value, some in _sorted(part, lambda row: row[by])]}
+        for name, part in _groups(rows, _series(rows, by)).items()
+    ]
+
+
+def _series(rows: Sequence[Row], by: str) -> Callable[[Row], str]:
     """Return what tells the series of a chart apart: the policies, or the files if there is one policy."""
+    if by in ("policy", "file"):
+        return lambda row: ""
     name = "policy" if len({row["policy"] for row in rows}) > 1 else "file"
     return lambda row: row[name]
+
+
+def _generation(rows: Sequence[Row]) -> dict[str, float] | None:
+    """Return medians over episodes of the time that their turns waited: for the policy, the environment, the share."""
+    timed = [row for row in rows if row["generation"] is not None and row["generation"] + row["environment"] > 0]
+    if not timed:
+        return None
+    return {
+        "policy": median(row["generation"] for row in timed),
+        "environment": median(row["environment"] for row in timed),
+        "share": median(row["generation"] / (row["generation"] + row["environment"]) for row in timed),
+    }
 
 
 def _endings(rows: Sequence[Row]) -> list[list[Any]]:
@@ -76,7 +95,7 @@ def _groups(rows: Iterable[Row], key: Callable[[Row], K]) -> dict[K, list[Row]]:
     return found
 
 
-def _sorted(rows: Iterable[Row], key: Callable[[Row], int]) -> list[tuple[int, list[Row]]]:
+def _sorted(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[tuple[Any, list[Row]]]:
     return sorted(_groups(rows, key).items(), key=lambda item: item[0])
 
 

@@ -18,6 +18,7 @@ from agentgym.view.collection import Collection
 from agentgym.view.contents import Contents
 from agentgym.view.page import whole_page
 from agentgym.view.pay import Schemes
+from agentgym.view.versus import all_versus, sides
 
 MAX_MB = 50
 """Megabytes of contents in a report, compressed, if nothing else is said."""
@@ -104,6 +105,8 @@ class _Packed:
             "title": self.collection.title,
             "files": self.collection.files,
             "metrics": self.collection.metrics,
+            "sides": sides(rows),
+            "versus": all_versus(rows),
             "rows": rows,
             "chunks": self.chunks,
             "note": note if missing else "",

@@ -34,7 +34,7 @@ FILTERS = (*_VALUES, "solved")
 """Names that `matching` knows."""
 _SORTABLE = (
     *("id", "env", "policy", "step", "difficulty", "success", "reason", "reward"),
-    *("turns", "calls", "tool_errors", "sampled", "seconds"),
+    *("turns", "calls", "tool_errors", "sampled", "seconds", "generation", "environment"),
 )
 """Columns that `ordered` knows."""
 
@@ -55,6 +55,7 @@ def row_of(entry: Entry, key: str, file: str) -> Row:
         "arguments": entry.arguments,
         "policy": entry.policy,
         "task": entry.task_id,
+        "hash": entry.task_hash,
         "attempt": entry.attempt,
         "step": entry.training_step,
         "split": entry.split,
@@ -71,6 +72,8 @@ def row_of(entry: Entry, key: str, file: str) -> Row:
         "tool_errors": entry.counts.get("tool_errors", 0),
         "format_errors": entry.counts.get("format_errors", 0),
         "seconds": entry.seconds,
+        "generation": entry.generation_s,
+        "environment": entry.environment_s,
         "channels": entry.channels,
     }
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.commands.show import ending_line, plain, print_trajectory
+from agentgym.commands.show import calls_text, duration, ending_line, plain, print_trajectory
 from agentgym.commands.terminal import console as terminal
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.trajectory import Trajectory
@@ -23,13 +23,16 @@ from agentgym.view.rows import FILTERS, Row
 from agentgym.view.search import Search
 
 PAGE = 20
+_BAR = 40
+"""Characters for the time of an episode."""
 HELP = """\
   NUMBER          open the trajectory with this number      l   list
   n, p            next, previous trajectory                 >, <  next, previous page
   g               all attempts at this task                 c   gates and credit of this trajectory
   NAME=VALUE      filter by {filters}
   sort=COLUMN     sort, -COLUMN for descending              /TEXT   search in all contents
-  x               clear filters                             h   this help      q   quit"""
+  x               clear filters                             w   where its time went
+  h               this help                                 q   quit"""
 
 
 def browse(
@@ -83,6 +86,7 @@ class Browser:
             "p": lambda: self._show(0 if self._open is None else self._open - 1),
             "g": self._group,
             "c": self._credit,
+            "w": self._times,
             "x": lambda: self._choose({}),
             "h": lambda: self.console.print(HELP.format(filters=", ".join(FILTERS)), markup=False),
         }
@@ -130,6 +134,8 @@ class Browser:
         chosen = "  ".join(f"{name}={value}" for name, value in self._wanted.items())
         found = overview(rows)
         solved = "" if found["all"]["rate"] is None else f", {found['all']['rate']:.1%} solved"
+        if (times := found["generation"]) is not None:
+            solved += f", {times['share']:.0%} of the time in generation (median)"
         span = f"{self._start} to {self._start + len(part) - 1} of {len(rows)}" if part else "nothing matches"
         self.console.print(Text(plain(f"{span}{solved}   {chosen}   h: help"), style="dim"))
 
@@ -137,7 +143,7 @@ class Browser:
         row = self._row(number)
         self._open = number
         print_trajectory(self._collection.read(row["key"]), self.console)
-        self.console.print(Text(f"number {number}; n: next  p: previous  g: group  c: credit", style="dim"))
+        self.console.print(Text(f"number {number}; n: next  p: previous  g: group  c: credit  w: time", style="dim"))
 
     def _row(self, number: int) -> Row:
         rows = self._rows()
@@ -160,6 +166,12 @@ class Browser:
             if attempt is not first:
                 line.append(f"  leaves attempt {first.attempt} at {_divergence(first, attempt)}", style="dim")
             self.console.print(line)
+
+    def _times(self) -> None:
+        trajectory = self._collection.read(self._opened()["key"])
+        if any(turn.times is None for turn in trajectory.turns) or not trajectory.turns:
+            raise UsageError("this recording has no times of its turns")
+        self.console.print(_waterfall(trajectory))
 
     def _credit(self) -> None:
         trajectory = self._collection.read(self._opened()["key"])
@@ -190,6 +202,20 @@ def _table(rows: Sequence[Row], start: int) -> Table:
         names = [Text(plain(row[name], 100)) for name in ("id", "policy")]
         figures = (step, str(row["difficulty"]), str(row["turns"]), f"{row['reward']:.4g}")
         table.add_row(str(number), *names, *figures, mark.append(plain(str(row["reason"]), 50)))
+    return table
+
+
+def _waterfall(trajectory: Trajectory) -> Table:
+    """Return a line for each turn: when it waited for the policy and when for the environment."""
+    known = [turn.times for turn in trajectory.turns if turn.times is not None]
+    whole = max(trajectory.seconds, *(one.began_s + one.generation_s + one.environment_s for one in known)) or 1.0
+    table = _plain_table("turn", "█ generation  ▒ environment", "time", "generation", "environment", "calls")
+    for number, one in enumerate(known, start=1):
+        ends = [one.began_s, one.began_s + one.generation_s, one.began_s + one.generation_s + one.environment_s]
+        before, middle, end = (round(_BAR * moment / whole) for moment in ends)
+        bar = Text(" " * before + "█" * (middle - before), style="blue").append("▒" * (end - middle), style="yellow")
+        times = (one.generation_s + one.environment_s, one.generation_s, one.environment_s)
+        table.add_row(str(number), bar, *map(duration, times), Text(calls_text(one), style="dim"))
     return table
 
 

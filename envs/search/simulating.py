@@ -63,6 +63,8 @@ class Simulation(Part):
         super().__init__(env)
         self._mode, self._schedule = mode, mode.schedule
         self._writer = None if mode.endpoint is None else OpenAIEndpoint(**mode.endpoint)
+        if self._writer is not None:
+            env.unrepeatable = "a language model writes the documents that its searches find"
         self._made: tuple[Index, SimulatedIndex] | None = None
 
     def index_for(self, task: Task, index: Index) -> Index:

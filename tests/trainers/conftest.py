@@ -142,7 +142,7 @@ def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
             self.kept = [*getattr(self, "kept", []), {**output, "rows": list(inputs)}]
             return output
 
-    def make(rollouts: Any, credit: Any = None, **settings: Any) -> Any:
+    def make(rollouts: Any, credit: Any = None, on_scores: Any = None, **settings: Any) -> Any:
         settings = {"steps": 1, "groups": 2, "group_size": 4, "updates_per_step": 1, "report_to": []} | settings
         config = TrainConfig(env="guess", output_dir=str(tmp_path / "run"), **settings)
         tasks = GeneratedTasks("none", lambda split, index: None, {"train": None})  # type: ignore[arg-type, return-value]
@@ -153,6 +153,7 @@ def trainer_of(model: Any, tokenizer: Any, tmp_path: Path) -> Any:
             train_dataset=task_rows(tasks, config.steps * config.groups, config.seed),
             rollouts=rollouts,
             credit=credit or Credit(),
+            on_scores=on_scores,
         )
 
     return make

@@ -17,6 +17,7 @@ from agentgym.endings import Reason
 from agentgym.trainers.batches import Batch
 from agentgym.trainers.credit import Credit, CreditMode
 from agentgym.trainers.grpo import SamplerGap, check_batch, completion_of
+from agentgym.trainers.scores import TrainerScores
 from agentgym.trajectory import Tokens, Trajectory, Turn
 
 pytestmark = pytest.mark.train
@@ -229,3 +230,36 @@ def test_the_gap_is_measured_before_the_weights_change(trainer_of: Any, canned: 
     logged = trainer.state.log_history[0]
     assert logged["sampling/sampling_logp_difference/mean"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-3)
     assert logged["sampling/sampling_logp_difference/max"] == pytest.approx(max(gaps), rel=1e-3)
+
+
+# What the trainer makes of the tokens of trajectories that are kept.
+
+
+def test_scores_are_those_of_the_weights_that_sampled(trainer_of: Any, canned: Any, model: Any):
+    rollouts, found = canned(), []
+    trainer = trainer_of(rollouts, on_scores=found.extend, epochs_per_step=2, micro_batch=2, learning_rate=1e-2)
+    kept = [rollouts.make(row, 8) for row in (0, 5)]
+    expected = {}
+    for one in kept:
+        ids = torch.tensor([one.tokens.prompt_ids + one.tokens.completion_ids])
+        with torch.inference_mode():
+            scores = torch.log_softmax(model(input_ids=ids).logits[0, 2:-1], dim=-1).gather(1, ids[0, 3:, None])[:, 0]
+        expected[one.id] = (scores * torch.tensor(one.tokens.loss_mask)).tolist()
+    trainer.scores.wanted = frozenset(expected)
+    trainer.train()
+    assert sorted(one.id for one in found) == sorted(expected)  # of those that are wanted, once
+    for one in found:
+        assert one.logprobs == pytest.approx(expected[one.id], abs=2e-3)
+
+
+def test_scores_that_no_json_can_hold_are_kept_as_numbers():
+    tokens = Tokens(prompt_ids=[1])
+    tokens.append_sampled([5, 6], [-1.0] * 2, 0)
+    tokens.append_observed([9])
+    scores = TrainerScores()
+    scores.begin([row(tokens)])
+    scores.wanted = frozenset([row(tokens).id])
+    scores.add(torch.tensor([0]), torch.tensor([[-torch.inf, -0.12345, torch.nan, 7.0]]), torch.tensor([[1, 1, 0, 0]]))
+    [found] = scores.take()
+    assert found.logprobs == [-1000.0, -0.123, 0.0]
+    assert scores.take() == []

@@ -61,6 +61,18 @@ def test_the_advantages_are_those_of_training(tmp_path: Path):
     assert won["advantages"][0] == -lost["advantages"][0] > 0
 
 
+def test_the_trainers_scores_are_noted_beside_the_trajectories(tmp_path: Path):
+    from agentgym.trainers.scores import Scored
+
+    written = log(tmp_path, 1)
+    written.write(batch(4))
+    written.write_scores([Scored(batch(4)[1].id, 4, [-0.5, 0.0])])
+    written.write_scores([])
+    notes = Annotations(tmp_path / "trajectories.jsonl")
+    assert notes.of(batch(4)[1].id, 4)["trainer_logprobs"] == {"values": [-0.5, 0.0]}
+    assert "trainer_logprobs" not in notes.of(batch(4)[0].id, 4)
+
+
 def test_a_resumed_run_forgets_the_steps_that_it_repeats(tmp_path: Path):
     written = log(tmp_path, 1)
     for step in range(4):

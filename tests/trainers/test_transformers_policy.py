@@ -351,6 +351,13 @@ def test_there_are_never_more_conversations_in_a_pass_than_slots(model: Any, tok
     assert max(sizes) == 2
 
 
+def test_a_turn_says_how_long_it_waited_for_a_slot(model: Any, tokenizer: Any):
+    said = talks(policy(model, tokenizer, slots=1), PROMPTS[:2])
+    assert all(turn.queued_s is not None for conversation in said for turn in conversation)
+    waits = [[turn.queued_s or 0.0 for turn in conversation] for conversation in said]
+    assert waits[1][0] > waits[0][0]  # asked at the same time, it sampled second
+
+
 # What goes wrong.
 
 

@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from agentgym.errors import InfrastructureError
+from agentgym.errors import InfrastructureError, UsageError
 from agentgym.retrying import retry_after_s
 from agentgym.rollout.deadlines import off_the_clock
 from agentgym.trainers.endpoint.accounts import Account
@@ -19,8 +21,11 @@ from agentgym.trainers.endpoint.connection import Connection, Lost, Response
 from agentgym.trainers.endpoint.faults import may_pass, reason_of, refusal
 from agentgym.trainers.endpoint.pacing import Pace, Rate
 from agentgym.trainers.endpoint.reading import Answer, Unreadable, read_answer
+from agentgym.trainers.endpoint.secrets import SECRET_NAME, Secrets
 from agentgym.trainers.endpoint.settings import EndpointSettings
 
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 _CHARS_PER_TOKEN = 4
 """For estimates before the endpoint has counted."""
 
@@ -45,7 +50,8 @@ class Client:
     def __init__(self, model: str, url: str, settings: EndpointSettings):
         self.account = Account(model, settings)
         self._url = completions_url(url)
-        self._settings = settings
+        self._settings, self._headers = settings, _headers(settings)
+        self._secrets = Secrets(self._headers)
         self._cache = None if settings.cache is None else AnswerCache(settings.cache)
         self._rates = _rate(settings.requests_per_minute), _rate(settings.tokens_per_minute)
         self._jitter = random.Random()
@@ -105,13 +111,14 @@ class Client:
             try:
                 response = await connection.post(body)
             except Lost as error:
-                raise _MayPass(str(error)) from error
-        if response.status != 200:
+                raise _MayPass(self._secrets.hidden(str(error))) from error
+        if not 200 <= response.status < 300:
             raise self._failure(response, pace)
+        response = replace(response, body=self._secrets.hidden_in_answer(response.body))
         try:
             answer = read_answer(response.body)
         except Unreadable as error:
-            raise _MayPass(str(error)) from error
+            raise _MayPass(self._secrets.hidden(str(error))) from error
         answer = replace(answer, cost=self.account.add(answer))
         if answer.tokens is not None:
             pace.used(answer.tokens.total, expected)
@@ -119,9 +126,10 @@ class Client:
 
     def _failure(self, response: Response, pace: Pace) -> Exception:
         if not may_pass(response):
-            return refusal(response, self._url, self._settings.key)
+            error = refusal(response, self._url, self._settings.key)
+            return type(error)(self._secrets.hidden(str(error)))
         wait_s = retry_after_s(response.headers)
-        problem = f"HTTP {response.status}: {reason_of(response)}"
+        problem = self._secrets.hidden(f"HTTP {response.status}: {reason_of(response)}")
         if wait_s > self._settings.longest_wait_s:
             return InfrastructureError(
                 f"{self._url} asks to wait {wait_s:.0f} s, more than longest_wait_s "
@@ -142,15 +150,36 @@ class Client:
         loop = asyncio.get_running_loop()
         if self._home is None or self._home[0] is not loop:
             settings = self._settings
-            connection = Connection(self._url, _headers(settings), settings.timeout_s, settings.connect_timeout_s)
+            connection = Connection(self._url, self._headers, settings.timeout_s, settings.connect_timeout_s)
             self._home = loop, connection, Pace(settings.concurrency, *self._rates)
         return self._home[1], self._home[2]
 
 
 def completions_url(url: str) -> str:
-    """Return the URL of chat completions under a base URL."""
-    url = url.rstrip("/")
-    return url if url.endswith("/chat/completions") else f"{url}/chat/completions"
+    """Return the URL of chat completions under a base URL, with the base's query. Raises `UsageError` for no URL."""
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets that do not match, a port that is none
+        parts, valid = urlsplit(""), False
+    if not valid or any(character.isspace() for character in url):
+        raise UsageError(
+            f"the URL of an endpoint begins with http:// or https:// and names a host, like http://HOST:PORT/v1, not "
+            f"{_shown_url(url)!r}"
+        )
+    if "@" in parts.netloc or any(SECRET_NAME.search(name) for name, _ in parse_qsl(parts.query)):
+        raise UsageError(
+            f"the URL {_shown_url(url)!r} holds a password or a key, which would be recorded; put the API key into the "
+            "environment variable that the setting `key` names, or into the setting `headers` of a file"
+        )
+    path = parts.path.rstrip("/")
+    path = path if path.endswith("/chat/completions") else f"{path}/chat/completions"
+    return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def _shown_url(url: str) -> str:
+    """Return a URL without its user, password and query."""
+    return re.sub(r"//[^/]*@", "//***@", url).partition("?")[0]
 
 
 def _rate(per_minute: float | None) -> Rate | None:
@@ -158,5 +187,14 @@ def _rate(per_minute: float | None) -> Rate | None:
 
 
 def _headers(settings: EndpointSettings) -> dict[str, str]:
+    """Return the headers of all requests. Raises `UsageError` for one that HTTP cannot carry."""
     key = os.environ.get(settings.key, "").strip()
+    if not _VALUE.fullmatch(key):
+        raise UsageError(f"the API key in {settings.key} holds a line break or another character that no key has")
+    for name, value in settings.headers.items():
+        if not (_HEADER.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise UsageError(
+                f"the endpoint's header {name!r} cannot be sent: its name or value holds a line break or "
+                "another character that headers do not have"
+            )
     return {**({"Authorization": f"Bearer {key}"} if key else {}), **settings.headers}

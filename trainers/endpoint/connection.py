@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _KEEP_S = 60.0
 """Idle connections are kept that long: environments may think between two requests."""
+MAX_BODY = 32 * 2**20
+"""Bytes of an answer, once unpacked. A longer one is none, and must not fill the memory."""
 
 
 class Lost(Exception):
@@ -56,7 +58,7 @@ class Connection:
         session = self._session or await anext(self._keeper)
         try:
             async with session.post(self._url, data=body, proxy=self._proxy, allow_redirects=False) as response:
-                return Response(response.status, response.headers, await response.read())
+                return Response(response.status, response.headers, await _body(response))
         except aiohttp.ConnectionTimeoutError as error:
             raise Lost(f"no connection in {self._connect_timeout_s:g} s") from error
         except TimeoutError as error:
@@ -85,6 +87,16 @@ class Connection:
             session, self._session = self._session, None
             await session.close()
             await asyncio.sleep(0)  # TLS connections close in the next round of the loop
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    """Return the body of a response. Raises `Lost` if it is too long."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) > MAX_BODY:
+            raise Lost(f"the answer has more than {MAX_BODY // 2**20} MiB")
+    return bytes(body)
 
 
 def _proxy_for(url: str) -> str | None:

@@ -11,8 +11,8 @@ from typing import Any
 from agentgym.endings import Reason
 from agentgym.engine.spaces import Action
 from agentgym.errors import UsageError, require
-from agentgym.messages import Message, with_call_ids
-from agentgym.policy import EndEpisode, Player
+from agentgym.messages import Message, assistant, with_call_ids
+from agentgym.policy import EndEpisode, Past, Player
 from agentgym.seat import Seat
 from agentgym.trainers.endpoint.accounts import Usage
 from agentgym.trainers.endpoint.client import Client
@@ -50,8 +50,6 @@ class EndpointPolicy:
 
     def __init__(self, model: str, url: str, settings: EndpointSettings | None = None, history: History | None = None):
         require("aiohttp", "endpoint")
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"the URL of an endpoint begins with http:// or https://, not {url!r}")
         self.settings = settings or EndpointSettings()
         self.name = _name(model, self.settings)
         self.model, self.history = model, history
@@ -72,7 +70,11 @@ class EndpointPolicy:
 
     def player(self, seat: Seat) -> Player:
         """Return a player with a conversation of its own."""
-        return _EndpointPlayer(self, seat)
+        return _EndpointPlayer(self, seat, ())
+
+    def resume(self, seat: Seat, past: Past) -> Player:
+        """Return a player whose conversation begins with `past`. Its usage is that of what it says itself."""
+        return _EndpointPlayer(self, seat, past)
 
     async def aclose(self) -> None:
         """Close the connections. They also close with the event loop, if `asyncio.run` ends it."""
@@ -80,14 +82,17 @@ class EndpointPolicy:
 
 
 class _EndpointPlayer:
-    def __init__(self, policy: EndpointPolicy, seat: Seat):
+    def __init__(self, policy: EndpointPolicy, seat: Seat, past: Past):
         self._policy, self._seat = policy, seat
         self._native = seat.dialect.name == NATIVE
         self._fields = _fields(policy, seat, self._native)
         self._conversation: list[Message] = []
         self._ids: set[str] = set()
-        self._turns = 0
+        self._turns = len(past)
         self.usage: defaultdict[str, float] = defaultdict(float)
+        for observation, action in past:
+            said: Any = assistant(action) if isinstance(action, str) else action
+            self._conversation += [*observation, with_call_ids(said, self._ids)]
 
     async def act(self, observation: list[Message]) -> Action | None:
         self._conversation += observation

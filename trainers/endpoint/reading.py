@@ -9,6 +9,9 @@ from typing import Any
 
 from agentgym.messages import text_of
 
+_MOST_TOKENS = 10**9
+"""No request has more; a count above is as wrong as a negative one."""
+
 
 class Unreadable(Exception):
     """An answer that is no chat completion: the server's fault, not the model's."""
@@ -70,8 +73,12 @@ def _message(reply: Mapping[str, Any]) -> dict[str, Any]:
 def _call(entry: Mapping[str, Any]) -> dict[str, Any]:
     function = entry["function"]
     name, arguments = function["name"], function.get("arguments")
-    if not isinstance(name, str) or not isinstance(arguments, str | Mapping | None):
-        raise TypeError("a call without a name or with arguments of a wrong type")
+    if not isinstance(name, str):
+        raise TypeError("a call without a name")
+    if arguments is None:
+        arguments = "{}"
+    elif not isinstance(arguments, str):  # some servers read what the model wrote, even NaN
+        arguments = json.dumps(arguments, ensure_ascii=False)
     return {"id": entry.get("id"), "type": "function", "function": {"name": name, "arguments": arguments or "{}"}}
 
 
@@ -80,8 +87,10 @@ def _tokens(usage: Any) -> Tokens | None:
         return None
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
-    return Tokens(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), _count(cached))
+    prompt = _count(usage.get("prompt_tokens"))
+    return Tokens(prompt, _count(usage.get("completion_tokens")), min(prompt, _count(cached)))
 
 
 def _count(value: Any) -> int:
-    return max(0, int(value)) if isinstance(value, int | float) else 0
+    """Return a number of tokens; 0 for what cannot be one."""
+    return int(value) if isinstance(value, int | float) and 0 <= value <= _MOST_TOKENS else 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
@@ -102,6 +102,7 @@ class EndpointSettings:
 
 NAMES = tuple(field.name for field in dataclasses.fields(EndpointSettings))
 """The names of all settings."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ADAPTER: TypeAdapter[EndpointSettings] = TypeAdapter(EndpointSettings)
 
 
@@ -126,6 +127,11 @@ def checked(values: Mapping[str, Any]) -> EndpointSettings:
     for name in values:
         if name not in NAMES:
             raise UsageError(f"an endpoint has no setting {name!r}{nearest(name, NAMES)} There are: {', '.join(NAMES)}")
+    if not _VARIABLE.fullmatch(str(values.get("key", "KEY"))):  # not quoted: it may be the key itself
+        raise UsageError(
+            "the endpoint setting key is the name of the environment variable that holds the API key, such as "
+            "OPENAI_API_KEY, and never the key itself"
+        )
     try:
         return _ADAPTER.validate_python(dict(values))
     except ValidationError as error:
@@ -136,9 +142,9 @@ def checked(values: Mapping[str, Any]) -> EndpointSettings:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        values = yaml12.load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"--endpoint takes KEY=VALUE or a YAML file; {str(path)!r} cannot be read: {error}") from error
+        values = yaml12.read(path, "the file")
+    except UsageError as error:
+        raise UsageError(f"--endpoint takes KEY=VALUE or a YAML file: {error}") from error
     if not isinstance(values, dict):
         raise UsageError(f"--endpoint: {str(path)!r} must hold settings by name")
     return {name_of(str(name)): value for name, value in values.items()}

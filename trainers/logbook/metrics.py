@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from agentgym.endings import Ending
+from agentgym.statistics import task_interval
 from agentgym.trainers.credit import Credit, group_numbers
 from agentgym.trajectory import Trajectory
 
@@ -28,6 +29,7 @@ def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit) -> dict[st
     metrics |= {
         "reward": fmean(reward for reward in rewards if reward is not None),
         "success": fmean(t.success for t in played),
+        **_success_interval(played, group_numbers(played)),
         "turns": turns / len(played),
         "truncated": fmean(t.ending is Ending.TRUNCATED for t in played),
         "tool_errors": sum(t.counts.get("tool_errors", 0) for t in played) / max(1, calls),
@@ -38,6 +40,15 @@ def batch_metrics(trajectories: Sequence[Trajectory], credit: Credit) -> dict[st
     for channel in played[0].turns[0].rewards if played[0].turns else ():
         metrics[f"channel/{channel}"] = fmean(sum(turn.get(channel, 0.0) for turn in t.channels) for t in played)
     return metrics
+
+
+def _success_interval(played: Sequence[Trajectory], groups: Sequence[int]) -> dict[str, float]:
+    """Return the ends of the 95 % interval of the success on tasks such as these; groups are the units."""
+    members: defaultdict[int, list[bool]] = defaultdict(list)
+    for trajectory, group in zip(played, groups, strict=True):
+        members[group].append(trajectory.success)
+    low, high = task_interval([fmean(group) for group in members.values()], len(played))
+    return {"success/low": low, "success/high": high}
 
 
 def flat_groups(rewards: Sequence[float | None], groups: Sequence[int]) -> float:

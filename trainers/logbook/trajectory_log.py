@@ -8,6 +8,7 @@ from pathlib import Path
 from agentgym.results.annotations import Annotation, Annotations
 from agentgym.results.index import TrajectoryIndex
 from agentgym.trainers.credit import Credit, group_numbers
+from agentgym.trainers.scores import Scored
 from agentgym.trajectory import Trajectory, write_jsonl
 
 FILE = "trajectories.jsonl"
@@ -35,9 +36,8 @@ class TrajectoryLog:
 
     def write(self, sampled: Sequence[Trajectory]) -> None:
         """Append the first groups of a step, with their advantages."""
-        numbers = group_numbers(sampled)
-        advantages = self._credit.advantages(sampled, numbers)
-        kept = [place for place, number in enumerate(numbers) if self._groups is None or number < self._groups]
+        advantages = self._credit.advantages(sampled, group_numbers(sampled))
+        kept = kept_places(sampled, self._groups)
         if not kept:
             return
         write_jsonl(self._path, [sampled[place] for place in kept], append=True)
@@ -46,6 +46,18 @@ class TrajectoryLog:
             Annotation(one.id, one.training_step, "credit", {"mode": mode, "advantages": advantages[place]})
             for place, one in ((place, sampled[place]) for place in kept)
         )
+
+    def write_scores(self, scored: Sequence[Scored]) -> None:
+        """Annotate trajectories that were written with the trainer's log-probabilities of their tokens."""
+        if scored:
+            self._notes.add(
+                Annotation(one.id, one.training_step, "trainer_logprobs", {"values": one.logprobs}) for one in scored
+            )
+
+
+def kept_places(sampled: Sequence[Trajectory], groups: int | None) -> list[int]:
+    """Return the positions of the trajectories in the first groups of a step; in all groups if that is `None`."""
+    return [place for place, number in enumerate(group_numbers(sampled)) if groups is None or number < groups]
 
 
 def _forget(path: Path, steps: int) -> None:

@@ -12,6 +12,7 @@ from agentgym.engine.steps import StepResult
 from agentgym.messages import Message
 from agentgym.policy import Player, ScriptedPolicy
 from agentgym.task import Task
+from agentgym.timing import StepTimes
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,10 @@ class Opening:
     dialect: Dialect
     max_calls: int = 1
     """Tool calls allowed in one turn."""
+    max_turns: int = 0
+    """Turns after which the episode is truncated."""
+    unrepeatable: str = ""
+    """Why the episode cannot be played again from its actions (`Env.unrepeatable`)."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Played:
     result: StepResult
     reason: AnyReason | None
     """Why the episode has ended; `None` while it goes on."""
+    times: StepTimes
+    """What the environment spent its time on."""
 
 
 class Place(Protocol):

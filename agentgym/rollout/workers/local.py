@@ -49,19 +49,21 @@ class LocalPlace:
 
     async def reset(self, seed: int, task: Task, training_step: int | None) -> Opening:
         """Start an episode."""
-        messages, info = await self._env.areset(seed=seed, options=reset_options(task, training_step))
-        return Opening(messages, info["tools"], self._env.dialect, self._env.max_calls_per_turn)
+        env = self._env
+        messages, info = await env.areset(seed=seed, options=reset_options(task, training_step))
+        limits = env.max_calls_per_turn, env.max_turns
+        return Opening(messages, info["tools"], env.dialect, *limits, env.unrepeatable)
 
     async def step(self, action: Action, tool_limit_s: float | None) -> Played:
         """Play a turn."""
         env = self._env
         result = await watched(env.astep(action), lambda: env.running_tool, tool_limit_s, Reason.TOOL_TIME)
-        return Played(result, env.reason)
+        return Played(result, env.reason, env.step_times)
 
     async def interrupt(self, reason: AnyReason) -> Played:
         """End the episode and grade it."""
         result = await self._env.ainterrupt(reason)
-        return Played(result, self._env.reason)
+        return Played(result, self._env.reason, self._env.step_times)
 
     async def script(self, policy: ScriptedPolicy) -> Player:
         """Return the player of a script."""

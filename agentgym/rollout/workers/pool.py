@@ -7,16 +7,15 @@ no running episode. Environments are made one at a time: constructors are not ex
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from agentgym.endings import Reason
 from agentgym.engine.threads import blocking
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
-from agentgym.foreign.errors import describe, ends_work, running_task
+from agentgym.foreign.closing import close, closing_errors_logged
+from agentgym.foreign.errors import ends_work, running_task
 from agentgym.rollout.deadlines import OutOfTime
 
 CLOSING_S = 60.0
@@ -27,8 +26,6 @@ PROBE_S = 300.0
 
 STUCK_S = 5.0
 """Time limit at the end of a rollout for closing environments that did not return in time."""
-
-_log = logging.getLogger(__name__)
 
 
 class EnvPool:
@@ -131,7 +128,7 @@ class _Making:
         with self._lock:
             self._unwanted = True
         if self._made is not None:
-            _close(self._made)
+            close(self._made)
 
     def _run(self) -> BaseException | None:
         """Make the environment; return its exception, if any, since futures cannot carry every exception."""
@@ -143,7 +140,7 @@ class _Making:
             if not self._unwanted:
                 self._made = made
                 return None
-        _close(made)
+        close(made)
         return None
 
 
@@ -152,24 +149,8 @@ def is_callers_mistake(error: BaseException) -> bool:
     return isinstance(error, AgentGymError) and not isinstance(error, InfrastructureError | ToolError)
 
 
-def _close(env: Env) -> None:
-    """Close an environment that has played nothing. An error in closing is logged."""
-    with _logging(env):
-        env.close()
-
-
 async def discard(env: Env) -> None:
     """Close an environment that ran on this event loop. An error in closing is logged and loses no trajectory."""
-    with _logging(env):
+    with closing_errors_logged(env):
         async with asyncio.timeout(CLOSING_S):
             await env.aclose()
-
-
-@contextmanager
-def _logging(env: Env) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        if ends_work(error, running_task()):
-            raise
-        _log.warning("a %s could not be closed: %s", type(env).__name__, describe(error))

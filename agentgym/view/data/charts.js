@@ -74,12 +74,17 @@ function legend(names) {
   );
 }
 
-// Groups of bars: `groups` is [[label, [value per series]]].
+// Groups of bars: `groups` is [[label, [value per series]]]; `intervals` holds [low, high] in their places.
 export function bars(
   title,
   groups,
-  { series = [""], show = (one) => number(one), high, note, stacked, classes, first = "" } = {},
+  { series = [""], show = (one) => number(one), high, note, stacked, classes, intervals, first = "" } = {},
 ) {
+  const within = (at, which) => intervals?.[at]?.[which] ?? null;
+  const told = (at, which, value) => {
+    const known = within(at, which);
+    return known ? `${show(value)} (${show(known[0])} to ${show(known[1])})` : show(value);
+  };
   const total = (values) => values.reduce((sum, one) => sum + (one ?? 0), 0);
   const top = high ?? Math.max(1e-9, ...groups.map(([, values]) => (stacked ? total(values) : Math.max(0, ...values))));
   const low = Math.min(0, ...groups.flatMap(([, values]) => values.map((one) => one ?? 0)));
@@ -98,31 +103,58 @@ export function bars(
         const [from, to] = stacked ? [sum, sum + value] : [0, value];
         sum += value;
         const x = stacked ? start : start + which * each;
-        return svg(
-          "rect",
-          {
-            class: classes?.[which] ?? `series${which % COLOURS}`,
-            x,
-            width: Math.max(1, each - 1),
-            y: Math.min(y(from), y(to)),
-            height: Math.max(value ? 1 : 0, Math.abs(y(from) - y(to))),
-          },
-          svg("title", null, `${name} ${series[which] ?? ""}: ${show(value)}`),
-        );
+        return [
+          svg(
+            "rect",
+            {
+              class: classes?.[which] ?? `series${which % COLOURS}`,
+              x,
+              width: Math.max(1, each - 1),
+              y: Math.min(y(from), y(to)),
+              height: Math.max(value ? 1 : 0, Math.abs(y(from) - y(to))),
+            },
+            svg("title", null, `${name} ${series[which] ?? ""}: ${told(at, which, value)}`),
+          ),
+          whisker(x + Math.max(1, each - 1) / 2, Math.min(5, each / 4), within(at, which), y),
+        ];
       }),
       at % every
         ? null
-        : label(start + wide / 2, String(name).length > 14 ? `${String(name).slice(0, 13)}\u2026` : name, turned),
+        : label(start + wide / 2, shortened(name, turned ? 14 : Math.max(6, Math.floor(slot / 6))), turned),
     ];
   });
-  const rows = groups.map(([name, values]) => [name, ...values.map((one) => (one === null ? "\u2013" : show(one)))]);
+  const rows = groups.map(([name, values], at) => [
+    name,
+    ...values.map((one, which) => (one === null ? "\u2013" : told(at, which, one))),
+  ]);
   return figure(
     title,
-    h("div", null, canvas(title, lines, drawn), classes ? classLegend(series, classes) : legend(series)),
+    h(
+      "div",
+      null,
+      canvas(title, lines, drawn),
+      classes && series.length > 1 ? classLegend(series, classes) : legend(series),
+    ),
     note,
     [first, ...series],
     rows,
   );
+}
+
+// A text without its middle, since names of runs differ at their ends.
+function shortened(name, most) {
+  const text = String(name);
+  if (text.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${text.slice(0, most - 1 - end)}\u2026${text.slice(-end)}`;
+}
+
+// An interval: a line from its low to its high end, with a cap at each.
+function whisker(x, reach, interval, y) {
+  if (!interval) return null;
+  const [low, high] = interval.map(y);
+  const cap = (at) => `M${x - reach} ${at}H${x + reach}`;
+  return svg("path", { class: "whisker", d: `M${x} ${low}V${high}${cap(low)}${cap(high)}` });
 }
 
 function classLegend(series, classes) {
@@ -162,13 +194,14 @@ export function ranked(title, rows, { note, first = "", last = "", show = (one) 
   );
 }
 
-// Lines over steps: `series` is [[name, [[x, y]]]].
+// Lines over steps: `series` is [[name, [[x, y]]]], or [x, y, low, high] where an interval is known.
 export function lines(title, series, { show = (one) => number(one), note, low, high, first = "step" } = {}) {
   const points = series.flatMap(([, values]) => values).filter(([, value]) => Number.isFinite(value));
   if (!points.length) return null;
   const [xs, ys] = [points.map(([x]) => x), points.map(([, value]) => value)];
   const [from, to] = [Math.min(...xs), Math.max(...xs)];
-  let [bottom, top] = [low ?? Math.min(...ys), high ?? Math.max(...ys)];
+  const edges = points.flatMap((point) => point.slice(2)).filter(Number.isFinite);
+  let [bottom, top] = [low ?? Math.min(...ys, ...edges), high ?? Math.max(...ys, ...edges)];
   if (bottom === top) [bottom, top] = [bottom - 0.5, top + 0.5];
   const axis = valueAxis(bottom, top, show);
   const x = (value) => LEFT + 8 + ((value - from) / (to - from || 1)) * (WIDTH - LEFT - 20);
@@ -185,16 +218,18 @@ export function lines(title, series, { show = (one) => number(one), note, low, h
               svg("title", null, `${name} ${first} ${step}: ${show(value)}`),
             ),
           );
-    return [svg("polyline", { class: `line series${at % COLOURS}`, points: path }), dots];
+    return [band(known, x, axis.y, at), svg("polyline", { class: `line series${at % COLOURS}`, points: path }), dots];
   });
   const ticks = niceTicks(from, to, 5)
     .filter(Number.isInteger)
     .map((tick) => label(x(tick), number(tick)));
   const steps = [...new Set(xs)].sort((a, b) => a - b);
-  const maps = series.map(([, values]) => new Map(values));
+  const maps = series.map(([, values]) => new Map(values.map((point) => [point[0], point])));
+  const told = ([, value, least, most]) =>
+    Number.isFinite(least) ? `${show(value)} (${show(least)} to ${show(most)})` : show(value);
   const rows = steps.map((step) => [
     number(step),
-    ...maps.map((map) => (map.has(step) ? show(map.get(step)) : "\u2013")),
+    ...maps.map((map) => (map.has(step) ? told(map.get(step)) : "\u2013")),
   ]);
   return figure(
     title,
@@ -202,5 +237,47 @@ export function lines(title, series, { show = (one) => number(one), note, low, h
     note,
     [first, ...series.map(([name]) => name)],
     rows,
+  );
+}
+
+// The area between the ends of the intervals of a line.
+function band(points, x, y, at) {
+  const known = points.filter(([, , low, high]) => Number.isFinite(low) && Number.isFinite(high));
+  if (known.length < 2) return null;
+  const along = (list, which) => list.map((point) => `${x(point[0]).toFixed(1)},${y(point[which]).toFixed(1)}`);
+  const path = [...along(known, 3), ...along([...known].reverse(), 2)].join(" ");
+  return svg("polygon", { class: `band series${at % COLOURS}`, points: path });
+}
+
+// Differences with their intervals, one line each: `rows` is [[name, value, low, high, what to say]].
+export function intervals(title, rows, { show = (one) => number(one), note } = {}) {
+  const ends = rows.flatMap(([, value, low, high]) => [value, low, high]);
+  const [low, high] = [Math.min(0, ...ends), Math.max(0, ...ends)];
+  const x = (value) => (100 * (value - low)) / (high - low || 1);
+  const drawn = h(
+    "ul.ranked.intervals",
+    { "aria-label": title },
+    rows.map(([name, value, from, to, said]) =>
+      h(
+        "li",
+        { title: said },
+        h("span.name", { title: name }, name),
+        h(
+          "span.range",
+          { "aria-hidden": "true" },
+          h("i.zero-line", { style: { left: `${x(0)}%` } }),
+          h("i.reach", { style: { left: `${x(from)}%`, width: `${x(to) - x(from)}%` } }),
+          h(`i.dot${from > 0 ? ".up" : to < 0 ? ".down" : ""}`, { style: { left: `${x(value)}%` } }),
+        ),
+        h("span.num", null, show(value)),
+      ),
+    ),
+  );
+  return figure(
+    title,
+    drawn,
+    note,
+    ["", "difference", "95 % interval", ""],
+    rows.map(([name, value, from, to, said]) => [name, show(value), `${show(from)} to ${show(to)}`, said]),
   );
 }

@@ -2,7 +2,7 @@
 
 import { bounded, code, diff, looksLikeSql, replacement } from "./code.js";
 import { h, lazyDetails, table } from "./dom.js";
-import { callsOf, messageText, pictures } from "./texts.js";
+import { callsOf, messageText, pictures, pretty } from "./texts.js";
 
 const CODE = new Set([
   "code",
@@ -128,7 +128,7 @@ function callBox({ name, args }) {
 
 function argumentsBox(args) {
   if (typeof args === "string") return args ? snippet(args) : null;
-  if (args === null || typeof args !== "object" || Array.isArray(args)) return code(JSON.stringify(args, null, 1));
+  if (args === null || typeof args !== "object" || Array.isArray(args)) return code(pretty(args, undefined, 1));
   if (typeof args.old === "string" && typeof args.new === "string") {
     const { old, new: replaced, ...others } = args;
     const whole = old.length + replaced.length < 20_000;
@@ -161,9 +161,7 @@ function pairs(values) {
         h(
           "dd",
           null,
-          bounded(typeof value === "string" ? value : (JSON.stringify(value) ?? "null"), (part) =>
-            h("span", null, part),
-          ),
+          bounded(typeof value === "string" ? value : pretty(value, undefined, 0), (part) => h("span", null, part)),
         ),
       ),
     ),
@@ -208,7 +206,7 @@ function result(text) {
   if (lines.length > 1 && lines.every((line) => /^\d+\t/.test(line))) return numberedLines(lines);
   if (/^\s*[[{]/.test(text)) {
     const read = parsed(text);
-    if (read !== null) return code(JSON.stringify(read, null, 2));
+    if (read !== null) return code(pretty(read, text));
   }
   return output(text);
 }
@@ -224,7 +222,13 @@ function cells(line) {
 
 function cell(value) {
   const kind = value === "NULL" ? "null" : /^-?[\d.]+(e[+-]?\d+)?$/.test(value) ? "num" : "";
-  return h(kind ? `td.${kind}` : "td", null, value);
+  return dataCell(value, kind);
+}
+
+// Words that fit are kept whole, also where the screen is narrow; longer ones may break.
+function dataCell(value, kind) {
+  const classes = [kind, /\S{25}/.test(value) ? "" : "words"].filter(Boolean);
+  return h(["td", ...classes].join("."), null, value);
 }
 
 function grid(caption, heads, rows) {
@@ -257,7 +261,7 @@ function sqlTable(lines) {
     h(
       "tr",
       null,
-      [name, type, key ? "key" : "", target ? `\u2192 ${target}` : ""].map((one) => h("td", null, one)),
+      [name, type, key ? "key" : "", target ? `\u2192 ${target}` : ""].map((one) => dataCell(one)),
     ),
   );
   const sample = lines.slice(at + 1);

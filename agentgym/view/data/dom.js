@@ -106,6 +106,7 @@ export function percent(value) {
 }
 
 export function seconds(value) {
+  if (Math.abs(value) < 0.1) return value === 0 ? "0 s" : `${number(1000 * value, 2)} ms`;
   return value >= 100 ? `${Math.round(value)} s` : `${number(value, 3)} s`;
 }
 

@@ -1,5 +1,6 @@
 // Starts the page: the frame, the theme, the address, and looking for new trajectories while a run goes on.
 
+import { comparePage } from "./compare.js";
 import { h, plural } from "./dom.js";
 import { groupPage } from "./group.js";
 import { helpDialog, listen } from "./keys.js";
@@ -65,6 +66,7 @@ function frame() {
 const PAGES = [
   [/^\/t\/([\d.]+)$/, trajectoryPage],
   [/^\/g\/([\d.]+)$/, groupPage],
+  [/^\/compare$/, comparePage],
 ];
 
 function pageFor(path, wanted) {

@@ -21,7 +21,7 @@ const SHOWN_METRICS = [
 const NAMES = { env: "environment", solved: "solved", step: "training step" };
 const COLUMNS = [
   ["id", "trajectory", (row) => h("span.id", null, row.id)],
-  ["env", "environment", (row) => row.env],
+  ["env", "environment", (row) => row.env.replace(/^agentgym\//, "")],
   ["policy", "policy", (row) => row.policy],
   ["step", "step", (row) => (row.step === null ? "\u2013" : number(row.step)), "num"],
   ["difficulty", "difficulty", (row) => number(row.difficulty), "num"],
@@ -33,6 +33,18 @@ const COLUMNS = [
   ["tool_errors", "tool errors", (row) => number(row.tool_errors), "num"],
   ["sampled", "tokens", (row) => number(row.sampled), "num"],
   ["seconds", "time", (row) => seconds(row.seconds), "num"],
+  [
+    "generation",
+    "in policy",
+    (row) => (row.generation === null ? "\u2013" : seconds(row.generation)),
+    "num.extra-column",
+  ],
+  [
+    "environment",
+    "in env",
+    (row) => (row.environment === null ? "\u2013" : seconds(row.environment)),
+    "num.extra-column",
+  ],
 ];
 
 function select(name, values, wanted, change) {
@@ -102,46 +114,74 @@ function figures(found) {
   return h(
     "dl.figures",
     null,
-    one("solved", percent(found.all.rate), "mean over tasks"),
+    one("solved", percent(found.all.rate), found.all.interval && `95 %: ${range(found.all.interval)}`),
     one("trajectories", number(found.count), plural(found.all.tasks, "task")),
     one("reward", number(found.means.reward)),
     one("turns", number(found.means.turns)),
     found.means.sampled !== null && one("sampled tokens", number(found.means.sampled)),
     one("time", found.means.seconds === null ? "\u2013" : seconds(found.means.seconds), "each"),
+    found.generation &&
+      one(
+        "generation",
+        percent(found.generation.share),
+        `median; ${seconds(found.generation.policy)}, environment ${seconds(found.generation.environment)}`,
+      ),
     found.failed > 0 && one("failed", number(found.failed), "not counted in rates"),
   );
+}
+
+function range([low, high]) {
+  return `${percent(low).replace(" %", "")} to ${percent(high)}`;
+}
+
+// Bars of rates with their intervals, next to each other for the policies or files.
+function rateBars(title, series, first) {
+  const values = [...new Set(series.flatMap((one) => one.values.map(([value]) => value)))].sort((a, b) =>
+    a < b ? -1 : a > b ? 1 : 0,
+  );
+  const at = (one, value) => one.values.find(([other]) => other === value)?.[1];
+  return bars(
+    title,
+    values.map((value) => [
+      String(value).replace(/^agentgym\//, ""),
+      series.map((one) => at(one, value)?.rate ?? null),
+    ]),
+    {
+      series: series.map((one) => one.name),
+      classes: series.length === 1 && !series[0].name ? ["plain-fill"] : undefined,
+      intervals: values.map((value) => series.map((one) => at(one, value)?.interval ?? null)),
+      show: percent,
+      high: 1,
+      note: "with 95 % intervals",
+      first,
+    },
+  );
+}
+
+function several(series) {
+  return new Set(series.flatMap((one) => one.values.map(([value]) => value))).size > 1;
 }
 
 const ENDING_CLASSES = { terminated: "series0", truncated: "series3", failed: "series5" };
 
 function charts(found) {
-  const solved = (value) => percent(value);
-  const levels = [...new Set(found.difficulty.flatMap((one) => one.values.map(([level]) => level)))].sort(
-    (a, b) => a - b,
-  );
-  const difficulty = levels.map((level) => [
-    level,
-    found.difficulty.map((one) => one.values.find(([at]) => at === level)?.[1].rate ?? null),
-  ]);
   const channels = found.channels.map(([name, yes, no]) => [name, [yes, no]]);
   return h(
     "section.charts",
     { "aria-label": "charts" },
     ...metricCharts(found),
-    found.steps.length > 1 &&
-      lines("Solved, by training step", [["solved", found.steps.map(([step, rate]) => [step, rate])]], {
-        show: solved,
-        low: 0,
-        high: 1,
-        note: "trajectories in this file",
-      }),
-    levels.length > 0 &&
-      bars("Solved, by difficulty", difficulty, {
-        series: found.difficulty.map((one) => one.name),
-        show: solved,
-        high: 1,
-        first: "difficulty",
-      }),
+    several(found.steps) &&
+      lines(
+        "Solved, by training step",
+        found.steps.map((one) => [one.name, one.values.map(([step, { rate, interval }]) => [step, rate, ...interval])]),
+        { show: percent, low: 0, high: 1, note: "trajectories here, with 95 % intervals" },
+      ),
+    (several(found.difficulty) || !(several(found.policy) || several(found.file))) &&
+      found.difficulty.length > 0 &&
+      rateBars("Solved, by difficulty", found.difficulty, "difficulty"),
+    several(found.env) && rateBars("Solved, by environment", found.env, "environment"),
+    several(found.policy) && rateBars("Solved, by policy", found.policy, "policy"),
+    !several(found.policy) && several(found.file) && rateBars("Solved, by file", found.file, "file"),
     found.turns.length > 0 &&
       bars(
         "Turns",
@@ -171,7 +211,8 @@ function charts(found) {
 function metricCharts(found) {
   const runs = Object.entries(found.metrics ?? {});
   if (!runs.length) return [];
-  const names = [...new Set(runs.flatMap(([, series]) => Object.keys(series)))];
+  const ofIntervals = /\/(low|high)$/;
+  const names = [...new Set(runs.flatMap(([, series]) => Object.keys(series)))].filter((one) => !ofIntervals.test(one));
   const order = [
     ...SHOWN_METRICS.filter((name) => names.includes(name)),
     ...names.filter((name) => !SHOWN_METRICS.includes(name)).sort(),
@@ -179,7 +220,7 @@ function metricCharts(found) {
   const draw = (name) =>
     lines(
       `Training: ${name}`,
-      runs.filter(([, series]) => series[name]).map(([run, series]) => [run, series[name]]),
+      runs.filter(([, series]) => series[name]).map(([run, series]) => [run, withInterval(series, name)]),
       name === "success" ? { show: percent, low: 0, high: 1 } : {},
     ) ?? h("p.muted", null, "no values");
   return order.slice(0, 2).map((first) => {
@@ -191,6 +232,14 @@ function metricCharts(found) {
     );
     return h("div.chart-choice", null, choose, box);
   });
+}
+
+// The points of a metric, with the interval that training wrote beside it, if it did.
+function withInterval(series, name) {
+  const [low, high] = ["low", "high"].map((end) => new Map(series[`${name}/${end}`] ?? []));
+  return series[name].map(([step, value]) =>
+    low.has(step) && high.has(step) ? [step, value, low.get(step), high.get(step)] : [step, value],
+  );
 }
 
 function head([name, title, , kind], wanted) {
@@ -275,6 +324,12 @@ function pager(list, wanted) {
   );
 }
 
+// What is compared first: before and after training, if that is what the files are.
+function firstPair(sides) {
+  const [before, after] = ["before", "after"].map((name) => sides.findIndex(([file]) => file.includes(name)));
+  return before >= 0 && after >= 0 ? { a: before, b: after } : { a: 0, b: 1 };
+}
+
 export async function overviewPage(source, state, wanted) {
   const [found, list] = await Promise.all([
     source.get("overview", wanted),
@@ -282,6 +337,8 @@ export async function overviewPage(source, state, wanted) {
   ]);
   const hide = {
     step: !found.steps.length,
+    generation: !found.generation,
+    environment: !found.generation,
     sampled: found.means.sampled === null,
     env: (state.options.env?.length ?? 0) < 2 && !wanted.env,
     policy: (state.options.policy?.length ?? 0) < 2 && !wanted.policy,
@@ -291,6 +348,12 @@ export async function overviewPage(source, state, wanted) {
     "div.page.overview",
     null,
     h("h1", null, state.title),
+    state.sides.length > 1 &&
+      h(
+        "p",
+        null,
+        h("a", { href: linkTo("/compare", firstPair(state.sides)), rel: "compare" }, "compare two of these runs"),
+      ),
     state.note && h("p.notice", null, state.note),
     filterBar(state, wanted),
     figures(found),

@@ -60,16 +60,63 @@ export function rate(rows) {
   const tasks = collect(rows, (row) => JSON.stringify([row.file, row.env, row.policy, row.task]));
   const distinct = new Set(rows.map((row) => JSON.stringify([row.env, row.task])));
   const shares = [...tasks.values()].map((group) => mean(group.map((row) => +row.success)));
-  return { rate: mean(shares), attempts: rows.length, tasks: distinct.size };
+  return {
+    rate: mean(shares),
+    interval: shares.length ? taskInterval(shares, rows.length) : null,
+    attempts: rows.length,
+    tasks: distinct.size,
+  };
+}
+
+// A 95 % interval of a mean over tasks, as `agentgym.statistics.task_interval` computes it.
+export function taskInterval(shares, attempts) {
+  const tasks = shares.length;
+  const share = mean(shares);
+  const spread = shares.reduce((sum, one) => sum + (one - share) ** 2, 0) / tasks ** 2;
+  const worth = share === 0 || share === 1 ? tasks : spread === 0 ? attempts : (share * (1 - share)) / spread;
+  const trials = Math.min(Math.max(worth, tasks), attempts);
+  const z = 1.959963984540054;
+  const centre = share + (z * z) / (2 * trials);
+  const reach = z * Math.sqrt((share * (1 - share)) / trials + (z * z) / (4 * trials * trials));
+  const scale = 1 + (z * z) / trials;
+  return [
+    Math.max(0, Math.min((centre - reach) / scale, share)),
+    Math.min(1, Math.max((centre + reach) / scale, share)),
+  ];
+}
+
+// The series of a chart: the policies, or the files if there is one policy; of each, the rates by a column's values.
+function rates(rows, by) {
+  const apart = new Set(rows.map((row) => row.policy)).size > 1 ? "policy" : "file";
+  const single = by === "policy" || by === "file";
+  return [...collect(rows, (row) => (single ? "" : row[apart]))].map(([name, part]) => ({
+    name,
+    values: [...collect(part, (row) => row[by])].map(([value, some]) => [value, rate(some)]).sort(byValue),
+  }));
+}
+
+function median(values) {
+  const known = [...values].sort((a, b) => a - b);
+  const half = known.length / 2;
+  return known.length % 2 ? known[Math.floor(half)] : (known[half - 1] + known[half]) / 2;
+}
+
+// Medians over episodes of the time that their turns waited: for the policy, the environment, and the policy's share.
+function generation(rows) {
+  const timed = rows.filter((row) => row.generation !== null && row.generation + row.environment > 0);
+  if (!timed.length) return null;
+  return {
+    policy: median(timed.map((row) => row.generation)),
+    environment: median(timed.map((row) => row.environment)),
+    share: median(timed.map((row) => row.generation / (row.generation + row.environment))),
+  };
 }
 
 const byNumber = (a, b) => a[0] - b[0];
+const byValue = (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0);
 
 export function overview(rows) {
   const played = rows.filter((row) => !row.failed);
-  // The policies, or the files if there is one policy.
-  const apart = new Set(played.map((row) => row.policy)).size > 1 ? "policy" : "file";
-  const series = [...collect(played, (row) => row[apart])];
   return {
     count: rows.length,
     failed: rows.length - played.length,
@@ -80,10 +127,11 @@ export function overview(rows) {
       sampled: mean(played.filter((row) => row.sampled !== null).map((row) => row.sampled)),
       seconds: mean(played.map((row) => row.seconds)),
     },
-    difficulty: series.map(([name, part]) => ({
-      name,
-      values: [...collect(part, (row) => row.difficulty)].map(([level, some]) => [level, rate(some)]).sort(byNumber),
-    })),
+    generation: generation(played),
+    difficulty: rates(played, "difficulty"),
+    env: rates(played, "env"),
+    policy: rates(played, "policy"),
+    file: rates(played, "file"),
     turns: [...collect(played, (row) => row.turns)]
       .map(([turns, some]) => [
         turns,
@@ -95,14 +143,10 @@ export function overview(rows) {
       .map(([reason, some]) => [reason, some[0].ending, some.length])
       .sort((a, b) => b[2] - a[2] || (String(a[0]) < String(b[0]) ? -1 : 1)),
     channels: channelMeans(played),
-    steps: [
-      ...collect(
-        played.filter((row) => row.step !== null),
-        (row) => row.step,
-      ),
-    ]
-      .map(([step, some]) => [step, rate(some).rate, mean(some.map((row) => row.reward))])
-      .sort(byNumber),
+    steps: rates(
+      played.filter((row) => row.step !== null),
+      "step",
+    ),
   };
 }
 

@@ -40,8 +40,8 @@ class Embedded {
   }
 
   async state() {
-    const { files, title, version, note } = this.head;
-    return { files, title, version, note, total: this.rows.length, options: options(this.rows) };
+    const { files, title, version, note, sides } = this.head;
+    return { files, title, version, note, sides, total: this.rows.length, options: options(this.rows) };
   }
 
   async #select(wanted) {
@@ -60,6 +60,13 @@ class Embedded {
 
   async overview(wanted) {
     return { ...overview(await this.#select(wanted)), metrics: this.head.metrics };
+  }
+
+  async versus({ a = 0, b = 1 }) {
+    const found = this.head.versus[`${a}-${b}`];
+    if (found === undefined) throw new Error("This file does not hold this comparison. Look at it with: agentgym view");
+    if (typeof found === "string") throw new Error(found);
+    return found;
   }
 
   async place(wanted) {

@@ -7,6 +7,8 @@ const GAP = 6;
 const LEAST = 16;
 const LISTED = 200;
 
+const SMALL = 0.1; // nats; differences below it must not fill a strip
+
 export function advantagesOfTokens(trajectory, values, count) {
   const found = new Float64Array(count);
   let modelTurn = -1;
@@ -35,7 +37,7 @@ function rowsOf(trajectory, tokens, modes) {
     { name: "log-prob", values: Float64Array.from(tokens.logprobs), kind: "size", show: number },
   ];
   const gap = mismatch(tokens);
-  if (gap) rows.push({ name: "trainer \u2212 sampler", values: gap, kind: "signed", show: number });
+  if (gap) rows.push({ name: "trainer \u2212 sampler", values: gap, kind: "signed", show: number, least: SMALL });
   for (const [mode, values] of Object.entries(modes)) {
     rows.push({
       name: `advantage: ${mode}`,
@@ -51,7 +53,10 @@ function rowsOf(trajectory, tokens, modes) {
       kind: "size",
       show: number,
     });
-  for (const row of rows) row.most = row.values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+  for (const row of rows) {
+    row.largest = row.values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    row.most = Math.max(row.largest, row.least ?? 0) || 1;
+  }
   return rows;
 }
 
@@ -198,7 +203,8 @@ export function strips(trajectory, tokens, modes) {
   position.addEventListener("input", () => move(Number(position.value)));
   const watcher = new ResizeObserver(draw);
   watcher.observe(canvas);
-  document.addEventListener("themechange", draw);
+  const recolour = () => (canvas.isConnected ? draw() : document.removeEventListener("themechange", recolour));
+  document.addEventListener("themechange", recolour);
 
   const button = (text, label, act) => h("button", { type: "button", "aria-label": label, onclick: act }, text);
   return h(
@@ -224,6 +230,7 @@ export function strips(trajectory, tokens, modes) {
       button("raw tokens", "list the tokens in sight", () => (listing.firstChild ? listing.replaceChildren() : list())),
     ),
     readout,
+    h("p.muted", null, summary(rows, count)),
     listing,
     probe,
   );
@@ -233,6 +240,6 @@ function summary(rows, count) {
   const gap = rows.find((row) => row.name.startsWith("trainer"));
   const sampled = rows[0].values.reduce((sum, one) => sum + one, 0);
   const names = rows.map((row) => row.name).join(", ");
-  const largest = gap ? `; largest mismatch ${number(gap.most)}` : "";
+  const largest = gap ? `; largest mismatch ${number(gap.largest)} nats` : "";
   return `${plural(count, "token")}, ${number(sampled)} sampled; strips: ${names}${largest}`;
 }

@@ -54,8 +54,37 @@ export function textsOf(trajectory) {
   return found;
 }
 
+// The texts in JSON data, however deep.
 function leaves(value) {
-  if (typeof value === "string") return [value];
-  if (value === null || typeof value !== "object") return [];
-  return Object.values(value).flatMap(leaves);
+  const found = [];
+  const left = [value];
+  while (left.length) {
+    const one = left.pop();
+    if (typeof one === "string") found.push(one);
+    else if (one !== null && typeof one === "object") left.push(...Object.values(one).reverse());
+  }
+  return found;
+}
+
+const MOST_DEEP = 100; // deeper data is shown as it is written: indented, it would be mostly blanks
+
+// JSON data as text, on lines of its own where that can be read; `given` is the text it was read from, if any.
+export function pretty(value, given, indent = 2) {
+  if (depth(value) <= MOST_DEEP) return JSON.stringify(value, null, indent) ?? "null";
+  if (given !== undefined) return given;
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return "(too deep to be shown)";
+  }
+}
+
+function depth(value) {
+  let level = 0;
+  let here = [value];
+  while (here.length && level <= MOST_DEEP) {
+    here = here.flatMap((one) => (one !== null && typeof one === "object" ? Object.values(one) : []));
+    level += 1;
+  }
+  return level;
 }

@@ -6,7 +6,8 @@ import { h, lazyDetails, mark, number, plural, seconds, signed } from "./dom.js"
 import { besideTurn, payTable } from "./pay.js";
 import { linkTo } from "./route.js";
 import { strips } from "./strips.js";
-import { actionMessage, messageText } from "./texts.js";
+import { actionMessage, messageText, pretty } from "./texts.js";
+import { hasTimes, timesText, waterfall } from "./waterfall.js";
 
 const MANY_TURNS = 8; // a longer table of credit waits to be opened
 const LAZY_TURNS = 40; // of more, those out of sight are not laid out
@@ -36,13 +37,26 @@ function facts(row, trajectory) {
     one("turns", number(row.turns)),
     one("calls", `${number(row.calls)}${errors.length ? `, ${errors.join(", ")}` : ""}`),
     one("tokens", row.sampled === null ? null : `${number(row.sampled)} sampled`),
-    one("time", seconds(row.seconds)),
+    one("whole search", searchCost(trajectory.search ?? {})),
+    one(
+      "time",
+      row.generation === null
+        ? seconds(row.seconds)
+        : `${seconds(row.seconds)}: ${seconds(row.generation)} generation, ${seconds(row.environment)} environment`,
+    ),
     row.tags.length > 0 && one("tags", row.tags.join(" ")),
   );
 }
 
+function searchCost(search) {
+  const counts = Object.entries(search).filter(([name]) => name !== "oracle");
+  const shown = counts.map(([name, value]) => `${number(value)} ${name.replaceAll("_", " ")}`);
+  if (search.oracle) shown.push("chosen by the reward itself");
+  return shown.length ? shown.join(", ") : null;
+}
+
 function more(trajectory) {
-  const json = (value) => bounded(JSON.stringify(value, null, 2), (part) => code(part));
+  const json = (value) => bounded(pretty(value), (part) => code(part));
   return [
     Object.keys(trajectory.env_kwargs ?? {}).length > 0 &&
       lazyDetails("extra", "arguments of the environment", () => json(trajectory.env_kwargs)),
@@ -68,7 +82,7 @@ function details(trajectory, notes) {
         h(
           "dd",
           null,
-          bounded(typeof value === "string" ? value : JSON.stringify(value, null, 1), (part) =>
+          bounded(typeof value === "string" ? value : pretty(value, undefined, 1), (part) =>
             h("div.text.mono", null, part),
           ),
         ),
@@ -87,6 +101,7 @@ function turnBox(turn, at, pay, modelTurn, many) {
       null,
       turn.action === null ? "graded as it stood" : `turn ${at + 1}`,
       turn.span && h("span.muted", null, ` ${plural(turn.span[1] - turn.span[0], "token")}`),
+      turn.times && h("span.muted", { title: timesText(turn.times) }, `, ${seconds(turnSeconds(turn))}`),
       cutOff && h("span.warn", null, " cut off at the limit of tokens"),
     ),
     h(
@@ -101,6 +116,10 @@ function turnBox(turn, at, pay, modelTurn, many) {
       h("aside.evidence", { "aria-label": `what turn ${at + 1} earned` }, besideTurn(turn, at, pay, modelTurn)),
     ),
   );
+}
+
+function turnSeconds({ times }) {
+  return times.generation_s + times.environment_s;
 }
 
 // Dialects give results of tools back in messages of the user; they are shown as results all the same.
@@ -135,6 +154,8 @@ function cards(source, found) {
   const short = found.trajectory.turns.length <= MANY_TURNS;
   return [
     lazyDetails("card", "Rewards and credit", () => payBox(found.trajectory, found.pay), wide || (large && short)),
+    hasTimes(found.trajectory) &&
+      lazyDetails("card", "Time", () => waterfall(found.trajectory), wide || (large && short)),
     found.has_tokens && lazyDetails("card", "Tokens", () => tokenBox(source, found), wide),
     known && lazyDetails("card", "Details and grades", () => known, wide || (large && short)),
   ];

@@ -1,0 +1,42 @@
+"""Closes environments of other authors: an error in closing is logged, and loses nothing that was played."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from agentgym.foreign.errors import describe, ends_work, running_task
+
+if TYPE_CHECKING:
+    from agentgym.env import Env
+
+_E = TypeVar("_E", bound="Env")
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def closed_after(env: _E) -> Iterator[_E]:
+    """Provide an environment and close it."""
+    try:
+        yield env
+    finally:
+        close(env)
+
+
+def close(env: Env) -> None:
+    """Close an environment."""
+    with closing_errors_logged(env):
+        env.close()
+
+
+@contextmanager
+def closing_errors_logged(env: Env) -> Iterator[None]:
+    """Log what the block raises, unless the caller ends the work."""
+    try:
+        yield
+    except BaseException as error:
+        if ends_work(error, running_task()):
+            raise
+        _log.warning("a %s could not be closed: %s", type(env).__name__, describe(error))

@@ -1,0 +1,100 @@
+"""`Conversation`: a token policy's side of an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
+
+from agentgym.dialects.text import THINK
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError
+from agentgym.messages import Message, shown_pictures
+from agentgym.policy import Codec, Generation, SeeingPolicy, TokenPolicy
+from agentgym.rollout.asking import PATIENCE, asked
+from agentgym.rollout.deadlines import within
+from agentgym.rollout.limits import Limits
+from agentgym.trajectory import Tokens
+
+_TOKENS_OF_THINK = 12
+"""At most so many tokens make up `<think>` and the line break after it."""
+
+
+class Conversation:
+    """The tokens of one episode, and the pictures that the policy has seen.
+
+    Args:
+        policy: Samples the turns.
+        limits: Limits of the episode.
+    """
+
+    def __init__(self, policy: TokenPolicy, limits: Limits):
+        self._policy, self._limits = policy, limits
+        self._eyes = policy if isinstance(policy, SeeingPolicy) and policy.sees else None
+        self._pictures: list[bytes] = []
+        self._picture_tokens = 0
+        self.tokens = Tokens()
+
+    def begin(self, messages: list[Message], tools: Sequence[Mapping[str, Any]]) -> Tokens:
+        """Read the opening messages; return the tokens, which grow from now on."""
+        self.tokens = Tokens(prompt_ids=self._policy.codec.open(messages, tools))
+        self._see(messages)
+        return self.tokens
+
+    def room(self) -> int | Reason:
+        """Return how many tokens the next turn may have, or the reason why it may have none."""
+        tokens, limits = self.tokens, self._limits
+        room = min(limits.max_new_tokens, self._policy.context - len(tokens) - self._picture_tokens)
+        if room < 1:
+            return Reason.CONTEXT
+        if limits.max_tokens is not None:
+            room = min(room, limits.max_tokens - tokens.sampled)
+        return room if room > 0 else Reason.TOKEN_BUDGET
+
+    async def sample(self, room: int, session: str, limit_s: float | None) -> Generation:
+        """Return the next turn, cut off at its time limit. It is not part of the conversation until `say`.
+
+        Raises:
+            InfrastructureError: The policy broke, took far too long or returned nothing.
+        """
+        tokens, policy = self.tokens, self._policy
+        seen: dict[str, Any] = {"pictures": tuple(self._pictures)} if self._pictures else {}
+        history = tokens.prompt_ids + tokens.completion_ids
+        turn = asked(policy.generate(history, room, session, timeout_s=limit_s, **seen), policy.name)
+        patience_s = None if limit_s is None else limit_s * PATIENCE
+        said = await within(turn, patience_s, Reason.INFRASTRUCTURE, "a turn of the policy")
+        if not said.ids and said.finish != "time":
+            raise InfrastructureError(f"policy {policy.name!r} sampled nothing, not even the end of its turn")
+        return said
+
+    def say(self, said: Generation) -> tuple[str, tuple[int, int]]:
+        """Add a turn; return its text and its place in the tokens."""
+        text = _text_of(self._policy.codec, self.tokens, said.ids)
+        return text, self.tokens.append_sampled(said.ids, said.logprobs, said.version)
+
+    def hear(self, observation: list[Message]) -> None:
+        """Add what follows the last turn."""
+        self.tokens.append_observed(self._policy.codec.extend(observation, self.tokens.completion_ids[-1]))
+        self._see(observation)
+
+    def copy(self) -> Self:
+        """Return the same conversation, to be continued in another way."""
+        other = copy(self)
+        lists = {name: list(value) for name, value in vars(self.tokens).items()}
+        other.tokens = replace(self.tokens, **lists)
+        other._pictures = list(self._pictures)
+        return other
+
+    def _see(self, messages: list[Message]) -> None:
+        """Keep the pictures in messages for a policy that sees. The codec tells others in words."""
+        if self._eyes is not None and (shown := shown_pictures(messages)):
+            self._pictures += shown
+            self._picture_tokens += sum(map(self._eyes.picture_tokens, shown))
+
+
+def _text_of(codec: Codec, before: Tokens, ids: list[int]) -> str:
+    """Return the text of a turn. If the prompt opened the reasoning, so does the text: calls in it are no calls."""
+    text = codec.decode(ids)
+    last = (before.completion_ids or before.prompt_ids)[-_TOKENS_OF_THINK:]
+    return f"{THINK}\n{text}" if codec.decode(last).rstrip().endswith(THINK) else text

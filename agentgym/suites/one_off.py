@@ -1,0 +1,45 @@
+"""Tasks of one environment, chosen on the command line, that several policies play like a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentgym.commands.options import full_env_id
+from agentgym.env import Env
+from agentgym.rollout.limits import Limits
+from agentgym.suites.suite import UNPINNED, Suite, SuiteEntry
+from agentgym.task import Task
+
+
+@dataclass(frozen=True)
+class GivenTasks(SuiteEntry):
+    """An entry whose tasks are given as they are, as from a manifest."""
+
+    given: Sequence[Task] = ()
+
+    def tasks(self, env: Env) -> list[Task]:
+        """Return the tasks."""
+        return list(self.given)
+
+
+def one_off(
+    env: str, arguments: Mapping[str, Any], tasks: Sequence[Task], *, attempts: int, limits: Limits, temperature: float
+) -> Suite:
+    """Return tasks of an environment as a suite of version `UNPINNED`.
+
+    Args:
+        env: Id of the environment, or `module:Class`.
+        arguments: Its arguments.
+        tasks: The tasks, in the order in which they are played.
+        attempts: Trajectories per task.
+        limits: Limits of each episode.
+        temperature: Sampling temperature of policies that sample.
+    """
+    name = full_env_id(env).removeprefix("agentgym/")
+    pins = {task.id: task.hash for task in tasks}
+    dialect = None  # it stands in the arguments, if it was chosen
+    entry = GivenTasks(name, env, arguments, pins, attempts, limits, dialect, temperature, (), {}, {}, tasks)
+    return Suite(name, UNPINNED, "", (entry,), Path())

@@ -1,0 +1,145 @@
+"""What proves who asks is sent, and stands in no record, error or log, whatever the server answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.errors import UsageError
+from agentgym.evaluation import evaluate
+from agentgym.registry import make
+from agentgym.results.provenance import provenance
+from agentgym.rollout import EnvFactory, Limits
+
+pytest.importorskip("aiohttp", reason="needs the [endpoint] extra")
+
+from agentgym.trainers.endpoint.client import completions_url
+from agentgym.trainers.endpoint.settings import checked, read_settings
+from tests.endpoints import Fake, Said, completion, policy_at
+
+KEY = "sk-quoted-by-the-server-0123456789"
+HEADER = "another-one-in-a-header"
+TOLD = f"Incorrect API key: {KEY} ({HEADER})"
+GUESS = EnvFactory("agentgym/guess-v0", {"dialect": "native"})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said({"error": {"message": TOLD}}, 401),
+        Said({"error": {"message": TOLD}}, 400),
+        Said({"error": {"message": f"context_length_exceeded {TOLD}"}}, 400),
+        Said({"error": {"message": TOLD}}, 500),
+        Said({"error": {"message": TOLD}}, 429, {"retry-after": "1000000000"}),
+        Said("", 307, {"location": f"http://127.0.0.1/?k={KEY}"}),
+        Said(f"<html>Authorization: Bearer {KEY} X-Api-Key: {HEADER}</html>"),
+        completion(TOLD),
+        completion({"content": None, "reasoning_content": TOLD}),
+    ],
+)
+def test_a_key_that_the_server_quotes_is_recorded_and_told_nowhere(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("MY_KEY", KEY)
+    fake = Fake(lambda request, number: said)
+    told, cache = "", tmp_path / "cache"
+    with fake.serving() as url:
+        headers = {"X-Api-Key": HEADER}
+        policy = policy_at(url, key="MY_KEY", headers=headers, retries=1, first_wait_s=0.0, cache=str(cache))
+        tasks = [make("guess").tasks.get("test", 0)]
+        try:
+            evaluate(GUESS, policy, tasks, out=tmp_path / "out.jsonl", limits=Limits(retries=0))
+        except UsageError as error:
+            told = str(error)
+    assert fake.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert fake.headers[0]["X-Api-Key"] == HEADER
+    written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.rglob("*") if path.is_file())
+    assert "***" in told + written
+    for secret in (KEY, HEADER):
+        assert secret not in told + written + caplog.text
+
+
+def test_what_a_model_says_is_kept_where_the_key_is_a_placeholder(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "EMPTY")
+    with Fake(lambda request, number: completion("The list is EMPTY.")).serving() as url:
+        tasks = [make("guess").tasks.get("test", 0)]
+        assert evaluate(GUESS, policy_at(url), tasks, limits=Limits(retries=0)).failed == 0
+
+
+@pytest.mark.parametrize("key", ["sk-0123", "Bearer abc", "a b", ""])
+def test_a_key_in_place_of_its_variable_is_refused_and_not_quoted(key: str):
+    with pytest.raises(UsageError, match="name of the environment variable") as raised:
+        checked({"key": key})
+    assert not key or key not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url", [f"http://user:{KEY}@127.0.0.1/v1", f"http://h/v1?key={KEY}", f"http://h/v1?a=1&api-key={KEY}"]
+)
+def test_a_url_with_a_password_or_a_key_is_refused_and_not_quoted(url: str):
+    with pytest.raises(UsageError, match="would be recorded") as raised:
+        completions_url(url)
+    assert KEY not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--policy", f"openai:m@http://me:{KEY}@127.0.0.1/v1"],
+        ["--policy", f"openai:m@http://127.0.0.1/v1?sig={KEY}"],
+        ["--endpoint", f"headers={{Authorization: Bearer {KEY}}}"],
+        ["--endpoint", f"key={KEY}"],
+    ],
+)
+def test_the_command_that_results_record_holds_no_key(words: list[str]):
+    recorded = provenance(["agentgym", "eval", "--seed", "1", *words])["command"]
+    assert recorded.startswith("agentgym eval --seed 1 --")
+    assert KEY not in recorded
+
+
+def test_the_command_that_results_record_is_otherwise_as_typed():
+    words = ["agentgym", "eval", "--policy", "openai:m@http://127.0.0.1:8000/v1", "--endpoint", "key=MY_KEY"]
+    assert provenance(words)["command"] == " ".join(words)
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1/chat/completions"),
+        ("https://example.com/a/b/v1//", "https://example.com/a/b/v1/chat/completions"),
+        ("http://[::1]:8000/v1/chat/completions", "http://[::1]:8000/v1/chat/completions"),
+        ("http://h/v1?api-version=2024-10", "http://h/v1/chat/completions?api-version=2024-10"),
+        ("http://h/v1#there", "http://h/v1/chat/completions"),
+    ],
+)
+def test_requests_go_below_the_path_of_the_url_and_keep_its_query(url: str, asked: str):
+    assert completions_url(url) == asked
+
+
+@pytest.mark.parametrize("url", ["http:///v1", "http://[::1/v1", "http://h:99999/v1", "http://h:x/v1", "ftp://h", "h"])
+def test_what_is_no_url_is_refused_before_anything_is_asked(url: str):
+    with pytest.raises(UsageError, match="like http://HOST:PORT/v1"):
+        completions_url(url)
+
+
+@pytest.mark.parametrize("headers", [{"a b": "x"}, {"x": "a\r\nHost: other"}, {"": "x"}, {"x\n": "y"}])
+def test_headers_that_http_cannot_carry_are_refused_before_anything_is_asked(headers: dict[str, str]):
+    with pytest.raises(UsageError, match="cannot be sent"):
+        policy_at("http://127.0.0.1:1/v1", headers=headers)
+
+
+def test_a_key_that_http_cannot_carry_is_refused_and_not_quoted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MY_KEY", f"{KEY}\nother")
+    with pytest.raises(UsageError, match="API key in MY_KEY") as raised:
+        policy_at("http://127.0.0.1:1/v1", key="MY_KEY")
+    assert KEY not in str(raised.value)
+
+
+def test_settings_from_a_file_may_hold_secret_headers(tmp_path: Path):
+    file = tmp_path / "endpoint.yaml"
+    content: dict[str, Any] = {"headers": {"api-key": KEY}}
+    file.write_text(json.dumps(content), encoding="utf-8")
+    assert read_settings([str(file)], {}).headers == content["headers"]
