@@ -1,4 +1,4 @@
-"""The web application that serves environments: the stream that `RemoteEnv` uses, and the same as plain HTTP."""
+"""The web application that serves environments over plain HTTP: what the WebSocket does, a request at a time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fastapi import Body, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.routing import WebSocketRoute
 
 from agentgym import __version__
-from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, STREAM, encoded
+from agentgym.engine.threads import blocking
+from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, encoded
 from agentgym.tools.env_server.metrics import as_text, metrics_of
-from agentgym.tools.env_server.offer import EnvServing, Offer
+from agentgym.tools.env_server.offer import Offer
+from agentgym.tools.env_server.running import Reply
 from agentgym.tools.env_server.sessions import Sessions
-from agentgym.tools.env_server.stream import Stream
 from agentgym.tools.serving.answers import HANDLERS, RETRY_S, TokenRequired
 
 _STATUS: Mapping[str, int] = {
@@ -77,25 +77,20 @@ class Interruption(_Numbered):
     reason: str = Field(description="token_budget, context, time, generation_time or cancelled.")
 
 
-def make_app(offer: Offer, serving: EnvServing) -> FastAPI:
+def make_app(sessions: Sessions, offer: Offer, token: str) -> FastAPI:
     """Return the application. Every path needs the token."""
-    sessions = Sessions(offer, serving)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        sweeping = asyncio.create_task(sessions.sweep())
-        try:
-            yield
-        finally:
-            sweeping.cancel()
-            await sessions.close()
+        sessions.start()
+        yield
+        await blocking.run(sessions.close)
 
     app = FastAPI(title="agentgym environments", version=__version__, description=_ABOUT, lifespan=lifespan)
-    app.add_middleware(TokenRequired, token=serving.token)
+    app.add_middleware(TokenRequired, token=token)
     for kind, handler in HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.router.routes.append(WebSocketRoute(STREAM, Stream(sessions)))
     _add_routes(app, sessions, offer)
     return app
 
@@ -104,7 +99,7 @@ def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:
     metrics = metrics_of(sessions)
 
     async def answer(content: Mapping[str, Any]) -> Response:
-        reply = await sessions.answer(content)
+        reply = await _answered(sessions, content)
         error = reply.get("error")
         status = 200 if error is None else _STATUS.get(error["kind"], 502)
         headers = {"Retry-After": str(RETRY_S)} if status == 503 else None
@@ -138,6 +133,19 @@ def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:
     @app.delete("/sessions/{session}", summary="Close a session")
     async def close(session: str) -> Response:
         return await answer({"op": "close", "session": session})
+
+
+async def _answered(sessions: Sessions, content: Mapping[str, Any]) -> Reply:
+    """Return the reply to a request, from whatever thread has it first."""
+    loop = asyncio.get_running_loop()
+    came: asyncio.Future[Reply] = loop.create_future()
+    work = asyncio.create_task(blocking.run(lambda: sessions.answer(content, deliver)))
+
+    def deliver(reply: Reply) -> None:
+        loop.call_soon_threadsafe(lambda: came.done() or came.set_result(reply))
+
+    await asyncio.wait((came, work), return_when=asyncio.FIRST_COMPLETED)
+    return await came
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

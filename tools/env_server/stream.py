@@ -1,33 +1,32 @@
-"""The WebSocket that carries requests and replies: one JSON object in a message, answered in order."""
+"""The conversation over a WebSocket: one JSON object in a message, answered in order."""
 
 from __future__ import annotations
 
-from starlette.types import Receive, Scope, Send
+from functools import partial
+from typing import Any
 
 from agentgym.errors import UsageError
+from agentgym.interop.remote.channel import Channel
 from agentgym.interop.remote.wire import decoded, encoded, error_data
+from agentgym.tools.env_server.running import Reply
 from agentgym.tools.env_server.sessions import Sessions
 
 
-class Stream:
-    """The application behind the WebSocket. A client that leaves can go on with its session on another one."""
+def talk(sessions: Sessions, channel: Channel) -> None:
+    """Answer requests until the client leaves, or one is given up. It can go on with its session on another WebSocket.
 
-    def __init__(self, sessions: Sessions):
-        self._sessions = sessions
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection until its client leaves."""
-        await receive()
-        await send({"type": "websocket.accept"})
-        while (message := await receive())["type"] == "websocket.receive":
-            data = message.get("text")
-            await send(
-                {"type": "websocket.send", "text": await self._answered(message["bytes"] if data is None else data)}
-            )
-
-    async def _answered(self, data: str | bytes) -> str:
+    Raises:
+        OSError: The connection is broken.
+    """
+    while (text := channel.receive()) is not None:
         try:
-            content = decoded(data)
+            content = decoded(text)
         except UsageError as error:
-            return encoded({"id": None, "error": error_data(error)})
-        return encoded({"id": content.get("id"), **await self._sessions.answer(content)})
+            _send(channel, None, {"error": error_data(error)})
+        else:
+            if not sessions.answer(content, partial(_send, channel, content.get("id"))):
+                return  # what was given up may have been sent by another thread: use the WebSocket no more
+
+
+def _send(channel: Channel, number: Any, reply: Reply) -> None:
+    channel.send(encoded({"id": number, **reply}))

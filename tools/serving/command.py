@@ -101,14 +101,13 @@ def env(
     ] = False,
 ) -> None:
     """Let clients with the token play environments here. Stops on Ctrl-C and SIGTERM."""
-    for module in ("fastapi", "prometheus_client", "uvicorn", "wsproto"):
+    for module in ("fastapi", "prometheus_client", "uvicorn", "websockets"):
         require(module, "serve")
     from agentgym.commands.options import make_env
     from agentgym.settings import parse_settings
-    from agentgym.tools.env_server.app import make_app
     from agentgym.tools.env_server.offer import EnvServing, Offer
-    from agentgym.tools.listening import end_process, listen, run_server, url_of
-    from agentgym.tools.serving.limits import ConnectionLimits
+    from agentgym.tools.env_server.server import serve_envs
+    from agentgym.tools.listening import end_process, listen, url_of
 
     offer = Offer(tuple(envs), parse_settings(settings or ()), is_revealed=reveal)
     for name in envs:
@@ -123,8 +122,7 @@ def env(
     if token_file is None:
         typer.echo(f"Token (shown only now): {token}")
     typer.echo(f"Listening on {url_of(listening)}")
-    limits = ConnectionLimits(connections=2 * sessions + 64, body_bytes=serving.request_bytes)
-    run_server(make_app(offer, serving), listening, limits, has_streams=True)
+    serve_envs(offer, serving, listening)
     end_process()
 
 

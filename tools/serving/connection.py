@@ -82,7 +82,7 @@ class GuardedConnection(H11Protocol):
 
     def _note(self, size: int) -> None:
         """Update what the connection waits for."""
-        if self._parting:
+        if self._parting or self.transport.get_protocol() is not self:
             return
         if self.conn.their_state is h11.SEND_BODY:
             if self._awaited != "body":

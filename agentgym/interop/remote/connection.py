@@ -17,17 +17,15 @@ from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, STREAM, decoded, encoded, error_of
 
 if TYPE_CHECKING:
-    from websocket import WebSocket
+    from agentgym.interop.remote.dialing import Dialled
 
 TOKEN_VARIABLE = "AGENTGYM_TOKEN"
 _CLOSE_S = 5.0
+_MARGIN_S = 10.0
+"""A server that gives up a request says so; wait that much longer for it."""
 _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 2.0
 _REFUSED = (401, 403)
-
-
-class _Refused(UsageError):
-    """The server refuses the token; trying again is no use."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +56,10 @@ class Address:
         return "ws" + self.url.removeprefix("http").rstrip("/") + STREAM
 
     @property
-    def headers(self) -> list[str]:
+    def headers(self) -> list[tuple[str, str]]:
         """The headers that carry the token, if there is one."""
         token = self.token or os.environ.get(TOKEN_VARIABLE)
-        return [f"Authorization: Bearer {token}"] if token else []
+        return [("Authorization", f"Bearer {token}")] if token else []
 
 
 class Connection:
@@ -76,11 +74,12 @@ class Connection:
     """
 
     def __init__(self, address: Address, opening: Mapping[str, Any]):
-        require("websocket", "remote")
+        require("websockets", "remote")
         self._address, self._opening = address, opening
         self._lock = threading.RLock()
         self._forget()
-        self._socket: WebSocket | None = None
+        self._socket: Dialled | None = None
+        self._most_bytes: int | None = None
         self._answer_s = address.answer_s or 60.0
         self._ids = itertools.count(1)
         self._process = os.getpid()
@@ -103,7 +102,8 @@ class Connection:
             if not isinstance(description, dict):
                 raise UsageError(f"{self._address.url} does not serve environments")
             if self._address.answer_s is None:
-                self._answer_s = float(description.get("request_s", 60.0)) + 10.0
+                self._answer_s = float(description.get("request_s", 60.0)) + _MARGIN_S
+            self._most_bytes = description.get("request_bytes")
             return description
 
     def ask(self, op: str, **content: Any) -> dict[str, Any]:
@@ -117,23 +117,39 @@ class Connection:
     def close(self) -> None:
         """End the session. Never raises: a server that cannot be reached ends it by itself."""
         with self._lock:
-            if self._session is not None and self._socket is not None and self._process == os.getpid():
+            self._leave_parent()
+            if self._session is not None and self._socket is not None:
                 with suppress(Exception):
-                    self._socket.settimeout(_CLOSE_S)
-                    self._socket.send(encoded({"id": 0, "op": "close", "session": self._session}))
-                    self._socket.recv()
+                    self._socket.send(encoded({"id": 0, "op": "close", "session": self._session}), _CLOSE_S)
+                    self._socket.receive()
             self._forget()
             self._disconnect()
 
     def _request(self, content: Mapping[str, Any], *, changes: bool) -> dict[str, Any]:
         with self._lock:
+            self._leave_parent()
             if self._session is None:
                 self.begin()
             asked = {**content, "session": self._session}
             if changes:
                 self._number += 1
                 asked["number"] = self._number
-            return self._exchange(asked)
+            try:
+                return self._exchange(asked)
+            except Exception:
+                raise
+            except BaseException:  # nobody knows what the server has done by now
+                self._forget()
+                self._disconnect()
+                raise
+
+    def _leave_parent(self) -> None:
+        """In a forked child, leave the session to the parent, which goes on to use it."""
+        if self._process != os.getpid():
+            self._forget()
+            socket, self._socket, self._process = self._socket, None, os.getpid()
+            if socket is not None:
+                socket.drop()
 
     def _exchange(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request until it is answered, and return the result."""
@@ -161,52 +177,42 @@ class Connection:
 
     def _once(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return its reply. Raises `OSError` if the connection breaks or the reply is late."""
-        from websocket import WebSocketException
-
         number = next(self._ids)
-        try:
-            socket = self._connected()
-            socket.send(encoded({"id": number, **content}))
-            while (reply := decoded(socket.recv())).get("id") != number:
-                pass  # the reply to a request that was given up
-            return reply
-        except _Refused:
-            raise
-        except (WebSocketException, UsageError) as error:
-            raise ConnectionError(f"{type(error).__name__}: {error}") from error
+        text = encoded({"id": number, **content})
+        if self._most_bytes is not None and len(text) > self._most_bytes:
+            raise UsageError(f"a request of {len(text)} bytes: {self._address.url} takes {self._most_bytes} at most")
+        socket = self._connected()
+        socket.send(text, self._answer_s)
+        while (reply := _read(socket.receive())).get("id") != number:
+            pass  # the reply to a request that was given up
+        return reply
 
-    def _connected(self) -> WebSocket:
-        """Return the open WebSocket, a new one if it broke or this is another process."""
-        if self._process != os.getpid():  # the parent goes on to use its own
-            self._socket, self._process = None, os.getpid()
+    def _connected(self) -> Dialled:
+        """Return the open WebSocket, a new one if it broke."""
         if self._socket is None:
-            self._socket = self._connect()
-        self._socket.settimeout(self._answer_s)
+            from agentgym.interop.remote.dialing import Dialled, Refused
+
+            try:
+                self._socket = Dialled(self._address.stream, self._address.headers, _CONNECT_S)
+            except Refused as refused:
+                if refused.status not in _REFUSED:
+                    raise
+                problem = f"{self._address.url} refuses the token; pass token=... or set {TOKEN_VARIABLE}"
+                raise UsageError(problem) from None
         return self._socket
-
-    def _connect(self) -> WebSocket:
-        from websocket import WebSocketBadStatusException, create_connection
-
-        try:
-            return create_connection(
-                self._address.stream,
-                timeout=_CONNECT_S,
-                header=self._address.headers,
-                enable_multithread=False,  # our own lock is there
-                skip_utf8_validation=True,
-            )
-        except WebSocketBadStatusException as error:
-            if error.status_code in _REFUSED:
-                raise _Refused(
-                    f"{self._address.url} refuses the token; pass token=... or set {TOKEN_VARIABLE}"
-                ) from None
-            raise
 
     def _disconnect(self) -> None:
         socket, self._socket = self._socket, None
-        if socket is not None and self._process == os.getpid():
-            with suppress(Exception):
-                socket.shutdown()
+        if socket is not None:
+            socket.close()
+
+
+def _read(text: bytes) -> dict[str, Any]:
+    """Return a reply. Raises `ConnectionError` if this is none: then the server is not one of ours."""
+    try:
+        return decoded(text)
+    except UsageError as error:
+        raise ConnectionError(f"the reply cannot be read: {error}") from error
 
 
 def _pauses() -> Iterator[float]:

@@ -39,9 +39,11 @@ class Description(BaseModel):
     """Whether tasks come with their data and gold, and solutions are served."""
     request_s: float
     """Seconds within which the server answers any request."""
+    request_bytes: int
+    """Largest request that the server takes."""
 
     @classmethod
-    def of(cls, name: str, env: Env, *, is_revealed: bool, request_s: float) -> Self:
+    def of(cls, name: str, env: Env, *, is_revealed: bool, request_s: float, request_bytes: int) -> Self:
         """Describe an environment.
 
         Raises:
@@ -64,6 +66,7 @@ class Description(BaseModel):
             max_concurrent=env.max_concurrent,
             is_revealed=is_revealed,
             request_s=request_s,
+            request_bytes=request_bytes,
         )
 
     @classmethod

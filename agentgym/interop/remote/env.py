@@ -155,10 +155,10 @@ def _again(env_class: type[RemoteEnv], arguments: Mapping[str, Any]) -> RemoteEn
 
 def _toolset(schemas: list[dict[str, Any]]) -> Toolset:
     """Return the tools as the server describes them; the server runs them."""
-    return Toolset(schema_tools(schemas, lambda name, _: _elsewhere(name)))
+    return Toolset(schema_tools(schemas, _elsewhere))
 
 
-def _elsewhere(name: str) -> Any:
+def _elsewhere(name: str, _: dict[str, Any]) -> Any:
     raise UsageError(f"tool {name!r} runs on the server: call it with step()")
 
 

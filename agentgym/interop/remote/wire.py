@@ -43,12 +43,16 @@ _KINDS: Mapping[str, type[Exception]] = {
 """The classes of errors by kind; subclasses come before their bases."""
 
 
-def encoded(data: Mapping[str, Any]) -> str:
-    """Return a request or a reply as text. What is no JSON data is replaced by a note."""
+_ENCODER = json.JSONEncoder(default=as_data)
+
+
+def encoded(data: Mapping[str, Any]) -> bytes:
+    """Return a request or a reply as JSON text. What is no JSON data is replaced by a note."""
     try:
-        return json.dumps(data, default=as_data)
+        text = _ENCODER.encode(data)
     except (TypeError, ValueError, RecursionError):
-        return json.dumps(as_data(data))
+        text = json.dumps(as_data(data))
+    return text.encode()
 
 
 def decoded(text: str | bytes) -> dict[str, Any]:
