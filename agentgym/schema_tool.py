@@ -9,6 +9,7 @@ import inspect
 import json
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -84,16 +85,20 @@ class SchemaTool(Tool):
 def schema_tools(schemas: Iterable[Mapping[str, Any]], handler: Callable[[str, dict[str, Any]], Any]) -> list[Tool]:
     """Return the tools that schemas describe. One function runs them all, given a tool's name and arguments."""
 
-    def named(name: str) -> Handler:
-        if inspect.iscoroutinefunction(handler):
+    return [SchemaTool(schema, _named(handler, _parts(schema)[0])) for schema in schemas]
 
-            async def run_async(arguments: dict[str, Any]) -> Any:
-                return await handler(name, arguments)
 
-            return run_async
-        return lambda arguments: handler(name, arguments)
+def _named(handler: Callable[[str, dict[str, Any]], Any], name: str) -> Handler:
+    """Return the function that runs one of the tools. It can be pickled if `handler` can."""
+    return partial(_run_async if inspect.iscoroutinefunction(handler) else _run, handler, name)
 
-    return [SchemaTool(schema, named(_parts(schema)[0])) for schema in schemas]
+
+def _run(handler: Callable[[str, dict[str, Any]], Any], name: str, arguments: dict[str, Any]) -> Any:
+    return handler(name, arguments)
+
+
+async def _run_async(handler: Callable[[str, dict[str, Any]], Any], name: str, arguments: dict[str, Any]) -> Any:
+    return await handler(name, arguments)
 
 
 def _again(schema: Mapping[str, Any], handler: Handler, max_chars: int, concurrent: bool) -> SchemaTool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
@@ -17,10 +19,16 @@ HIGHEST = {1: 10, 2: 100, 3: 1000}
 _SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
 
 
-def _task(split: str, index: int) -> Task:
-    """Return the `index`-th (difficulty, number) pair that belongs to `split`; there are few, so they repeat."""
+@cache
+def _pairs(split: str) -> list[tuple[int, int]]:
+    """Return the (difficulty, number) pairs that belong to `split`."""
     pairs = [(d, n) for d, highest in HIGHEST.items() for n in range(1, highest + 1)]
-    mine = [pair for pair in pairs if split_of(f"{pair}", _SHARES) == split]
+    return [pair for pair in pairs if split_of(f"{pair}", _SHARES) == split]
+
+
+def _task(split: str, index: int) -> Task:
+    """Return the task of the `index`-th pair; there are few, so they repeat."""
+    mine = _pairs(split)
     difficulty, number = mine[(index * 7919) % len(mine)]
     return Task(
         id=f"guess/{split}/{index}",

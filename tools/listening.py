@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvicorn
 
 from agentgym.errors import UsageError
-from agentgym.tools.serving.connection import GuardedConnection, guarded
+from agentgym.tools.serving.connection import guarded
 from agentgym.tools.serving.limits import ConnectionLimits
 
 if TYPE_CHECKING:
@@ -57,8 +57,15 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}"
 
 
-def run_server(app: Starlette, listening: socket.socket, limits: ConnectionLimits | None = None) -> None:
+def run_server(
+    app: Starlette,
+    listening: socket.socket,
+    limits: ConnectionLimits | None = None,
+    streams: Callable[..., asyncio.Protocol] | None = None,
+) -> None:
     """Serve until SIGINT or SIGTERM, then shut the application down.
+
+    With `streams` (`serving.streams.Streams.protocol`), clients can open WebSockets.
 
     Requests in progress get a moment to finish. The process exits within two seconds, whatever its threads do.
     The application's `state.stop`, if any, is called first, in the event loop's thread.
@@ -69,7 +76,7 @@ def run_server(app: Starlette, listening: socket.socket, limits: ConnectionLimit
     config = uvicorn.Config(
         app,
         http=guarded(limits),
-        ws="none",
+        ws=streams or "none",  # type: ignore[arg-type]
         loop="asyncio",
         log_level="error",  # malformed requests are their clients' problem, and could fill a disk with warnings
         access_log=False,
@@ -105,8 +112,8 @@ class _Server(uvicorn.Server):
 
     def _drop_all(self) -> None:
         for connection in list(self.server_state.connections):
-            assert isinstance(connection, GuardedConnection)
-            connection.drop()
+            dropped: Any = connection  # a `GuardedConnection` or a `StreamConnection`
+            dropped.drop()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

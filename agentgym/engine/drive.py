@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from contextlib import suppress
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, TypeVar
@@ -38,6 +39,11 @@ def run_on_loop(work: Coroutine[Any, Any, _T]) -> _T:
     if isinstance(result, BaseException):
         raise result
     return result
+
+
+def start_on_loop(work: Coroutine[Any, Any, _T]) -> Future[_T | BaseException]:
+    """Start a coroutine on the background loop. The result is what it returns or raises; cancelling it cancels it."""
+    return _background.submit(caught(lambda: work))
 
 
 def close_unbegun(work: Coroutine[Any, Any, Any]) -> None:

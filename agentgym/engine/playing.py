@@ -59,6 +59,11 @@ class Engine(Authoring):
             raise UsageError(f"a seed is a whole number from 0 upwards, not {seed!r}")
         self._generator, self._np_random_seed = None, seed
 
+    @property
+    def is_async(self) -> bool:
+        """Whether hooks or tools are `async def`. If so, they run on an event loop."""
+        return self._is_async
+
     def _drive(self, work: Coroutine[Any, Any, _T]) -> _T:
         return run_on_loop(work) if self._is_async else run_now(work)
 

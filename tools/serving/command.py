@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from agentgym.commands.common_options import Settings
 from agentgym.errors import UsageError, require
 
 serve_app = typer.Typer(help="Serve resources of this machine over HTTP.", no_args_is_help=True)
@@ -73,6 +74,55 @@ def sandbox(
     )
     limits = ConnectionLimits(body_bytes=serving.frame_bytes, held_bytes=serving.frames_bytes)
     run_server(make_app(offer, serving), listening, limits)
+    end_process()
+
+
+@serve_app.command("env")
+def env(
+    envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Ids such as 'sql', or module:Class.")],
+    settings: Settings = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; the default is local to this machine.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free port.")] = 0,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="The file with the token; created with a new token if missing.", dir_okay=False),
+    ] = None,
+    sessions: Annotated[int, typer.Option(min=1, help="Maximum number of open sessions.")] = 512,
+    request_s: Annotated[
+        float, typer.Option(min=1.0, help="Seconds that a reset or a step may take; a session that takes longer ends.")
+    ] = 300.0,
+    idle_s: Annotated[
+        float, typer.Option(min=1.0, help="Seconds without a request after which a session ends.")
+    ] = 600.0,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="Let clients see gold and solutions, e.g. for agentgym check.")
+    ] = False,
+) -> None:
+    """Let clients with the token play environments here. Stops on Ctrl-C and SIGTERM."""
+    for module in ("fastapi", "prometheus_client", "uvicorn", "websockets"):
+        require(module, "serve")
+    from agentgym.commands.options import make_env
+    from agentgym.settings import parse_settings
+    from agentgym.tools.env_server.offer import EnvServing, Offer
+    from agentgym.tools.env_server.server import serve_envs
+    from agentgym.tools.listening import end_process, listen, url_of
+
+    offer = Offer(tuple(envs), parse_settings(settings or ()), is_revealed=reveal)
+    for name in envs:
+        make_env(name, dict(offer.settings)).close()
+    token = read_token(token_file)
+    serving = EnvServing(token=token, sessions=sessions, request_s=request_s, idle_s=idle_s)
+    listening = listen(host, port)
+    if host not in _LOOPBACK:
+        typer.echo(
+            "The token and all episodes are sent unencrypted: put a TLS proxy in front, or use a tunnel.", err=True
+        )
+    if token_file is None:
+        typer.echo(f"Token (shown only now): {token}")
+    typer.echo(f"Listening on {url_of(listening)}")
+    serve_envs(offer, serving, listening)
     end_process()
 
 

@@ -82,7 +82,7 @@ class GuardedConnection(H11Protocol):
 
     def _note(self, size: int) -> None:
         """Update what the connection waits for."""
-        if self._parting:
+        if self._parting or self.transport.get_protocol() is not self:
             return
         if self.conn.their_state is h11.SEND_BODY:
             if self._awaited != "body":
@@ -95,6 +95,20 @@ class GuardedConnection(H11Protocol):
                 self.flow.resume_reading()
             self._awaited = ""
             self.crowd.work_for(self)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection over to a WebSocket, which stays a member of the crowd until it closes."""
+        self._awaited = ""
+        self.crowd.work_for(self)
+        super().handle_websocket_upgrade(event)
+        stream = self.transport.get_protocol()
+        lost = stream.connection_lost
+
+        def leave(error: Exception | None) -> None:
+            self.crowd.leave(self)
+            lost(error)
+
+        stream.connection_lost = leave  # type: ignore[method-assign]
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or close the connection if the client is still sending this one's body."""

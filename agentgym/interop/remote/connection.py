@@ -1,0 +1,221 @@
+"""`Connection`: one client's session on a server of environments, over a WebSocket that is reopened if it breaks."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agentgym.errors import InfrastructureError, UsageError, require
+from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, STREAM, decoded, encoded, error_of
+
+if TYPE_CHECKING:
+    from agentgym.interop.remote.dialing import Dialled
+
+TOKEN_VARIABLE = "AGENTGYM_TOKEN"
+_CLOSE_S = 5.0
+_MARGIN_S = 10.0
+"""A server that gives up a request says so; wait that much longer for it."""
+_CONNECT_S = 10.0
+_LONGEST_PAUSE_S = 2.0
+_REFUSED = (401, 403)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where environments are served, and how long to wait for them.
+
+    Args:
+        url: The server's URL, `http://` or `https://`.
+        token: Its token; by default the environment variable `AGENTGYM_TOKEN`.
+        answer_s: Seconds to wait for a reply; by default as long as the server says that a request may take, and a
+            margin.
+        reconnect_s: Seconds to try again while the server cannot be reached, or has no room.
+    """
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    answer_s: float | None = None
+    reconnect_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"{self.url!r} is not the URL of a server; it looks like http://127.0.0.1:8000")
+
+    @property
+    def stream(self) -> str:
+        """The URL of the WebSocket."""
+        return "ws" + self.url.removeprefix("http").rstrip("/") + STREAM
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """The headers that carry the token, if there is one."""
+        token = self.token or os.environ.get(TOKEN_VARIABLE)
+        return [("Authorization", f"Bearer {token}")] if token else []
+
+
+class Connection:
+    """A session of one environment. It begins with the first request, and again with the first one after `close`.
+
+    A request whose reply was lost is sent again under its number, so that the server answers it without playing it a
+    second time. Requests of several threads wait for each other.
+
+    Args:
+        address: The server.
+        opening: What `open` asks for: the environment and its arguments.
+    """
+
+    def __init__(self, address: Address, opening: Mapping[str, Any]):
+        require("websockets", "remote")
+        self._address, self._opening = address, opening
+        self._lock = threading.RLock()
+        self._forget()
+        self._socket: Dialled | None = None
+        self._most_bytes: int | None = None
+        self._answer_s = address.answer_s or 60.0
+        self._ids = itertools.count(1)
+        self._process = os.getpid()
+
+    def _forget(self) -> None:
+        self._session: str | None = None
+        self._number = 0
+
+    def begin(self) -> dict[str, Any]:
+        """Begin a session and return the server's description of the environment.
+
+        Raises:
+            UsageError: The server refuses the token, the environment or its arguments, or is not one of ours.
+            InfrastructureError: It cannot be reached, or has no room.
+        """
+        with self._lock:
+            begun = self._exchange({"op": "open", "protocol": PROTOCOL, **self._opening})
+            self._session, self._number = str(begun.get("session")), 0
+            description = begun.get("description")
+            if not isinstance(description, dict):
+                raise UsageError(f"{self._address.url} does not serve environments")
+            if self._address.answer_s is None:
+                self._answer_s = float(description.get("request_s", 60.0)) + _MARGIN_S
+            self._most_bytes = description.get("request_bytes")
+            return description
+
+    def ask(self, op: str, **content: Any) -> dict[str, Any]:
+        """Ask what changes nothing in the episode. Raises whatever the server reports."""
+        return self._request({"op": op, **content}, changes=False)
+
+    def act(self, op: str, **content: Any) -> dict[str, Any]:
+        """Change the episode; done exactly once, even if the connection breaks meanwhile. Raises as `ask`."""
+        return self._request({"op": op, **content}, changes=True)
+
+    def close(self) -> None:
+        """End the session. Never raises: a server that cannot be reached ends it by itself."""
+        with self._lock:
+            self._leave_parent()
+            if self._session is not None and self._socket is not None:
+                with suppress(Exception):
+                    self._socket.send(encoded({"id": 0, "op": "close", "session": self._session}), _CLOSE_S)
+                    self._socket.receive()
+            self._forget()
+            self._disconnect()
+
+    def _request(self, content: Mapping[str, Any], *, changes: bool) -> dict[str, Any]:
+        with self._lock:
+            self._leave_parent()
+            if self._session is None:
+                self.begin()
+            asked = {**content, "session": self._session}
+            if changes:
+                self._number += 1
+                asked["number"] = self._number
+            try:
+                return self._exchange(asked)
+            except Exception:
+                raise
+            except BaseException:  # nobody knows what the server has done by now
+                self._forget()
+                self._disconnect()
+                raise
+
+    def _leave_parent(self) -> None:
+        """In a forked child, leave the session to the parent, which goes on to use it."""
+        if self._process != os.getpid():
+            self._forget()
+            socket, self._socket, self._process = self._socket, None, os.getpid()
+            if socket is not None:
+                socket.drop()
+
+    def _exchange(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request until it is answered, and return the result."""
+        until, pauses = time.monotonic() + self._address.reconnect_s, _pauses()
+        while True:
+            try:
+                reply = self._once(content)
+            except OSError as error:
+                self._disconnect()
+                problem = InfrastructureError(f"the environment server {self._address.url} cannot be reached: {error}")
+                problem.__cause__ = error
+            else:
+                if (refusal := reply.get("error")) is None:
+                    return reply.get("result") or {}
+                problem = error_of(refusal)
+                kind = refusal.get("kind") if isinstance(refusal, Mapping) else None
+                if kind == GONE:
+                    self._forget()
+                if kind != BUSY:
+                    raise problem
+            pause = next(pauses)
+            if time.monotonic() + pause > until:
+                raise problem
+            time.sleep(pause)
+
+    def _once(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and return its reply. Raises `OSError` if the connection breaks or the reply is late."""
+        number = next(self._ids)
+        text = encoded({"id": number, **content})
+        if self._most_bytes is not None and len(text) > self._most_bytes:
+            raise UsageError(f"a request of {len(text)} bytes: {self._address.url} takes {self._most_bytes} at most")
+        socket = self._connected()
+        socket.send(text, self._answer_s)
+        while (reply := _read(socket.receive())).get("id") != number:
+            pass  # the reply to a request that was given up
+        return reply
+
+    def _connected(self) -> Dialled:
+        """Return the open WebSocket, a new one if it broke."""
+        if self._socket is None:
+            from agentgym.interop.remote.dialing import Dialled, Refused
+
+            try:
+                self._socket = Dialled(self._address.stream, self._address.headers, _CONNECT_S)
+            except Refused as refused:
+                if refused.status not in _REFUSED:
+                    raise
+                problem = f"{self._address.url} refuses the token; pass token=... or set {TOKEN_VARIABLE}"
+                raise UsageError(problem) from None
+        return self._socket
+
+    def _disconnect(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            socket.close()
+
+
+def _read(text: bytes) -> dict[str, Any]:
+    """Return a reply. Raises `ConnectionError` if this is none: then the server is not one of ours."""
+    try:
+        return decoded(text)
+    except UsageError as error:
+        raise ConnectionError(f"the reply cannot be read: {error}") from error
+
+
+def _pauses() -> Iterator[float]:
+    """Yield the pauses between tries: growing, and different for each client."""
+    for power in itertools.count():
+        yield min(_LONGEST_PAUSE_S, 0.05 * 2**power) * (0.5 + random.random())

@@ -1,0 +1,156 @@
+"""The web application that serves environments over plain HTTP: what the WebSocket does, a request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentgym import __version__
+from agentgym.engine.threads import blocking
+from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, encoded
+from agentgym.tools.env_server.metrics import as_text, metrics_of
+from agentgym.tools.env_server.offer import Offer
+from agentgym.tools.env_server.running import Reply
+from agentgym.tools.env_server.sessions import Sessions
+from agentgym.tools.serving.answers import HANDLERS, RETRY_S, TokenRequired
+
+_STATUS: Mapping[str, int] = {
+    "usage": 422,
+    "task": 404,
+    "broken_task": 404,
+    "reset_needed": 409,
+    GONE: 410,
+    BUSY: 503,
+    "out_of_time": 504,
+    "infrastructure": 502,
+}
+_ABOUT = (
+    "Sessions of multi-turn tool-use environments. Open one, reset it, step it until `terminated` or `truncated`, and "
+    "delete it. An error has a `kind`: `usage`, `task`, `reset_needed`, `gone`, `busy`, `out_of_time` or "
+    "`infrastructure`; only what the *model* does wrong is part of an observation."
+)
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Opening(_Request):
+    """What session to open."""
+
+    env: str | None = Field(None, description="The environment; not needed if the server has one.")
+    arguments: dict[str, Any] = Field({}, description="Arguments that the environment lets clients set.")
+
+
+class _Numbered(_Request):
+    number: int | None = Field(
+        None,
+        ge=1,
+        description="Numbers a session's changes from 1. A request that is sent again under its number is answered "
+        "again, not played again.",
+    )
+
+
+class Reset(_Numbered):
+    """How an episode starts."""
+
+    seed: int | None = Field(None, ge=0)
+    options: dict[str, Any] | None = Field(None, description="`task` (an id), or `split` and `index`.")
+
+
+class Step(_Numbered):
+    """One turn."""
+
+    action: str | dict[str, Any] = Field(description="What the model wrote, or an assistant message with tool_calls.")
+
+
+class Interruption(_Numbered):
+    """The end of an episode for a reason on the policy's side."""
+
+    reason: str = Field(description="token_budget, context, time, generation_time or cancelled.")
+
+
+def make_app(sessions: Sessions, offer: Offer, token: str) -> FastAPI:
+    """Return the application. Every path needs the token."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        sessions.start()
+        yield
+        await blocking.run(sessions.close)
+
+    app = FastAPI(title="agentgym environments", version=__version__, description=_ABOUT, lifespan=lifespan)
+    app.add_middleware(TokenRequired, token=token)
+    for kind, handler in HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    _add_routes(app, sessions, offer)
+    return app
+
+
+def _add_routes(app: FastAPI, sessions: Sessions, offer: Offer) -> None:
+    metrics = metrics_of(sessions)
+
+    async def answer(content: Mapping[str, Any]) -> Response:
+        reply = await _answered(sessions, content)
+        error = reply.get("error")
+        status = 200 if error is None else _STATUS.get(error["kind"], 502)
+        headers = {"Retry-After": str(RETRY_S)} if status == 503 else None
+        body = encoded(reply if error is not None else reply["result"])
+        return Response(body, status, headers, media_type="application/json")
+
+    @app.get("/", summary="What is served")
+    async def about() -> dict[str, Any]:
+        return {"service": "agentgym environments", "protocol": PROTOCOL, "envs": offer.envs, "sessions": len(sessions)}
+
+    @app.get("/metrics", response_class=PlainTextResponse, summary="Counts for Prometheus")
+    async def prometheus() -> Response:
+        return Response(as_text(metrics), media_type="text/plain; version=0.0.4")
+
+    @app.post("/sessions", summary="Open a session")
+    async def open_session(opening: Annotated[Opening, Body()]) -> Response:
+        return await answer({"op": "open", "protocol": PROTOCOL, **opening.model_dump()})
+
+    @app.post("/sessions/{session}/reset", summary="Start an episode")
+    async def reset(session: str, reset: Annotated[Reset, Body()]) -> Response:
+        return await answer({"op": "reset", "session": session, **reset.model_dump()})
+
+    @app.post("/sessions/{session}/step", summary="Play one turn")
+    async def step(session: str, step: Annotated[Step, Body()]) -> Response:
+        return await answer({"op": "step", "session": session, **step.model_dump()})
+
+    @app.post("/sessions/{session}/interrupt", summary="End the episode, and grade it")
+    async def interrupt(session: str, interruption: Annotated[Interruption, Body()]) -> Response:
+        return await answer({"op": "interrupt", "session": session, **interruption.model_dump()})
+
+    @app.delete("/sessions/{session}", summary="Close a session")
+    async def close(session: str) -> Response:
+        return await answer({"op": "close", "session": session})
+
+
+async def _answered(sessions: Sessions, content: Mapping[str, Any]) -> Reply:
+    """Return the reply to a request, from whatever thread has it first."""
+    loop = asyncio.get_running_loop()
+    came: asyncio.Future[Reply] = loop.create_future()
+    work = asyncio.create_task(blocking.run(lambda: sessions.answer(content, deliver)))
+
+    def deliver(reply: Reply) -> None:
+        loop.call_soon_threadsafe(lambda: came.done() or came.set_result(reply))
+
+    await asyncio.wait((came, work), return_when=asyncio.FIRST_COMPLETED)
+    return await came
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"] if part != "body")
+    message = f"{where}: {problem['msg']}" if where else str(problem["msg"])
+    return JSONResponse({"error": {"kind": "usage", "message": message}}, 422)

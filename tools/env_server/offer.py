@@ -1,0 +1,74 @@
+"""What a server of environments offers, and to how many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentgym import registry
+from agentgym.env import Env
+from agentgym.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The environments that a server makes for its clients.
+
+    Args:
+        envs: Ids or `module:Class`. Only these are made, whatever a client asks for.
+        settings: Arguments of all of them, which clients cannot change.
+        is_revealed: Whether clients may see the tasks' data and gold, and the solutions.
+    """
+
+    envs: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    is_revealed: bool = False
+
+    def named(self, name: Any) -> str:
+        """Return the environment that a client asks for; the only one if it names none. Raises `UsageError`."""
+        if name is None and len(self.envs) == 1:
+            return self.envs[0]
+        if name not in self.envs:
+            raise UsageError(f"this server has no environment {name!r}; it has: {', '.join(self.envs)}")
+        return name
+
+    def make(self, name: str, arguments: Any) -> Env:
+        """Make an environment for a client.
+
+        Raises:
+            UsageError: An argument is not one that the environment declares as harmless, or is wrong.
+        """
+        if not isinstance(arguments, Mapping):
+            raise UsageError(f"arguments must be an object, not {type(arguments).__name__!r}")
+        harmless = registry.class_of(name).harmless_arguments - set(self.settings)
+        if refused := sorted(set(arguments) - harmless):
+            allowed = ", ".join(sorted(harmless))
+            raise UsageError(f"clients cannot set {', '.join(map(repr, refused))} of {name!r}; they can set: {allowed}")
+        try:
+            return registry.make(name, **self.settings, **arguments)
+        except TypeError as error:
+            raise UsageError(f"{name!r} cannot be made with these arguments: {error}") from error
+
+
+@dataclass(frozen=True)
+class EnvServing:
+    """Configuration of a server of environments.
+
+    Args:
+        token: The token that every request must carry.
+        sessions: Most sessions at a time.
+        request_s: Seconds that a reset, a step or making an environment may take; a session that takes longer is over.
+        idle_s: Seconds without a request after which a session is closed.
+        request_bytes: Maximum size of a request.
+    """
+
+    token: str
+    sessions: int = 512
+    request_s: float = 300.0
+    idle_s: float = 600.0
+    request_bytes: int = 8 << 20
+
+    def __post_init__(self) -> None:
+        if len(self.token) < 16:
+            raise UsageError("a server's token must have at least 16 characters")

@@ -1,0 +1,206 @@
+"""`Session`: one client's environment, and the requests to it, one after another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+from agentgym.endings import Reason
+from agentgym.engine.drive import start_on_loop
+from agentgym.env import Env
+from agentgym.errors import InfrastructureError, TaskError, UsageError
+from agentgym.foreign.errors import describe
+from agentgym.interop.remote.wire import GONE, error_data, move_data, task_data
+from agentgym.messages import Message
+from agentgym.task import Task
+
+_INTERRUPTIONS = {reason.value: reason for reason in (Reason.TOKEN_BUDGET, Reason.CONTEXT, Reason.TIME,
+                                                      Reason.GENERATION_TIME, Reason.CANCELLED)}  # fmt: skip
+_log = logging.getLogger(__name__)
+
+Content = Mapping[str, Any]
+
+
+class Session:
+    """An environment that one client plays. Requests wait for each other, each in the thread that brings it.
+
+    Args:
+        name: Its name, which nobody else can guess.
+        env: The environment; the session closes it.
+        is_revealed: Whether the client may see gold and solutions.
+    """
+
+    def __init__(self, name: str, env: Env, *, is_revealed: bool):
+        self.name, self._env, self._is_revealed = name, env, is_revealed
+        self._turn = threading.Lock()
+        self._number, self._last = 0, {}
+        self._attempt: Generator[Any, list[Message], None] | None = None
+        self._on_loop: Future[Any] | None = None
+        self.used_at = time.monotonic()
+        self.over = ""
+        """Why the session has ended, once it has."""
+        self._operations: Mapping[str, Callable[[Content], dict[str, Any]]] = {
+            "reset": self._reset,
+            "step": self._step,
+            "interrupt": self._interrupt,
+            "task": self._task,
+            "attempt": self._begin_attempt,
+            "move": self._move,
+            "failing_exists": self._has_failing,
+        }
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is running."""
+        return self._turn.locked()
+
+    def answer(self, content: Content) -> dict[str, Any]:
+        """Return the reply to a request: a result, or an error. A request that was answered before is not run again."""
+        with self._turn:
+            if self.over:
+                return {"error": {"kind": GONE, "message": self.over}}
+            try:
+                return self._answer(content)
+            finally:
+                self.used_at = time.monotonic()
+
+    def _answer(self, content: Content) -> dict[str, Any]:
+        number = content.get("number")
+        if number is None:
+            return self._reply(content)
+        if number == self._number and self._last:
+            return self._last
+        if number != self._number + 1:
+            problem = UsageError(f"request {number!r} of this session is out of order; {self._number + 1} is next")
+            return {"error": error_data(problem)}
+        self._number, self._last = number, {}
+        self._last = self._reply(content)
+        return self._last
+
+    def _reply(self, content: Content) -> dict[str, Any]:
+        op = content.get("op")
+        operation = self._operations.get(op) if isinstance(op, str) else None
+        if operation is None:
+            return {"error": error_data(UsageError(f"there is no operation {op!r}"))}
+        try:
+            return {"result": operation(content)}
+        except BaseException as error:  # an environment may raise anything; the thread belongs to the client
+            return {"error": error_data(error)}
+
+    def give_up(self) -> None:
+        """Stop waiting for asynchronous work. Blocking work goes on in its thread until `close` makes it fail."""
+        if (work := self._on_loop) is not None:
+            work.cancel()
+
+    def close(self, wait_s: float) -> None:
+        """Close the environment, after a request that is running, if that ends in time. Never raises."""
+        has_turn = self._turn.acquire(timeout=wait_s)
+        try:
+            self._env.close()
+        except BaseException as error:
+            _log.warning("an environment could not be closed: %s", describe(error))
+        finally:
+            if has_turn:
+                self._turn.release()
+
+    def _reset(self, content: Content) -> dict[str, Any]:
+        self._attempt = None
+        seed, options = content.get("seed"), content.get("options")
+        if options is not None:
+            if not isinstance(options, Mapping):
+                raise UsageError("the options of a reset must be an object")
+            options = {**options}
+            if isinstance(options.get("task"), Mapping):
+                options["task"] = self._known(options["task"])
+        env = self._env
+        observation, info = (
+            self._awaited(env.areset(seed=seed, options=options))
+            if env.is_async
+            else env.reset(seed=seed, options=options)
+        )
+        return {"observation": observation, "info": info, "task": task_data(env.task, reveal=self._is_revealed)}
+
+    def _known(self, wanted: Mapping[str, Any]) -> Task:
+        """Return the task that a client means. Raises `TaskError` if it is another one here."""
+        task = self._env.tasks.find(str(wanted.get("id")))
+        if wanted.get("hash") not in (None, task.hash):
+            raise TaskError(f"task {task.id!r} is another one on the server: its content differs")
+        return task
+
+    def _step(self, content: Content) -> dict[str, Any]:
+        action, env = content.get("action"), self._env
+        if not isinstance(action, str | dict):
+            raise UsageError("an action is text, or an assistant message")
+        return _played(self._awaited(env.astep(action)) if env.is_async else env.step(action))
+
+    def _interrupt(self, content: Content) -> dict[str, Any]:
+        reason, env = _INTERRUPTIONS.get(str(content.get("reason"))), self._env
+        if reason is None:
+            raise UsageError(f"an episode is interrupted for one of: {', '.join(_INTERRUPTIONS)}")
+        return _played(self._awaited(env.ainterrupt(reason)) if env.is_async else env.interrupt(reason))
+
+    def _awaited(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run asynchronous work on the event loop of this process, so that `give_up` can cancel it."""
+        self._on_loop = pending = start_on_loop(work)
+        try:
+            result = pending.result()
+        except (CancelledError, asyncio.CancelledError):
+            raise InfrastructureError("the request was given up") from None
+        finally:
+            self._on_loop = None
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def _task(self, content: Content) -> dict[str, Any]:
+        wanted = content.get("wanted")
+        if not isinstance(wanted, Mapping):
+            raise UsageError("a task is wanted by its id, or by split and index")
+        return {"task": task_data(self._found(wanted), reveal=self._is_revealed)}
+
+    def _found(self, wanted: Mapping[str, Any]) -> Task:
+        if "task" in wanted:
+            return self._env.tasks.find(str(wanted["task"]))
+        split, index = wanted.get("split"), wanted.get("index")
+        if not isinstance(split, str) or not isinstance(index, int):
+            raise UsageError("a task is wanted by its id, or by split and index")
+        return self._env.tasks.get(split, index)
+
+    def _has_failing(self, content: Content) -> dict[str, Any]:
+        return {"exists": self._env.failing(self._revealed(content)) is not None}
+
+    def _begin_attempt(self, content: Content) -> dict[str, Any]:
+        make = self._env.failing if content.get("kind") == "failing" else self._env.solution
+        self._attempt = make(self._revealed(content))
+        return {}
+
+    def _move(self, content: Content) -> dict[str, Any]:
+        attempt = self._attempt
+        if attempt is None:
+            raise UsageError("no solution was asked for")
+        return move_data(_next(attempt, content.get("observation")))
+
+    def _revealed(self, content: Content) -> Task:
+        """Return the task whose solution is wanted. Raises `UsageError` unless clients may see it."""
+        if not self._is_revealed:
+            raise UsageError("this server does not reveal solutions; it was started without --reveal")
+        return self._env.tasks.find(str(content.get("task")))
+
+
+def _next(attempt: Generator[Any, list[Message], None], observation: Any) -> Any:
+    try:
+        return next(attempt) if observation is None else attempt.send(observation)
+    except StopIteration:
+        return None
+
+
+def _played(step: tuple[Any, ...]) -> dict[str, Any]:
+    observation, reward, terminated, truncated, info = step
+    return {
+        "observation": observation, "reward": reward, "terminated": terminated, "truncated": truncated, "info": info
+    }  # fmt: skip

@@ -1,0 +1,32 @@
+"""The conversation over a WebSocket: one JSON object in a message, answered in order."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from agentgym.errors import UsageError
+from agentgym.interop.remote.channel import Channel
+from agentgym.interop.remote.wire import decoded, encoded, error_data
+from agentgym.tools.env_server.running import Reply
+from agentgym.tools.env_server.sessions import Sessions
+
+
+def talk(sessions: Sessions, channel: Channel) -> None:
+    """Answer requests until the client leaves, or one is given up. It can go on with its session on another WebSocket.
+
+    Raises:
+        OSError: The connection is broken.
+    """
+    while (text := channel.receive()) is not None:
+        try:
+            content = decoded(text)
+        except UsageError as error:
+            _send(channel, None, {"error": error_data(error)})
+        else:
+            if not sessions.answer(content, partial(_send, channel, content.get("id"))):
+                return  # what was given up may have been sent by another thread: use the WebSocket no more
+
+
+def _send(channel: Channel, number: Any, reply: Reply) -> None:
+    channel.send(encoded({"id": number, **reply}))

@@ -1,0 +1,175 @@
+"""WebSockets beside an HTTP application, each served by a thread of its own.
+
+The event loop does the handshake and hands the socket over. A thread that waits for a message, works and answers has no
+hops between threads, which take longer than a short step of an environment; and blocking work holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+from websockets.frames import CloseCode
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+
+from agentgym.interop.remote.channel import Channel
+from agentgym.tools.serving.answers import has_token
+from agentgym.tools.serving.limits import ConnectionLimits
+
+_PIECE_BYTES = 1 << 16
+Talk = Callable[[Channel], None]
+"""Serves one WebSocket, until its client leaves. Runs in a thread."""
+
+
+class Streams:
+    """The WebSockets of a server.
+
+    Args:
+        path: Where they are opened.
+        token: What every client must show.
+        talk: Serves one.
+        limits: The limits of the server's connections.
+        idle_s: Seconds without a message after which one is closed.
+    """
+
+    def __init__(self, path: str, token: str, talk: Talk, limits: ConnectionLimits, idle_s: float):
+        self.path, self.token, self.talk, self.limits, self.idle_s = path, token, talk, limits, idle_s
+        self._lock = threading.Lock()
+        self._held_bytes = 0
+
+    def protocol(self, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> StreamConnection:
+        """Return the protocol of a connection that asks for a WebSocket. uvicorn's `ws_protocol_class`."""
+        return StreamConnection(self, server_state)
+
+    def hold(self, more_bytes: int) -> bool:
+        """Count bytes of messages that are not complete, and return whether there is memory for them."""
+        with self._lock:
+            self._held_bytes += more_bytes
+            return self._held_bytes <= self.limits.held_bytes
+
+
+class StreamConnection(asyncio.Protocol):
+    """One WebSocket. The event loop knows it by its transport, which it neither reads nor writes."""
+
+    def __init__(self, streams: Streams, state: ServerState):
+        self._streams, self._state = streams, state
+        self._loop = asyncio.get_running_loop()
+        self._protocol = ServerProtocol(max_size=streams.limits.body_bytes)
+        self._held_bytes = 0
+        self._since = 0.0
+        self._is_working = False
+        self._is_stopping = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection over from HTTP."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._state.connections.add(self)  # type: ignore[arg-type]
+
+    def data_received(self, data: bytes) -> None:
+        """Shake hands, and start the thread."""
+        self._protocol.receive_data(data)
+        requests = self._protocol.events_received()
+        if not requests or not self._is_admitted(requests[0]):
+            self._transport.write(b"".join(self._protocol.data_to_send()))
+            self._transport.close()
+            return
+        self._transport.pause_reading()
+        self._socket: socket.socket = self._transport.get_extra_info("socket").dup()
+        self._socket.setblocking(True)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(self._streams.limits.body_s))
+        self._patience(self._streams.idle_s)
+        threading.Thread(target=self._serve, name="agentgym-stream", daemon=True).start()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._state.connections.discard(self)  # type: ignore[arg-type]
+
+    def shutdown(self) -> None:
+        """Close the connection once the running request is answered. Called when the server stops."""
+        self._is_stopping = True
+        if not self._is_working:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the connection immediately. The thread notices when it next uses the socket."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _is_admitted(self, request: Any) -> bool:
+        """Answer the handshake."""
+        assert isinstance(request, Request)
+        headers = [(name.encode(), value.encode()) for name, value in request.headers.raw_items()]
+        if not has_token(headers, self._streams.token):
+            response = self._protocol.reject(401, "the token is missing or wrong")
+        elif request.path.partition("?")[0] != self._streams.path:
+            response = self._protocol.reject(404, f"WebSockets are at {self._streams.path}")
+        else:
+            response = self._protocol.accept(request)
+        self._protocol.send_response(response)
+        return response.status_code == 101
+
+    def _serve(self) -> None:
+        """Talk to the client. Runs in the thread."""
+        channel = Channel(self._protocol, self._read, self._socket.sendall, self._streams.limits.body_bytes)
+        try:
+            self._socket.sendall(b"".join(self._protocol.data_to_send()))
+            self._streams.talk(channel)
+            channel.close(CloseCode.GOING_AWAY)
+        except OSError:
+            pass  # the client has left, or is too slow
+        finally:
+            self._hold(0)
+            self.drop()
+            self._socket.close()
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._transport.abort)
+
+    def _read(self, held_bytes: int) -> bytes:
+        """Return what comes next. Raises `OSError` if that takes too long, or is too much."""
+        self._is_working = False
+        if self._is_stopping:
+            return b""
+        if held_bytes:
+            self._wait_for_rest(held_bytes)
+        data = self._socket.recv(_PIECE_BYTES)
+        self._is_working = True
+        if self._held_bytes and not held_bytes:
+            self._hold(0)
+            self._patience(self._streams.idle_s)
+        return data
+
+    def _wait_for_rest(self, held_bytes: int) -> None:
+        now, limits = time.monotonic(), self._streams.limits
+        if not self._held_bytes:
+            self._since = now
+        self._hold(held_bytes)
+        left_s = self._since + limits.body_s + held_bytes / limits.bytes_per_s - now
+        if left_s <= 0:
+            raise TimeoutError("the message took too long")
+        self._patience(left_s)
+
+    def _hold(self, size: int) -> None:
+        before, self._held_bytes = self._held_bytes, size
+        if not self._streams.hold(size - before) and size:
+            raise OSError("all clients together have sent too much that is not complete")
+
+    def _patience(self, seconds: float) -> None:
+        """Let reading fail after a while without data."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(seconds))
+
+
+def _timeval(seconds: float) -> bytes:
+    """Return a C `struct timeval`."""
+    whole = max(0.001, seconds)
+    return struct.pack("ll", int(whole), int(whole % 1 * 1e6))
