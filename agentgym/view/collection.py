@@ -202,9 +202,7 @@ class Collection:
     def _list(self) -> None:
         rows: list[Row] = []
         for number, file in enumerate(self._files.values()):
-            # Of several tries of an episode, the last one counts.
-            latest = {entry.key: position for position, entry in enumerate(file.index.entries)}
-            rows += [row_of(file.index.entries[at], f"{number}.{at}", file.name) for at in sorted(latest.values())]
+            rows += [row_of(file.index.entries[at], f"{number}.{at}", file.name) for at in file.index.latest()]
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for place, row in enumerate(rows):
             row["place"] = place
