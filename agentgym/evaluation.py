@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +22,9 @@ from agentgym.feedback.with_feedback import WithFeedback
 from agentgym.foreign.errors import describe, ends_work, place_of, running_task
 from agentgym.lookahead.search import Search
 from agentgym.policy import Policy
-from agentgym.results.entry import Entry, entry_of, hash_of
+from agentgym.results.entry import Entry, entry_of
 from agentgym.results.index import StoredTrajectories, TrajectoryIndex
+from agentgym.results.resume import Continuation
 from agentgym.rollout import EnvFactory, Failures, Job, Limits, RolloutEngine, rollouts
 from agentgym.rollout.methods import PLAYED_ONCE, Method
 from agentgym.rollout.workers.base import Workers
@@ -56,6 +57,7 @@ def evaluate(
     failures: Failures | None = None,
     search: Search | None = None,
     feedback: WithFeedback | None = None,
+    data: Collection[str] = (),
 ) -> Summary:
     """Run `policy` on every task `attempts` times and return the results.
 
@@ -73,13 +75,15 @@ def evaluate(
         failures: What to do about episodes that fail (`RolloutEngine`).
         search: Looks ahead with the policy and records the chosen line of play; such a policy is another one.
         feedback: Lets a simulated user comment on the turns; such a policy is another one too.
+        data: Arguments of the environment that say where the user's data is. A file that was made with the same data
+            elsewhere is continued.
 
     Raises:
         UsageError: The arguments cannot be used, or `out` belongs to another evaluation, is being written by another
             process or cannot be written.
     """
     method = _method(search, feedback)
-    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress)
+    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress, data)
     with evaluation.kept() as jobs:
         if jobs:
             with RolloutEngine(factory, policy, limits, workers=workers, failures=failures, method=method) as engine:
@@ -100,10 +104,11 @@ async def evaluate_async(
     on_progress: OnProgress | None = None,
     search: Search | None = None,
     feedback: WithFeedback | None = None,
+    data: Collection[str] = (),
 ) -> Summary:
     """`evaluate` on the caller's event loop."""
     method = _method(search, feedback)
-    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress)
+    evaluation = _Evaluation(factory, method.named(policy.name), tasks, attempts, out, seed, on_progress, data)
     with evaluation.kept() as jobs:
         async with aclosing(rollouts(jobs, policy, factory, limits, method=method)) as stream:
             async for trajectory in stream:
@@ -132,8 +137,9 @@ class _Evaluation:
         out: Path | None,
         seed: int,
         on_progress: OnProgress | None,
+        data: Collection[str],
     ):
-        self._factory, self._policy = factory, policy
+        self._factory, self._policy, self._data = factory, policy, data
         out = None if out is None else out.absolute()  # an environment may change the working directory
         self._out = out
         self._jobs = evaluation_jobs(tasks, attempts, seed)
@@ -141,8 +147,9 @@ class _Evaluation:
         self._entries: dict[str, Entry] = {}
         if out is not None:
             _check_keepable(out, factory)
-        # A pipe or a device cannot be read again.
-        self._held: dict[str, Trajectory] | None = None if out is not None and out.is_file() else {}
+        self._index: TrajectoryIndex | None = None
+        self._played: dict[str, Trajectory] = {}
+        """Without a file to read them from; a pipe or a device is none."""
         self._started = time.perf_counter()
 
     @contextmanager
@@ -150,17 +157,33 @@ class _Evaluation:
         """Hold the file against other processes, if there is one; provide the jobs that are left."""
         out = self._out
         with nullcontext() if out is None else held(out):
-            found = {} if out is None else _already_done(out, self._jobs, self._factory, self._policy)
+            if out is not None and out.is_file():
+                self._index = TrajectoryIndex(out)
+            found = self._found()
             for entry in found.values():
                 self._note(entry)
-            yield [job for job in self._jobs if job.id not in found]
+            try:
+                yield [job for job in self._jobs if job.id not in found]
+            finally:
+                if self._index is not None:
+                    self._index.save()
+
+    def _found(self) -> dict[str, Entry]:
+        """Return what need not run again."""
+        if self._index is None:
+            return {}
+        return Continuation(self._index, self._factory, self._policy, self._data).done(self._jobs)
 
     def add(self, finished: Trajectory) -> None:
         """Keep a trajectory."""
         if self._out is not None:
-            finished = _keep(self._out, finished)
-        if self._held is not None:
-            self._held[finished.id] = finished
+            finished = _readable(finished)
+        if self._index is not None:
+            self._note(self._index.add(finished))
+            return
+        if self._out is not None:
+            write_jsonl(self._out, [finished], append=True)
+        self._played[finished.id] = finished
         self._note(entry_of(finished))
 
     def summary(self) -> Summary:
@@ -172,9 +195,9 @@ class _Evaluation:
     def _valid(self) -> Sequence[Trajectory]:
         """Return the trajectories that did not fail, in the order of tasks and attempts."""
         chosen = sorted((e for e in self._entries.values() if not e.failed), key=lambda e: (e.task_id, e.attempt))
-        if self._out is None or self._held is not None:
-            return [(self._held or {})[entry.id] for entry in chosen]
-        return StoredTrajectories(TrajectoryIndex.open(self._out), [entry.id for entry in chosen])
+        if self._index is None:
+            return [self._played[entry.id] for entry in chosen]
+        return StoredTrajectories(self._index, chosen)
 
     def _note(self, entry: Entry) -> None:
         self._entries[entry.id] = entry
@@ -199,16 +222,15 @@ def _figures(factory: EnvFactory, trajectories: Sequence[Trajectory]) -> dict[st
     return figures
 
 
-def _keep(out: Path, trajectory: Trajectory) -> Trajectory:
-    """Append a trajectory to a file and return what was written. One that could not be read back is kept as failed."""
+def _readable(trajectory: Trajectory) -> Trajectory:
+    """Return a trajectory that can be written and read back: if this one cannot, one that failed in its place."""
     try:
         Trajectory.from_dict(json.loads(json.dumps(trajectory.to_dict(), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"the trajectory cannot be written down: {describe(error)}"
-        trajectory = replace(
+        return replace(
             trajectory, opening=[], turns=[], counts={}, tokens=None, reason=Reason.INFRASTRUCTURE, error=problem
         )
-    write_jsonl(out, [trajectory], append=True)
     return trajectory
 
 
@@ -230,44 +252,9 @@ def _seed_of(task: Task, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{task.id}".encode()).digest()[:4], "big") >> 1
 
 
-def _already_done(out: Path, jobs: Sequence[Job], factory: EnvFactory, policy: str) -> dict[str, Entry]:
-    """Return the entries of those in `out` that need not run again, by id. Of several tries, the last one counts."""
-    wanted = {job.id: job for job in jobs}
-    index = TrajectoryIndex.open(out)
-    found: dict[str, Entry] = {}
-    for position, entry in enumerate(index.entries):
-        _check_same(index, position, wanted.get(entry.id), factory, policy)
-        if (before := found.get(entry.id)) is not None and not before.failed:
-            raise UsageError(f"{str(out)!r} holds {entry.id!r} again after a try that did not fail; remove one of them")
-        if entry.id in wanted:
-            found[entry.id] = entry
-    return {key: entry for key, entry in found.items() if not entry.failed}
-
-
 def _check_keepable(out: Path, factory: EnvFactory) -> None:
     check_file(out)
     try:
         json.dumps(factory.kwargs)
     except (TypeError, ValueError) as error:
         raise UsageError(f"these environment arguments cannot be kept in {str(out)!r}: {error}") from error
-
-
-def _check_same(index: TrajectoryIndex, position: int, job: Job | None, factory: EnvFactory, policy: str) -> None:
-    """Raise `UsageError` if a trajectory was made with other arguments than the run about to start."""
-    entry = index.entries[position]
-    pairs: list[tuple[str, object, object]] = [
-        ("another environment", entry.env_id, factory.env_id),
-        ("other environment arguments", entry.arguments, hash_of(factory.kwargs)),
-        ("another policy", entry.policy, policy),
-    ]
-    if job is not None:
-        pairs += [("other tasks", entry.task_hash, job.task.hash), ("another seed", entry.seed, job.seed)]
-    for what, recorded, given in pairs:
-        if recorded == given:
-            continue
-        if recorded == entry.arguments:
-            recorded, given = json.dumps(index.read(position).env_kwargs), json.dumps(factory.kwargs)
-        raise UsageError(
-            f"{str(index.path)!r} holds trajectories made with {what} ({entry.id!r}: {recorded}, now {given}); "
-            "use the same arguments to continue it, or another file"
-        )

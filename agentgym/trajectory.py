@@ -314,24 +314,30 @@ def _check_spans(turns: Sequence[Turn], tokens: Tokens | None) -> None:
         reached = end
 
 
-def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append: bool = False) -> None:
+def write_jsonl(path: str | Path, trajectories: Iterable[Trajectory], *, append: bool = False) -> tuple[int, int]:
     """Write trajectories, one JSON object per line. Appending first removes a last line that a crash cut off.
+
+    Returns:
+        The place of what was written in the file: its first byte and its length; meaningless for a pipe or a device.
 
     Raises:
         UsageError: The file cannot be written; an append keeps its previous contents.
     """
     path = Path(path)
+    length = 0
     try:
         if append:
             mend_last_line(path)
-        with path.open("a" if append else "w", encoding="utf-8") as file:
+        with path.open("ab" if append else "wb") as file:
+            offset = file.tell() if file.seekable() else 0
             for trajectory in trajectories:
                 # ASCII escapes preserve lone surrogates, which models do produce.
-                file.write(json.dumps(trajectory.to_dict(), allow_nan=False) + "\n")
+                length += file.write(json.dumps(trajectory.to_dict(), allow_nan=False).encode() + b"\n")
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
     except ValueError as error:
         raise UsageError(f"cannot write to {str(path)!r} what could not be read back: {error}") from error
+    return offset, length
 
 
 def read_jsonl(path: str | Path) -> Iterator[Trajectory]:

@@ -1,4 +1,6 @@
-"""What `tests/test_evaluation_killed.py` kills: an evaluation whose environment notes each episode that begins."""
+"""What `tests/test_evaluation_killed.py` kills: an evaluation whose environment notes each episode that begins, and the
+scoring of its file.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentgym.commands import suite_runs
+from agentgym.commands.replay import Replay
+from agentgym.commands.rescore import rescore_file
 from agentgym.env import Env
 from agentgym.envs.errand import ErrandEnv
 from agentgym.messages import ToolCall
@@ -20,6 +24,8 @@ from agentgym.task import Task
 
 BEGUN = "AGENTGYM_TEST_BEGUN"
 """Names the variable with the file of the episodes that have begun: a line with the process and the task for each."""
+PACE = "AGENTGYM_TEST_PACE"
+"""Names the variable with the seconds that an episode takes at least, so that there is time to kill what plays it."""
 CONCURRENCY = 4
 
 
@@ -30,6 +36,7 @@ class NotedErrand(ErrandEnv):
         if name := os.environ.get(BEGUN):
             with Path(name).open("a", encoding="utf-8") as file:
                 file.write(f"{os.getpid()} {task.id}\n")
+        time.sleep(float(os.environ.get(PACE, "0")))
         super().start(task)
 
 
@@ -46,6 +53,9 @@ def clumsy(env: Env, task: Task) -> Iterator[Move]:
 
 
 def main() -> None:
+    if sys.argv[1] == "--rescore":
+        rescore_file(Replay(Path(sys.argv[2]), trust=True))
+        return
     suite_runs.load_policy = lambda name, **options: ScriptedPolicy(clumsy, "clumsy")
     suite, out = load_suite(sys.argv[1]), Path(sys.argv[2])
     suite_runs.run_suites(suite_runs.SuitesRequest([suite], ["clumsy"], out=out, concurrency=CONCURRENCY))

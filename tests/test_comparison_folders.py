@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from agentgym.cli import app
 from agentgym.commands.suite_runs import SuitesRequest, run_suites
+from agentgym.comparison.runs import environment_names
 from agentgym.comparison.sources import Source, check_suites
 from agentgym.errors import UsageError
 from agentgym.suites import load_suite
@@ -97,6 +98,22 @@ def test_results_on_one_suite_are_compared_wherever_their_data_was(tmp_path: Pat
     told = CliRunner().invoke(app, ["compare", *folders, "--json"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.output)["overall"]["success"]["tasks"] == 3
+
+
+def test_folders_of_one_environment_with_other_arguments_are_not_compared(tmp_path: Path):
+    for turns in ("1", "20"):
+        command = ["eval", "--env", "guess", "-n", "2", "--set", f"max_turns={turns}", "--policy", "silent"]
+        (folder := tmp_path / turns).mkdir()
+        assert CliRunner().invoke(app, [*command, "--out", str(folder)]).exit_code == 0
+    told = CliRunner().invoke(app, ["compare", str(tmp_path / "1"), str(tmp_path / "20")])
+    assert (told.exit_code, "max_turns: 1 and 20" in " ".join(told.output.split())) == (2, True), told.output
+
+
+def test_an_environment_is_named_with_as_much_as_tells_its_entries_apart():
+    entries = [("guess-v0", "short", "one"), ("guess-v0", "long", "one"), ("sql-v0", "sql", "one")]
+    assert environment_names(entries) == ["guess-v0 (short)", "guess-v0 (long)", "sql-v0"]
+    twice = [("guess-v0", "short", "one"), ("guess-v0", "short", "two")]
+    assert environment_names(twice) == ["guess-v0 (one: short)", "guess-v0 (two: short)"]
 
 
 @pytest.mark.parametrize(

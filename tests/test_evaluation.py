@@ -28,6 +28,7 @@ from agentgym.seat import Seat
 from agentgym.statistics import wilson
 from agentgym.task import Task, iterate
 from agentgym.trajectory import Tokens, Trajectory, Turn, read_jsonl
+from tests.suite_cases import LINES
 
 GUESS = EnvFactory("agentgym/guess-v0", {})
 TASKS = list(iterate(GuessEnv.default_tasks(), "test", 6))
@@ -123,6 +124,40 @@ def test_failed_episodes_are_run_again_and_never_count_against_the_model(tmp_pat
     summary = evaluate(GUESS, mended, TASKS, out=out)
     assert mended.played == 1
     assert (summary.success, summary.failed, summary.overall.attempts) == (1.0, 0, 6)
+
+
+@pytest.mark.parametrize(
+    ("changed", "data", "what"),
+    [
+        ({}, (), "other environment arguments"),
+        ({"max_turns": 3}, ("file",), "other environment arguments"),
+        ({}, ("file",), None),
+    ],
+)
+def test_a_file_is_continued_where_nothing_differs_but_the_place_of_the_data(
+    tmp_path: Path, changed: dict[str, Any], data: tuple[str, ...], what: str | None
+):
+    for place in ("here", "there"):
+        (tmp_path / place).write_text("one\ntwo\n")
+    here = EnvFactory(LINES, {"file": str(tmp_path / "here")})
+    there = EnvFactory(LINES, {"file": str(tmp_path / "there"), **changed})
+    first, both = list(iterate(here().tasks, "test", 1)), list(iterate(there().tasks, "test", 2))
+    evaluate(here, ScriptedPolicy(), first, out=(out := tmp_path / "t.jsonl"))
+    if what is None:
+        assert evaluate(there, ScriptedPolicy(), both, out=out, data=data).overall.attempts == 2
+        assert [found.env_kwargs["file"] for found in read_jsonl(out)] == [str(tmp_path / "here"), there.kwargs["file"]]
+    else:
+        with pytest.raises(UsageError, match=what):
+            evaluate(there, ScriptedPolicy(), both, out=out, data=data)
+
+
+def test_a_file_is_not_continued_with_data_of_another_content(tmp_path: Path):
+    for place, lines in (("here", "one\ntwo\n"), ("there", "two\none\n")):
+        (tmp_path / place).write_text(lines)
+    here, there = (EnvFactory(LINES, {"file": str(tmp_path / place)}) for place in ("here", "there"))
+    evaluate(here, ScriptedPolicy(), list(iterate(here().tasks, "test", 2)), out=(out := tmp_path / "t.jsonl"))
+    with pytest.raises(UsageError, match="other tasks"):
+        evaluate(there, ScriptedPolicy(), list(iterate(there().tasks, "test", 2)), out=out, data=("file",))
 
 
 @pytest.mark.parametrize(

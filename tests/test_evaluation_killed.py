@@ -15,11 +15,15 @@ from typing import Any
 
 import pytest
 
+from agentgym.commands.replay import Replay
+from agentgym.commands.rescore import rescore_file
 from agentgym.records.json_lines import json_lines
+from agentgym.results.annotations import Annotations
 from agentgym.results.folder import read_results
 from agentgym.results.index import TrajectoryIndex
 from agentgym.suites.pinning import pin_tasks
-from tests.killed_evaluation import BEGUN, CONCURRENCY
+from agentgym.view.collection import Collection
+from tests.killed_evaluation import BEGUN, CONCURRENCY, PACE
 
 EPISODES = 500
 SUITE = "name: many\nversion: 1\nentries:\n  - {name: errands, env: 'tests.killed_evaluation:NotedErrand'}\n"
@@ -42,21 +46,23 @@ class Evaluation:
 
     def kill_after(self, more: int) -> int:
         """Kill a run once it has finished so many episodes, and return its process id."""
-        child, before = self.start(), self.lines
-        while child.poll() is None and self.lines < before + more:
-            time.sleep(0.005)
-        assert child.poll() is None, "it was too fast to be killed"
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        return child.pid
+        return kill(self.start(), self.file, lines_of(self.file) + more)
+
+    def start_scoring(self, pace: float) -> subprocess.Popen[bytes]:
+        """Score the file again in a process, for which each episode takes so many seconds."""
+        command = [*self.command[:3], "--rescore", str(self.file)]
+        return subprocess.Popen(command, env={**os.environ, PACE: str(pace)}, cwd=Path(__file__).parent.parent)
+
+    def score(self) -> None:
+        rescore_file(Replay(self.file, trust=True))
 
     @property
     def file(self) -> Path:
         return self.out / "trajectories/many--errands--clumsy.jsonl"
 
     @property
-    def lines(self) -> int:
-        return self.file.read_bytes().count(b"\n") if self.file.exists() else 0
+    def grades(self) -> Path:
+        return self.file.with_name(f"{self.file.name}.notes")
 
     def begun(self) -> list[tuple[int, str]]:
         """The process and the task of each episode that has begun."""
@@ -71,6 +77,20 @@ class Evaluation:
             for turn in data["turns"]:
                 turn["times"] = None
         return sorted(found, key=lambda data: data["id"])
+
+
+def lines_of(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def kill(child: subprocess.Popen[bytes], file: Path, lines: int) -> int:
+    """Kill a process once a file has so many lines, and return its id."""
+    while child.poll() is None and lines_of(file) < lines:
+        time.sleep(0.005)
+    assert child.poll() is None, "it was too fast to be killed"
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    return child.pid
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +179,56 @@ def test_what_a_crash_can_leave_half_written_changes_nothing(suite: Path, folder
     missing = {"in the last line": 1, "in the index": 3}.get(cut, 0)
     assert len(evaluation.begun()) == missing
     assert json.loads((evaluation.out / "run.json").read_text())["runs"][-1]["ended"]
+
+
+@pytest.fixture(scope="module")
+def graded(whole: Evaluation, folder: Path, suite: Path) -> Evaluation:
+    """The evaluation, scored again without a disturbance."""
+    shutil.copytree(whole.out, folder / "graded")
+    evaluation = Evaluation(suite, folder / "graded")
+    evaluation.score()
+    assert lines_of(evaluation.grades) == EPISODES
+    return evaluation
+
+
+def grades_of(evaluation: Evaluation) -> dict[str, Any]:
+    notes = Annotations(evaluation.file)
+    return {data["id"]: notes.of(data["id"]) for data in evaluation.records()}
+
+
+def test_scoring_that_is_killed_leaves_readable_grades_and_is_made_good_by_the_same_command(
+    suite: Path, folder: Path, graded: Evaluation
+):
+    shutil.copytree(graded.out, folder / "rescored")
+    evaluation = Evaluation(suite, folder / "rescored")
+    evaluation.grades.unlink()
+    for number in (1, 2):
+        kill(evaluation.start_scoring(pace=0.01), evaluation.grades, 100 * number)
+        known = {id: grade for id, grade in grades_of(evaluation).items() if grade}
+        assert len(known) >= 100
+        assert known.items() <= grades_of(graded).items()
+    evaluation.score()
+    assert grades_of(evaluation) == grades_of(graded)
+    assert evaluation.records() == graded.records()
+
+
+@pytest.mark.parametrize("cut", ["in the middle of a line", "before its end", "in a line that was never filled"])
+def test_grades_that_were_cut_off_change_neither_grades_nor_the_evaluation(
+    suite: Path, folder: Path, graded: Evaluation, whole: Evaluation, cut: str
+):
+    shutil.copytree(graded.out, folder / f"grades cut {cut}")
+    evaluation = Evaluation(suite, folder / f"grades cut {cut}")
+    lines = evaluation.grades.read_bytes().splitlines(keepends=True)
+    ends = {"in the middle of a line": lines[-1][: len(lines[-1]) // 2], "before its end": lines[-1][:-1]}
+    evaluation.grades.write_bytes(b"".join(lines[:-1]) + ends.get(cut, b"\0" * 512))
+    missing = cut != "before its end"
+    assert sum(not grade for grade in grades_of(evaluation).values()) == missing
+    looked_at = Collection([evaluation.out])
+    assert sum("grade" in looked_at.notes(row["key"]) for row in looked_at.rows) == EPISODES - missing
+    if cut == "in the middle of a line":
+        evaluation.finish()
+        assert_the_same(evaluation, whole)
+        assert evaluation.begun() == []
+    evaluation.score()
+    assert grades_of(evaluation) == grades_of(graded)
+    assert lines_of(evaluation.grades) == 2 * EPISODES - missing

@@ -134,8 +134,8 @@ def test_another_scheme_pays_otherwise_and_the_channels_stay(file: Path):
     report = rescore_file(Replay(file, settings={"scheme": "outcome"}))
     assert len(report.scored) == 4
     for one in report.scored:
-        assert one.trajectory.channels == one.before.channels
-        assert one.trajectory.reward == 1.0 != one.before.reward
+        assert one.now.channels == one.before.channels
+        assert one.now.reward == 1.0 != one.before.reward
 
 
 def test_a_task_that_has_changed_is_refused_by_name(file: Path):

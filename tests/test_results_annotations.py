@@ -47,6 +47,46 @@ def test_a_line_that_a_crash_cut_off_is_removed_and_the_rest_kept(file: Path):
     assert Annotations(file).of("b#0") == {"grade": {"by": 2}}
 
 
+@pytest.mark.parametrize("end", [b'{"schema": 1, "id": "a#0", "trai', b"\0" * 300, b"   "])
+def test_a_line_that_is_not_whole_is_no_annotation_and_no_obstacle(file: Path, end: bytes):
+    notes = Annotations(file)
+    notes.add([Annotation("a#0", None, "grade", {"by": 1})])
+    with file.with_name("eval.jsonl.notes").open("ab") as torn:
+        torn.write(end)
+    assert (notes.refresh(), Annotations(file).of("a#0")) == (0, {"grade": {"by": 1}})
+    notes.add([Annotation("a#0", None, "grade", {"by": 2})])
+    assert notes.of("a#0") == Annotations(file).of("a#0") == {"grade": {"by": 2}}
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(file: Path):
+    Annotations(file).add([Annotation(name, None, "grade", {"by": name}) for name in ("a#0", "b#0")])
+    beside = file.with_name("eval.jsonl.notes")
+    beside.write_bytes(beside.read_bytes().removesuffix(b"\n"))
+    notes = Annotations(file)
+    assert notes.of("b#0") == {"grade": {"by": "b#0"}}
+    notes.add([Annotation("c#0", None, "grade", {})])
+    assert [notes.of(name) for name in ("b#0", "c#0")] == [{"grade": {"by": "b#0"}}, {"grade": {}}]
+
+
+def test_a_file_that_was_begun_anew_is_read_anew(file: Path):
+    reader = Annotations(file)
+    Annotations(file).add([Annotation(name, None, "grade", {}) for name in ("a#0", "b#0")])
+    assert reader.refresh() == 2
+    file.with_name("eval.jsonl.notes").unlink()
+    Annotations(file).add([Annotation("b#0", None, "grade", {"by": 1})])
+    assert reader.refresh() == 1
+    assert (reader.of("a#0"), reader.of("b#0")) == ({}, {"grade": {"by": 1}})
+
+
+@pytest.mark.parametrize(
+    "line", ['{"schema": 1, "id": [], "training_step": null, "kind": "x", "data": {}}', '{"schema": 1, "id": "a"}']
+)
+def test_a_line_with_a_wrong_field_is_named_with_its_place(file: Path, line: str):
+    file.with_name("eval.jsonl.notes").write_text(f"{line}\n")
+    with pytest.raises(UsageError, match="the line at byte 0 is not an annotation"):
+        Annotations(file)
+
+
 def test_a_line_that_is_no_annotation_is_named_with_its_place(file: Path):
     file.with_name("eval.jsonl.notes").write_text('{"schema": 1}\n')
     with pytest.raises(UsageError, match=r"eval\.jsonl\.notes: the line at byte 0 is not an annotation"):

@@ -1,21 +1,25 @@
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from agentgym.cli import app
 from agentgym.commands import suite_runs
-from agentgym.commands.suite_runs import SuitesRequest, run_suites
-from agentgym.errors import UsageError
-from agentgym.policy import SilentPolicy
+from agentgym.commands.suite_runs import SuitesReport, SuitesRequest, print_report, run_suites
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.policy import Player, SilentPolicy
 from agentgym.results.folder import read_results
+from agentgym.seat import Seat
 from agentgym.suites import Suite, load_suite
-from agentgym.suites.pinning import pin_tasks
+from agentgym.suites.pinning import add_entry, pin_tasks
 from agentgym.trajectory import read_jsonl
+from tests.suite_cases import LINES
 
 SUITE = """\
 name: pair
@@ -108,6 +112,59 @@ def test_another_policy_is_added_to_the_folder(suite: Suite, tmp_path: Path):
     assert len(json.loads((tmp_path / "out/run.json").read_text())["runs"]) == 2
 
 
+class Moving:
+    """An evaluation on a suite over a file of lines, which is now in one folder and now in another."""
+
+    def __init__(self, folder: Path):
+        self._folder, self._suite = folder, folder / "lines.yaml"
+        self.out = folder / "out"
+        entry = {"env": LINES, "name": "lines", "attempts": 2, "data": {"file": "words"}}
+        add_entry(self._suite, entry, None, 3, {"words": str(self.put("here"))})
+
+    def put(self, place: str, lines: str = "one\ntwo\nthree\n") -> Path:
+        (self._folder / place).mkdir(exist_ok=True)
+        path = self._folder / place / "lines.txt"
+        path.write_text(lines)
+        return path
+
+    def play(self, data: Path, out: Path | None = None) -> SuitesReport:
+        suite = load_suite(self._suite, {"words": data})
+        return run_suites(SuitesRequest([suite], ["scripted"], out=out or self.out))
+
+    @property
+    def file(self) -> Path:
+        [file] = (self.out / "trajectories").glob("*.jsonl")
+        return file
+
+
+def test_a_folder_is_continued_wherever_its_data_is_by_now(tmp_path: Path):
+    moving = Moving(tmp_path)
+    moving.play(moving.put("here"))
+    recorded = moving.file.read_text().splitlines(keepends=True)
+    moving.file.write_text("".join(recorded[:4]))
+    assert not moving.play(moving.put("there")).broken
+    continued = moving.file.read_text().splitlines(keepends=True)
+    assert continued[:4] == recorded[:4]
+    assert [json.loads(line)["id"] for line in continued] == [json.loads(line)["id"] for line in recorded]
+    whole = tmp_path / "whole"
+    moving.play(moving.put("elsewhere"), whole)
+    assert (moving.out / "results.json").read_bytes() == (whole / "results.json").read_bytes()
+    told = CliRunner().invoke(app, ["compare", str(moving.out), str(whole), "--json"])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.output)["overall"]["tied"] == 3
+
+
+def test_a_folder_is_not_continued_with_other_data_and_the_reason_is_told(tmp_path: Path):
+    moving = Moving(tmp_path)
+    moving.play(moving.put("here"))
+    before = moving.file.read_bytes()
+    report = moving.play(moving.put("there", "one\ntwo\nfour\n"))
+    [pair] = report.pairs
+    assert report.broken
+    assert "entry 'lines': 1 of 3 tasks differ from what was pinned; the first: 'lines/2'" in (pair.error or "")
+    assert moving.file.read_bytes() == before
+
+
 def test_what_breaks_for_one_policy_does_not_stop_the_others(suite: Suite, tmp_path: Path):
     report = run_suites(SuitesRequest([suite], ["no_such_module:policy", "scripted"], out=tmp_path / "out"))
     assert report.broken
@@ -191,6 +248,40 @@ def test_policies_on_a_suite_are_compared_over_all_entries(suite: Suite, tmp_pat
     played = SuitesRequest([suite], ["silent", "no_such_module:policy", "scripted"], out=tmp_path / "out")
     [difference] = run_suites(played).differences
     assert (difference.b.policy, difference.overall.success.tasks) == ("scripted", 6)
+
+
+def test_a_policy_that_is_not_compared_is_named_with_the_reason(suite: Suite, tmp_path: Path):
+    policies = ["silent", "no_such_module:policy", "tests.test_suite_runs:Unreachable", "scripted"]
+    report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
+    assert [one.b.policy for one in report.differences] == ["scripted"]
+    assert report.not_compared == {
+        "no_such_module:policy": "guess could not be played",
+        "tests.test_suite_runs:Unreachable": "no episode on guess came to its end",
+    }
+    assert report.to_dict()["not_compared"] == report.not_compared
+    shown = Console(file=io.StringIO(), width=200)
+    print_report(report, shown)
+    text = cast(io.StringIO, shown.file).getvalue()
+    assert "not compared: tests.test_suite_runs:Unreachable: no episode on guess came to its end" in text
+
+
+def test_without_a_result_of_the_first_policy_it_is_said_why_nothing_is_compared(suite: Suite, tmp_path: Path):
+    policies = ["tests.test_suite_runs:Unreachable", "silent", "scripted"]
+    report = run_suites(SuitesRequest([suite], policies, out=tmp_path / "out"))
+    assert report.differences == []
+    shown = Console(file=io.StringIO(), width=200)
+    print_report(report, shown)
+    text = cast(io.StringIO, shown.file).getvalue()
+    assert f"nothing was compared with {policies[0]}: no episode on guess came to its end" in text
+
+
+class Unreachable(SilentPolicy):
+    """A model that no episode reaches."""
+
+    name = "unreachable"
+
+    def player(self, seat: Seat) -> Player:
+        raise InfrastructureError("the endpoint is gone")
 
 
 def test_weights_are_loaded_once_and_a_tiny_model_once_for_each_environment(

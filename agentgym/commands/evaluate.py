@@ -68,6 +68,8 @@ class EvaluationRequest:
     """Lets a simulated user comment on the turns (`agentgym.feedback`)."""
     pinned: bool = False
     """Whether the arguments are those of a suite, which a model's training does not change, apart from the dialect."""
+    data: tuple[str, ...] = ()
+    """Arguments that say where the user's data is; results are continued wherever that is now."""
 
 
 LoadPolicy = Callable[..., Policy]
@@ -137,6 +139,7 @@ def evaluated(
             failures=Failures(breaker=Breaker()),
             search=search,
             feedback=feedback,
+            data=request.data,
         )
     finally:
         for model in models:
@@ -162,10 +165,16 @@ def _asked(
     if request.workers != "threads":
         raise UsageError(f"--workers {request.workers} cannot be used with the policy {human.name!r}, which plays here")
     limits = replace(request.limits, max_in_flight=1, generation_timeout_s=None, episode_timeout_s=None)
-    kept = {"out": request.out, "limits": limits, "seed": request.seed, "on_progress": human.ended}
+    kept = {
+        "out": request.out,
+        "limits": limits,
+        "seed": request.seed,
+        "on_progress": human.ended,
+        "data": request.data,
+    }
     progress.stop()
     try:
-        return asyncio.run(evaluate_async(factory, human, tasks, request.attempts, **kept))
+        return asyncio.run(evaluate_async(factory, human, tasks, request.attempts, **kept, on_progress=human.ended))
     except Stopped:
         raise KeyboardInterrupt from None
     finally:

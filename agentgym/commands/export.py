@@ -39,9 +39,7 @@ class Export:
         """
         for file, played in [found for place in self.places for found in self._files(place)]:
             index = TrajectoryIndex.open(file)
-            last = {entry.key: position for position, entry in enumerate(index.entries)}
-            for position in sorted(last.values()):
-                trajectory = index.read(position)
+            for trajectory in index.read_all(index.entries[position] for position in index.latest()):
                 self.failed += trajectory.failed
                 yield trajectory, played
 

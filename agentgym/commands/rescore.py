@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -14,53 +15,75 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.commands.outputs import held
 from agentgym.commands.replay import Replay
 from agentgym.commands.show import plain
 from agentgym.env import Env
 from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.closing import close
 from agentgym.foreign.errors import describe
-from agentgym.results.annotations import Annotations
+from agentgym.results.annotations import Annotation, Annotations
+from agentgym.results.entry import Entry, entry_of
 from agentgym.results.index import TrajectoryIndex
 from agentgym.results.rescore import Rescored, rescore
-from agentgym.summary import Summary, summarize
+from agentgym.summary import Summary, summarize_entries
 from agentgym.task import TaskList, read_manifest
 from agentgym.trajectory import Trajectory
 
 MAX_SHOWN = 10
 _TRIES = 2
 """Times that a trajectory is scored before what breaks around the grader counts."""
+_AHEAD = 4
+"""Trajectories for each worker that are read before the first of them is scored."""
+_BATCH = 100
+"""Grades that are written at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What came of scoring a trajectory again, in short."""
+
+    before: Entry
+    now: Entry
+    changed: bool
+    """Whether any reward or the ending differs."""
+    diverged: int | None
+    """The first turn whose observation is no longer the recorded one (`Rescored.diverged`)."""
+
+    @property
+    def flipped(self) -> bool:
+        """Whether it was solved before and is not now, or the other way round."""
+        return self.before.success != self.now.success
 
 
 @dataclass
 class Report:
     """What came of scoring a file again."""
 
-    scored: list[Rescored] = field(default_factory=list)
+    scored: list[Scored] = field(default_factory=list)
     skipped: int = 0
     """Failed trajectories, which say nothing about the model."""
     refused: dict[str, str] = field(default_factory=dict)
     """Maps the id of a trajectory that could not be scored to the reason."""
 
     @property
-    def changed(self) -> list[Rescored]:
+    def changed(self) -> list[Scored]:
         """Those with another reward or ending than before."""
         return [one for one in self.scored if one.changed]
 
     def summary(self) -> Summary:
         """Return the results with the new scores."""
-        return summarize(one.trajectory for one in self.scored)
+        return summarize_entries(one.now for one in self.scored)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON data."""
         turned = {True: "won", False: "lost"}
-        flips = {one.trajectory.id: turned[one.trajectory.success] for one in self.scored if _flipped(one)}
         return {
             "summary": self.summary().to_dict(),
             "scored": len(self.scored),
-            "changed": [one.trajectory.id for one in self.changed],
-            "flipped": flips,
-            "diverged": {one.trajectory.id: one.diverged for one in self.scored if one.diverged is not None},
+            "changed": [one.now.id for one in self.changed],
+            "flipped": {one.now.id: turned[one.now.success] for one in self.scored if one.flipped},
+            "diverged": {one.now.id: one.diverged for one in self.scored if one.diverged is not None},
             "skipped": self.skipped,
             "refused": self.refused,
         }
@@ -74,30 +97,73 @@ def rescore_file(wanted: Replay, *, workers: int = 8) -> Report:
         workers: Trajectories that are scored at the same time, each in an environment of its own.
 
     Raises:
-        UsageError: The file holds no trajectory, or chooses what a file must not choose.
+        UsageError: The file holds no trajectory, chooses what a file must not choose, or is being scored by another
+            process.
     """
     index = TrajectoryIndex.open(wanted.file)
-    positions = list({entry.key: position for position, entry in enumerate(index.entries)}.values())
-    if not positions:
+    latest = [index.entries[position] for position in index.latest()]
+    if not latest:
         raise UsageError(f"{str(wanted.file)!r} contains no trajectory")
     tasks = None if wanted.manifest is None else read_manifest(wanted.manifest)
-    notes, report = Annotations(wanted.file), Report()
-    with _Envs(wanted) as envs, ThreadPoolExecutor(workers, thread_name_prefix="rescore") as pool:
-        for trajectory, found in pool.map(lambda at: _scored(index.read(at), envs, tasks), positions):
-            if trajectory.failed:
-                report.skipped += 1
-            elif isinstance(found, Rescored):
-                report.scored.append(found)
-                notes.add([found.annotation()])
-            else:
+    report = Report(skipped=sum(entry.failed for entry in latest))
+    left = [entry for entry in latest if not entry.failed]
+    notes = Annotations(wanted.file)
+    with (
+        held(notes.file),
+        _grades(notes) as keep,
+        _Envs(wanted) as envs,
+        closing(_all_scored(index.read_all(left), envs, tasks, workers)) as results,
+    ):
+        for before, (trajectory, found) in zip(left, results, strict=True):
+            if isinstance(found, str):
                 report.refused[trajectory.id] = found
+            else:
+                keep(found.annotation())
+                now = entry_of(found.trajectory)
+                report.scored.append(Scored(before, now, found.changed, found.diverged))
     return report
+
+
+def _all_scored(
+    trajectories: Iterable[Trajectory], envs: _Envs, tasks: TaskList | None, workers: int
+) -> Generator[tuple[Trajectory, Rescored | str]]:
+    """Yield each trajectory with its new score, in order. Only a few are in memory at a time."""
+    running: deque[Future[tuple[Trajectory, Rescored | str]]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="rescore") as pool:
+        for trajectory in trajectories:
+            running.append(pool.submit(_scored, trajectory, envs, tasks))
+            if len(running) >= workers * _AHEAD:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+
+
+@contextmanager
+def _grades(notes: Annotations) -> Iterator[Callable[[Annotation], None]]:
+    """Provide what keeps an annotation. They are written in batches, and however this ends."""
+    waiting: list[Annotation] = []
+
+    def write() -> None:
+        batch = waiting.copy()
+        waiting.clear()
+        notes.add(batch)
+
+    def keep(annotation: Annotation) -> None:
+        waiting.append(annotation)
+        if len(waiting) >= _BATCH:
+            write()
+
+    try:
+        yield keep
+    finally:
+        if waiting:
+            write()
 
 
 def print_rescored(report: Report, console: Console) -> None:
     """Print what has changed; the new summary is printed as that of any evaluation."""
-    lost = [one for one in report.scored if _flipped(one) and one.before.success]
-    won = [one for one in report.scored if _flipped(one) and one.trajectory.success]
+    lost = [one for one in report.scored if one.flipped and one.before.success]
+    won = [one for one in report.scored if one.flipped and one.now.success]
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_row("scored again", str(len(report.scored)))
     table.add_row("changed", str(len(report.changed)))
@@ -149,17 +215,19 @@ def _made_of(trajectory: Trajectory) -> str:
 
 def _scored(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tuple[Trajectory, Rescored | str]:
     """Return a trajectory with its new score, or with the reason why there is none."""
-    if trajectory.failed:
-        return trajectory, ""
     for left in reversed(range(_TRIES)):
-        env = envs.take(trajectory)
+        env: Env | None = None
         try:
+            env = envs.take(trajectory)
             found = rescore(trajectory, env, None if tasks is None else tasks.find(trajectory.task_id))
         except InfrastructureError as error:
-            close(env)
+            if env is not None:
+                close(env)
             if not left:
                 return trajectory, describe(error)
         except AgentGymError as error:
+            if env is None:  # the file chooses what it must not, and so will its other trajectories
+                raise
             envs.give_back(trajectory, env)
             return trajectory, str(error)
         else:
@@ -168,11 +236,7 @@ def _scored(trajectory: Trajectory, envs: _Envs, tasks: TaskList | None) -> tupl
     raise AssertionError("the last try returns")
 
 
-def _flipped(one: Rescored) -> bool:
-    return one.trajectory.success != one.before.success
-
-
-def _listed(found: list[Rescored]) -> str:
-    names: Iterator[str] = (plain(one.trajectory.id, 100) for one in found[:MAX_SHOWN])
+def _listed(found: list[Scored]) -> str:
+    names: Iterator[str] = (plain(one.now.id, 100) for one in found[:MAX_SHOWN])
     more = f", … {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
     return f"{len(found)}" + (f": {', '.join(names)}{more}" if found else "")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,7 +20,7 @@ from agentgym.commands.evaluate import EvaluationRequest, evaluated, other_model
 from agentgym.commands.show import plain
 from agentgym.commands.terminal import console as terminal
 from agentgym.comparison import Comparison, Run, compare
-from agentgym.comparison.runs import run_of_entries
+from agentgym.comparison.runs import canonical, environment_names, recorded_in, run_of_recorded
 from agentgym.comparison.tables import differences_table
 from agentgym.errors import AgentGymError, UsageError
 from agentgym.feedback.typed import read_feedback
@@ -34,7 +33,6 @@ from agentgym.suites import Suite, SuiteEntry
 from agentgym.suites.suite import UNPINNED
 from agentgym.summary import Rate, Summary
 from agentgym.task import Task
-from agentgym.trajectory import Trajectory, read_jsonl
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,8 @@ class SuitesRequest:
 def _settings_of(entry: SuiteEntry) -> dict[str, Any]:
     """Return what decides the results on an entry of no suite, with a hash in place of its tasks."""
     content = entry.content()
-    return {**content, "tasks": hash_of(content.pop("pins"))}
+    tasks = hash_of(content.pop("pins"))
+    return {**content, "tasks": tasks}
 
 
 @dataclass(frozen=True)
@@ -102,6 +101,8 @@ class SuitesReport:
     """Entries over data that the user has not given."""
     differences: list[Comparison] = field(default_factory=list)
     """How each other policy differs from the first one, over all entries."""
+    not_compared: dict[str, str] = field(default_factory=dict)
+    """Maps each policy that cannot be compared to the reason. If it is the first one, there are no differences."""
 
     def success(self, suite: Suite, policy: str) -> float | None:
         """Return a policy's mean success over the entries of a suite; `None` if one of them has none."""
@@ -134,6 +135,7 @@ class SuitesReport:
             "results": rows,
             "skipped": [f"{suite.name}: {entry.name}" for suite, entry in self.skipped],
             "differences": [found.to_dict() for found in self.differences],
+            "not_compared": self.not_compared,
         }
 
 
@@ -164,7 +166,7 @@ def run_suites(request: SuitesRequest) -> SuitesReport:
     try:
         with folder.running(["agentgym", *sys.argv[1:]]):
             _play_all(pairs, request, report, folder)
-            report.differences = _differences(report, folder, request.policies)
+            _compare(report, folder, request.policies)
     except KeyboardInterrupt:
         terminal(stderr=True).print(f"What is finished is in {request.out}; run the same command to resume.")
         raise
@@ -183,32 +185,40 @@ def _play_all(
                 folder.keep(pair.suite.name, pair.entry.name, pair.policy, played.summary)
 
 
-def _differences(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str]) -> list[Comparison]:
-    """Compare the other policies with the first one, on the same tasks; those that broke somewhere are left out."""
-    broke = {pair.policy for pair in report.pairs if pair.summary is None or pair.summary.success is None}
-    if policies[0] in broke:
-        return []
-    runs = [_run_of(report, folder, policy) for policy in policies if policy not in broke]
-    found: list[Comparison] = []
-    for run in runs[1:]:
-        with suppress(UsageError):  # they have no task in common that did not fail
-            found.append(compare(runs[0], run))
-    return found
+def _compare(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str]) -> None:
+    """Compare the other policies with the first one, on the same tasks, and note which cannot be compared."""
+    if len(policies) == 1:
+        return
+    report.not_compared = {policy: why for policy in policies if (why := _broken_on(report, policy))}
+    first, *others = policies
+    if first in report.not_compared:
+        return
+    base = _run_of(report, folder, first)
+    for policy in [other for other in others if other not in report.not_compared]:
+        try:
+            report.differences.append(compare(base, _run_of(report, folder, policy)))
+        except UsageError as error:  # such as that they have no task in common that did not fail
+            report.not_compared[policy] = str(error)
+
+
+def _broken_on(report: SuitesReport, policy: str) -> str | None:
+    """Return why a policy has no result over all entries, if that is so."""
+    for pair in report.pairs:
+        if pair.policy == policy and pair.summary is None:
+            return f"{pair.entry.name} could not be played"
+        if pair.policy == policy and pair.summary is not None and pair.summary.success is None:
+            return f"no episode on {pair.entry.name} came to its end"
+    return None
 
 
 def _run_of(report: SuitesReport, folder: ResultsFolder, policy: str) -> Run:
     """Return what a policy played in this evaluation."""
-    own = [one for one in report.pairs if one.policy == policy]
-    often = Counter(one.entry.factory.env_id for one in own)
-
-    def played() -> Iterator[tuple[str, Trajectory]]:
-        for one in own:
-            env_id = one.entry.factory.env_id
-            name = f"{env_id} ({one.entry.name})" if often[env_id] > 1 else env_id
-            for trajectory in read_jsonl(folder.file_of(one.suite.name, one.entry.name, policy)):
-                yield name, trajectory
-
-    return run_of_entries(policy, played())
+    own = [pair for pair in report.pairs if pair.policy == policy]
+    names = environment_names([(pair.entry.factory.env_id, pair.entry.name, pair.suite.name) for pair in own])
+    files = [folder.file_of(pair.suite.name, pair.entry.name, policy) for pair in own]
+    pinned = [suite.id.to_dict() for suite in report.suites if suite.version != UNPINNED]
+    suites = canonical(pinned) if pinned else None
+    return run_of_recorded(policy, chain.from_iterable(map(recorded_in, files, names)), suites=suites)
 
 
 def _played(
@@ -235,6 +245,7 @@ def _played(
             search=search,
             feedback=feedback,
             pinned=True,
+            data=tuple(entry.data),
         )
         summary = evaluated(wanted, progress, load=pool.load, label=f"{entry.name}: {pair.policy}")
     except AgentGymError as error:
@@ -276,6 +287,9 @@ def print_report(report: SuitesReport, console: Console) -> None:
     if report.differences:
         console.print()
         console.print(differences_table(report.differences))
+    for policy, why in report.not_compared.items():
+        what = "nothing was compared with" if policy == report.pairs[0].policy else "not compared:"
+        console.print(Text(f"{what} {plain(policy)}: {plain(why, 500)}", "yellow"))
     for pair in report.pairs:
         if pair.summary is not None and pair.summary.failed:
             console.print(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentgym.errors import UsageError
-from agentgym.results.entry import observed_tokens, sampled_tokens
-from agentgym.timing import total_times
+from agentgym.results.entry import Entry, entry_of
+from agentgym.results.index import TrajectoryIndex
 from agentgym.trajectory import Trajectory, read_jsonl
+
+_log = logging.getLogger(__name__)
 
 TaskKey = tuple[str, str]
 """An environment's id, with the entry of the suite if several have the environment, and a task's id."""
@@ -30,6 +34,7 @@ _SEARCHED = {
     "seconds": "seconds",
 }
 """Maps what a search counts to the measure of an episode that it belongs to."""
+_WHOLE = {name: f"{WHOLE_SEARCH}{name}" for name in _SEARCHED.values()}
 
 _NOT_GIVEN = "not given"
 
@@ -81,9 +86,60 @@ class Run:
         return [attempt for attempt in self.tasks.get(key, ()) if not attempt.failed]
 
 
+class Recorded(NamedTuple):
+    """One trajectory of a run."""
+
+    env: str
+    """The id of its environment, with the entry of the suite if several have the environment."""
+    entry: Entry
+    arguments: Callable[[], dict[str, Any]]
+    """Returns the arguments of its environment, which may have to be read."""
+
+
+def environment_names(entries: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return a name for the environment of each entry: its id, with as much more as tells it from the others.
+
+    Args:
+        entries: The environment's id, the entry's name and the suite's name, of each.
+    """
+    ids = Counter(env for env, _, _ in entries)
+    named = Counter((env, entry) for env, entry, _ in entries)
+
+    def name(env: str, entry: str, suite: str) -> str:
+        if ids[env] == 1:
+            return env
+        return f"{env} ({entry})" if named[env, entry] == 1 else f"{env} ({suite}: {entry})"
+
+    return [name(*one) for one in entries]
+
+
+def recorded_in(path: Path, env: str | None = None) -> Iterator[Recorded]:
+    """Yield the trajectories of a file, whose index is made or used.
+
+    Args:
+        path: The file.
+        env: A name for their environment, instead of its id.
+
+    Raises:
+        UsageError: The file cannot be read, or a line is not a trajectory; the message names its place.
+    """
+    if not path.is_file():  # a pipe has no index, and what does not exist is reported
+        yield from (_recorded(trajectory, env) for trajectory in read_jsonl(path))
+        return
+    index = TrajectoryIndex(path)
+    if index.is_cut_off:
+        _log.warning("%s: the last line was cut off, as by a crash; it is left out", path)
+    for position, entry in enumerate(index.entries):
+        yield Recorded(env or entry.env_id, entry, lambda position=position: index.read(position).env_kwargs)
+
+
+def _recorded(trajectory: Trajectory, env: str | None = None) -> Recorded:
+    return Recorded(env or trajectory.env_id, entry_of(trajectory), lambda: trajectory.env_kwargs)
+
+
 def read_run(path: Path) -> Run:
     """Read the file that `agentgym eval --out` wrote. Raises `UsageError` if it is not that of one policy."""
-    return run_of(str(path), read_jsonl(path))
+    return run_of_recorded(str(path), recorded_in(path))
 
 
 def run_of(name: str, trajectories: Iterable[Trajectory]) -> Run:
@@ -92,33 +148,44 @@ def run_of(name: str, trajectories: Iterable[Trajectory]) -> Run:
     Raises:
         UsageError: There is no trajectory, or they are of different policies, arguments or versions of a task.
     """
-    return run_of_entries(name, ((t.env_id, t) for t in trajectories))
+    return run_of_recorded(name, map(_recorded, trajectories))
 
 
-def run_of_entries(name: str, trajectories: Iterable[tuple[str, Trajectory]]) -> Run:
-    """`run_of`, where each trajectory comes with a name for its environment."""
-    policy, arguments, found = "", {}, {}
+def run_of_recorded(name: str, trajectories: Iterable[Recorded], *, suites: str | None = None) -> Run:
+    """`run_of`, without the trajectories themselves.
+
+    Args:
+        name: Where they come from, for messages.
+        trajectories: The trajectories.
+        suites: The suites with their content, if they are of suites (`Run.suites`). Then they are of the same arguments
+            and tasks, even if the user's data was moved in between.
+    """
+    policy, found = "", dict[tuple[str, str], Attempt]()
+    arguments: dict[str, tuple[str, dict[str, Any]]] = {}
     hashes: dict[TaskKey, str] = {}
-    for env, t in trajectories:
-        if found and t.policy != policy:
-            raise UsageError(f"{name!r} holds trajectories of two policies, {policy!r} and {t.policy!r}: compare files")
-        policy = t.policy
-        known = arguments.setdefault(env, t.env_kwargs)
-        if canonical(known) != canonical(t.env_kwargs):
+    for env, entry, read in trajectories:
+        if found and entry.policy != policy:
             raise UsageError(
-                f"{name!r} holds trajectories of {env!r} with different arguments: {canonical(known)} and "
-                f"{canonical(t.env_kwargs)}"
+                f"{name!r} holds trajectories of two policies, {policy!r} and {entry.policy!r}: compare files"
             )
-        key = env, t.task_id
-        if hashes.setdefault(key, t.task_hash) != t.task_hash:
-            raise UsageError(f"{name!r} holds two versions of task {t.task_id!r}, which have different hashes")
-        found[env, t.id] = _attempt(env, t)
+        policy = entry.policy
+        if env not in arguments:
+            arguments[env] = entry.arguments, read()
+        known, key = arguments[env], (env, entry.task_id)
+        if suites is None and known[0] != entry.arguments:
+            raise UsageError(
+                f"{name!r} holds trajectories of {env!r} with different arguments: {canonical(known[1])} and "
+                f"{canonical(read())}"
+            )
+        if hashes.setdefault(key, entry.task_hash) != entry.task_hash and suites is None:
+            raise UsageError(f"{name!r} holds two versions of task {entry.task_id!r}, which have different hashes")
+        found[env, entry.id] = _attempt(env, entry)
     if not found:
         raise UsageError(f"{name!r} contains no trajectory")
     tasks: dict[TaskKey, list[Attempt]] = {}
     for attempt in found.values():
         tasks.setdefault(attempt.key, []).append(attempt)
-    return Run(name, policy, arguments, tasks)
+    return Run(name, policy, {env: values for env, (_, values) in arguments.items()}, tasks, suites)
 
 
 def check_comparable(a: Run, b: Run) -> None:
@@ -162,31 +229,31 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _attempt(env: str, t: Trajectory) -> Attempt:
-    generation_s, environment_s = total_times([turn.times for turn in t.turns])
+def _attempt(env: str, one: Entry) -> Attempt:
     measures = {
-        "reward": t.reward,
-        "turns": float(len(t.model_turns)),
-        "tool calls": t.counts.get("calls"),
-        "tool errors": t.counts.get("tool_errors"),
-        "format errors": t.counts.get("format_errors"),
-        "sampled tokens": sampled_tokens(t),
-        "observed tokens": observed_tokens(t),
-        "cost": t.usage.get("cost"),
-        "seconds": t.seconds,
-        "seconds of generation": generation_s,
-        "seconds of environment": environment_s,
+        "reward": one.reward,
+        "turns": float(one.turns),
+        "tool calls": one.counts.get("calls"),
+        "tool errors": one.counts.get("tool_errors"),
+        "format errors": one.counts.get("format_errors"),
+        "sampled tokens": one.sampled_tokens,
+        "observed tokens": one.observed_tokens,
+        "cost": one.usage.get("cost"),
+        "seconds": one.seconds,
+        "seconds of generation": one.generation_s,
+        "seconds of environment": one.environment_s,
     }
     known = {name: float(value) for name, value in measures.items() if value is not None}
-    known |= {f"{WHOLE_SEARCH}{name}": value for name, value in _whole(t, known).items()}
-    return Attempt((env, t.task_id), t.task_hash, t.difficulty, t.tags, t.failed, t.success, bool(t.search), known)
+    known |= {_WHOLE[name]: value for name, value in _whole(one, known).items()}
+    key = env, one.task_id
+    return Attempt(key, one.task_hash, one.difficulty, one.tags, one.failed, one.success, bool(one.search), known)
 
 
-def _whole(t: Trajectory, line: Mapping[str, float]) -> dict[str, float]:
+def _whole(one: Entry, line: Mapping[str, float]) -> dict[str, float]:
     """Return what an episode took with the search behind it. Without one, that is what it took itself."""
-    if not t.search:
+    if not one.search:
         return {name: line[name] for name in _SEARCHED.values() if name in line}
-    return {name: t.search.get(count, 0.0) for count, name in _SEARCHED.items() if name in line}
+    return {name: one.search.get(count, 0.0) for count, name in _SEARCHED.items() if name in line}
 
 
 def _without_policys(arguments: dict[str, Any]) -> dict[str, str]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import dataclass
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any
 
 from agentgym.choices import named
-from agentgym.comparison.runs import Run, canonical, read_run, run_of_entries
+from agentgym.comparison.runs import Run, canonical, environment_names, read_run, recorded_in, run_of_recorded
 from agentgym.errors import UsageError
 from agentgym.results.folder import read_results
 from agentgym.suites import SuiteId, comparable
-from agentgym.trajectory import Trajectory, read_jsonl
 
 _SIGN = "@"
 """Between a folder and the policy in it."""
@@ -50,9 +47,10 @@ class Source:
         rows: list[dict[str, Any]] = results["results"]
         policy = self._policy(self.folder, sorted({row["policy"] for row in rows}))
         mine = [row for row in rows if row["policy"] == policy]
-        often = Counter(row["summary"]["env_id"] for row in mine)
-        found = chain.from_iterable(_trajectories(self.folder, row, often) for row in mine)
-        return replace(run_of_entries(self.name, found), suites=canonical(results["suites"]))
+        names = environment_names([(row["summary"]["env_id"], row["entry"], row["suite"]) for row in mine])
+        files = zip((self.folder / row["trajectories"] for row in mine), names, strict=True)
+        suites = canonical(results["suites"]) if results["suites"] else None
+        return run_of_recorded(self.name, chain.from_iterable(starmap(recorded_in, files)), suites=suites)
 
     def suites(self) -> list[SuiteId]:
         """Return the suites of a folder of results."""
@@ -68,13 +66,6 @@ class Source:
             choices = " or ".join(f"{folder}{_SIGN}{policy}" for policy in policies) or "none is finished"
             raise UsageError(f"{str(folder)!r} holds the results of {len(policies)} policies; name one: {choices}")
         return policies[0]
-
-
-def _trajectories(folder: Path, row: Mapping[str, Any], often: Mapping[str, int]) -> Iterator[tuple[str, Trajectory]]:
-    """Yield the trajectories of an entry, each with its environment, and with the entry if others have that too."""
-    entry = f" ({row['entry']})" if often[row["summary"]["env_id"]] > 1 else ""
-    for trajectory in read_jsonl(folder / row["trajectories"]):
-        yield f"{trajectory.env_id}{entry}", trajectory
 
 
 def check_suites(one: Source, other: Source) -> None:

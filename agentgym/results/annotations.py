@@ -6,6 +6,8 @@ The trajectories themselves are never changed.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import UsageError
-from agentgym.records.json_lines import MAX_LINE, mend_last_line, parse_line
+from agentgym.records.json_lines import MAX_LINE, is_whole, mend_last_line, parse_line
 
 SCHEMA_VERSION = 1
 
@@ -59,8 +61,10 @@ class Annotations:
             with self.file.open("rb") if self.file.is_file() else nullcontext() as file:
                 if file is None:
                     return 0
+                if file.seek(0, os.SEEK_END) < self._end:  # another file
+                    self._places, self._end = {}, 0
                 file.seek(self._end)
-                while (line := file.readline(MAX_LINE)).endswith(b"\n"):
+                while (line := file.readline(MAX_LINE)).endswith(b"\n") or (line and is_whole(line)):
                     added += self._note(line)
                     self._end += len(line)
         except OSError as error:
@@ -82,12 +86,12 @@ class Annotations:
             UsageError: The file cannot be written, or an annotation is not JSON data; nothing is lost.
         """
         try:
-            text = "".join(json.dumps(annotation.to_dict()) + "\n" for annotation in annotations)
+            text = "".join(json.dumps(annotation.to_dict()) + "\n" for annotation in annotations).encode()
         except (TypeError, ValueError) as error:
             raise UsageError(f"an annotation must be JSON data: {error}") from error
         try:
             mend_last_line(self.file)
-            with self.file.open("a", encoding="utf-8") as file:
+            with self.file.open("ab", buffering=0) as file:
                 file.write(text)
         except OSError as error:
             raise UsageError(f"cannot write {str(self.file)!r}: {error.strerror or error}") from error
@@ -96,11 +100,11 @@ class Annotations:
     def _note(self, line: bytes) -> bool:
         if not line.strip():
             return False
-        with suppress(ValueError, KeyError):
+        with suppress(ValueError, KeyError, TypeError):
             found = parse_line(line)
-            if found.get("schema") == SCHEMA_VERSION:
+            if found.get("schema") == SCHEMA_VERSION and type(found["data"]) is dict:
                 key = found["id"], found["training_step"]
-                self._places.setdefault(key, {})[found["kind"]] = (self._end, len(line))
+                self._places.setdefault(key, {})[sys.intern(found["kind"])] = (self._end, len(line))
                 return True
         raise UsageError(f"{self.file}: the line at byte {self._end} is not an annotation of this release")
 

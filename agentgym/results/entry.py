@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 from agentgym.endings import Ending
@@ -45,17 +46,17 @@ class Entry:
     outcome: float
     turns: int
     """Number of turns in which the model acted."""
-    channels: dict[str, float]
+    channels: Mapping[str, float]
     """Unweighted total of each reward channel."""
-    counts: dict[str, int]
+    counts: Mapping[str, int]
     """Tool calls, tool errors and format errors."""
     sampled_tokens: float | None
     """Recorded, or counted by an endpoint; `None` if neither."""
     observed_tokens: float | None
     """Tokens that the policy read but did not sample; an endpoint does not tell."""
-    usage: dict[str, float]
+    usage: Mapping[str, float]
     """What an endpoint reports."""
-    search: dict[str, float]
+    search: Mapping[str, float]
     """What the search that chose the trajectory did in all; empty without a search."""
     seconds: float
     generation_s: float | None
@@ -87,15 +88,36 @@ class Entry:
         return cls(**dict(zip(_NAMES, values, strict=True)))
 
     def __post_init__(self) -> None:
-        # Thousands of entries share these texts; each is kept once.
+        # Hundreds of thousands of entries share these values; each is kept once.
         for name in _SHARED:
-            if type(value := getattr(self, name)) is str:
-                object.__setattr__(self, name, sys.intern(value))
-        object.__setattr__(self, "tags", tuple(map(sys.intern, self.tags)))
+            object.__setattr__(self, name, _once(getattr(self, name)))
+        object.__setattr__(self, "tags", _the_same_tags(tuple(self.tags)))
+        object.__setattr__(self, "counts", _the_same_counts(tuple(self.counts.items())))
+        for name in _NUMBERS:
+            values = {_once(key): value for key, value in getattr(self, name).items()}
+            object.__setattr__(self, name, values or _NOTHING)
 
 
 _NAMES = tuple(field.name for field in fields(Entry))
-_SHARED = ("env_id", "policy", "arguments", "split", "reason", "ending", "component")
+_SHARED = ("env_id", "policy", "task_id", "task_hash", "arguments", "split", "reason", "ending", "component")
+_NUMBERS = ("channels", "usage", "search")
+_NOTHING: Mapping[str, float] = {}
+_REMEMBERED = 4096
+
+
+def _once(value: Any) -> Any:
+    """Return the one copy of a text; anything else, also a text of a type of its own, as it is."""
+    return sys.intern(value) if type(value) is str else value
+
+
+@lru_cache(_REMEMBERED)
+def _the_same_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_once, tags))
+
+
+@lru_cache(_REMEMBERED)
+def _the_same_counts(counts: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+    return {_once(name): count for name, count in counts}
 
 
 def entry_of(trajectory: Trajectory, offset: int = 0, length: int = 0) -> Entry:

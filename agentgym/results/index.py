@@ -8,21 +8,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, overload
 
 from agentgym.errors import UsageError
 from agentgym.records.json_lines import BOM, MAX_LINE, is_whole, parse_line
 from agentgym.results.entry import Entry, entry_of
-from agentgym.trajectory import Trajectory
+from agentgym.trajectory import Trajectory, write_jsonl
 
 SCHEMA_VERSION = 2
 WORTH_KEEPING = 2**20
 """A smaller file is read again in less time than a file more beside it costs attention."""
 _START = 65_536
 """Bytes of the first line that tell one file from another."""
+_BATCH = 1000
+"""Entries that are written at a time."""
 
 
 class TrajectoryIndex:
@@ -44,8 +47,9 @@ class TrajectoryIndex:
         """One for each line, in the order of the file."""
         self._kept: Path | None = path.with_name(f"{path.name}.index")
         self._keep_from = keep_from
-        self._start, self._end = "", 0
-        self._whole = True  # whether the index beside the file holds exactly the entries
+        self._start, self._end, self._cut_off = "", 0, False
+        self._whole = True  # whether the index beside the file holds exactly the entries, but for the last few
+        self._unsaved = 0  # how many these are
         self._load()
         self.refresh()
 
@@ -57,6 +61,11 @@ class TrajectoryIndex:
     def __len__(self) -> int:
         return len(self.entries)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the file ended in the middle of a line when it was read."""
+        return self._cut_off
+
     def refresh(self) -> int:
         """Add the trajectories that were appended since, and return their number. A line that is cut off waits."""
         if not self.path.is_file():
@@ -65,22 +74,41 @@ class TrajectoryIndex:
         with self._opened() as file:
             if self._end == 0 or not self._still_belongs(file):
                 self._restart(_start_of(file))
-            added = list(self._read(file))
-        if added:
-            self.entries += added
-            self._append(added)
-        return len(added)
+            before = len(self.entries)
+            for entry in self._read(file):
+                self._note(entry)
+        self.save()
+        return len(self.entries) - before
 
-    def latest(self) -> dict[tuple[str, int | None], Entry]:
-        """Return the entries by `Entry.key`. Of several tries of an episode, the last one counts."""
-        return {entry.key: entry for entry in self.entries}
+    def add(self, trajectory: Trajectory) -> Entry:
+        """Append a trajectory to the file, and return its entry. Nobody else may write the file meanwhile.
+
+        Raises:
+            UsageError: The file cannot be written.
+        """
+        offset, length = write_jsonl(self.path, [trajectory], append=True)
+        if offset != self._end or not offset:  # its first line, or a last one that had no end
+            self.refresh()
+            return self.entries[-1]
+        entry = entry_of(trajectory, offset, length)
+        self._end = offset + length
+        self._note(entry)
+        return entry
+
+    def save(self) -> None:
+        """Write what is new in the index beside the file. Otherwise, that happens now and then."""
+        if self._unsaved:
+            self._append(self._unsaved)
+            self._unsaved = 0
+
+    def latest(self) -> list[int]:
+        """Return the positions of the entries in order, without earlier tries of an episode: the last one counts."""
+        return sorted({entry.key: position for position, entry in enumerate(self.entries)}.values())
 
     def raw(self, position: int) -> bytes:
         """Return the JSON of entry number `position`, without parsing it."""
-        entry = self.entries[position]
         with self._opened() as file:
-            file.seek(entry.offset)
-            return file.read(entry.length)
+            return _line_at(file, self.entries[position])
 
     def read(self, position: int) -> Trajectory:
         """Return the trajectory of entry number `position`.
@@ -88,19 +116,28 @@ class TrajectoryIndex:
         Raises:
             UsageError: The file was changed since it was indexed.
         """
-        entry = self.entries[position]
+        with self._opened() as file:
+            return self._trajectory_at(file, self.entries[position])
+
+    def read_all(self, entries: Iterable[Entry]) -> Iterator[Trajectory]:
+        """Yield the trajectories of entries one after the other; the file is opened once. Raises as `read` does."""
+        with self._opened() as file:
+            for entry in entries:
+                yield self._trajectory_at(file, entry)
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        """Read the trajectories one after the other."""
+        return self.read_all(self.entries)
+
+    def _trajectory_at(self, file: BinaryIO, entry: Entry) -> Trajectory:
         with suppress(ValueError, UsageError):
-            found = Trajectory.from_dict(parse_line(self.raw(position)))
+            found = Trajectory.from_dict(parse_line(_line_at(file, entry)))
             if found.id == entry.id:
                 return found
         raise UsageError(
             f"{str(self.path)!r} has changed: trajectory {entry.id!r} is no longer at byte {entry.offset}; "
             "open it again"
         )
-
-    def __iter__(self) -> Iterator[Trajectory]:
-        """Read the trajectories one after the other."""
-        return map(self.read, range(len(self.entries)))
 
     def _opened(self) -> BinaryIO:
         try:
@@ -111,14 +148,22 @@ class TrajectoryIndex:
     def _read(self, file: BinaryIO) -> Iterator[Entry]:
         """Read the file from where the index ends."""
         file.seek(self._end)
+        self._cut_off = False
         while line := file.readline(MAX_LINE):
             if not line.endswith(b"\n") and not is_whole(line):
+                self._cut_off = True
                 return
             mark = BOM if self._end == 0 and line.startswith(BOM) else b""
             if line.removeprefix(mark).strip():
                 trajectory = self._parsed(line.removeprefix(mark))
                 yield entry_of(trajectory, self._end + len(mark), len(line) - len(mark))
             self._end += len(line)
+
+    def _note(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self._unsaved += 1
+        if self._unsaved >= _BATCH:
+            self.save()
 
     def _parsed(self, line: bytes) -> Trajectory:
         try:
@@ -144,64 +189,71 @@ class TrajectoryIndex:
         return False
 
     def _restart(self, start: str) -> None:
-        self.entries, self._start, self._end, self._whole = [], start, 0, False
+        self.entries, self._start, self._end, self._whole, self._unsaved = [], start, 0, False, 0
 
-    def _append(self, added: list[Entry]) -> None:
-        """Write new entries beside the file; all of them, if what is there is of no use."""
+    def _append(self, count: int) -> None:
+        """Write the last entries beside the file; all of them, if what is there is of no use."""
         if self._kept is None or self._end < self._keep_from:
             self._whole = False
             return
-        lines = [json.dumps(entry.to_list()) for entry in (added if self._whole else self.entries)]
-        if not self._whole:
-            lines.insert(0, json.dumps({"schema": SCHEMA_VERSION, "start": self._start}))
         try:
-            _write(self._kept, "".join(f"{line}\n" for line in lines).encode(), append=self._whole)
+            if self._whole:
+                _write(self._kept, [_lines(self.entries[-count:])], append=True)
+            else:
+                _write(self._kept, self._whole_index(), append=False)
             self._whole = True
         except OSError:
             self._kept = None  # a folder that cannot be written, or a full disk: the index stays in memory
 
+    def _whole_index(self) -> Iterator[bytes]:
+        yield json.dumps({"schema": SCHEMA_VERSION, "start": self._start}).encode() + b"\n"
+        rest = iter(self.entries)
+        while batch := list(islice(rest, _BATCH)):
+            yield _lines(batch)
+
     def _load(self) -> None:
         """Take over the index beside the file, as far as it is whole and in order."""
-        if self._kept is None or not self._kept.is_file():
-            self._whole = False
+        self._whole = False
+        if self._kept is None or not self._kept.is_file() or not self.path.is_file():
             return
         try:
-            with self._kept.open("rb") as file:
+            with self._kept.open("rb") as file, self.path.open("rb") as indexed:
                 header = json.loads(file.readline())
                 if header["schema"] != SCHEMA_VERSION:
                     raise ValueError("an index of another release")
                 self._start = header["start"]
                 for line in file:
-                    self._take(Entry.from_list(json.loads(line)))
+                    if not line.endswith(b"\n"):
+                        raise ValueError("the last entry was cut off")
+                    self._take(Entry.from_list(json.loads(line)), indexed)
+            self._whole = True
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            self._whole = False
+            pass  # the rest is read from the file itself
 
-    def _take(self, entry: Entry) -> None:
-        # Another process may have appended the same entries: each counts once.
-        if entry.offset >= self._end:
-            self.entries.append(entry)
-            self._end = entry.offset + entry.length
+    def _take(self, entry: Entry, indexed: BinaryIO) -> None:
+        if entry.offset < self._end:
+            return  # another process has appended the same entries: each counts once
+        if gap := entry.offset - self._end:
+            indexed.seek(self._end)
+            if gap > _START or indexed.read(gap).removeprefix(BOM).strip():
+                raise ValueError("entries are missing: two processes wrote the index at once")
+        self.entries.append(entry)
+        self._end = entry.offset + entry.length
 
 
 class StoredTrajectories(Sequence[Trajectory]):
-    """Trajectories of a file by their ids, each read when it is asked for.
+    """Trajectories of a file, each read when it is asked for.
 
     Args:
         index: The file's index.
-        ids: The trajectories, in order; of several tries, the last one counts.
-
-    Raises:
-        UsageError: The file has no such trajectory.
+        entries: Those of the trajectories, in order.
     """
 
-    def __init__(self, index: TrajectoryIndex, ids: Sequence[str]):
-        places = {entry.id: position for position, entry in enumerate(index.entries)}
-        if missing := [id for id in ids if id not in places]:
-            raise UsageError(f"{str(index.path)!r} no longer holds {missing[0]!r}; was it changed meanwhile?")
-        self._index, self._places = index, [places[id] for id in ids]
+    def __init__(self, index: TrajectoryIndex, entries: Sequence[Entry]):
+        self._index, self._entries = index, entries
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._entries)
 
     @overload
     def __getitem__(self, at: int) -> Trajectory: ...
@@ -210,17 +262,30 @@ class StoredTrajectories(Sequence[Trajectory]):
     def __getitem__(self, at: slice) -> list[Trajectory]: ...
 
     def __getitem__(self, at: int | slice) -> Trajectory | list[Trajectory]:
-        """Read one trajectory, or several."""
-        if isinstance(at, slice):
-            return [self._index.read(position) for position in self._places[at]]
-        return self._index.read(self._places[at])
+        """Read one trajectory, or several. Raises `UsageError` if the file was changed since it was indexed."""
+        found = list(self._index.read_all(self._entries[at] if isinstance(at, slice) else [self._entries[at]]))
+        return found if isinstance(at, slice) else found[0]
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        """Read the trajectories one after the other."""
+        return self._index.read_all(self._entries)
 
 
-def _write(path: Path, content: bytes, *, append: bool) -> None:
-    """Write in one go, so that what several processes append is not mixed, and none sees half a new index."""
+def _line_at(file: BinaryIO, entry: Entry) -> bytes:
+    file.seek(entry.offset)
+    return file.read(entry.length)
+
+
+def _lines(entries: Iterable[Entry]) -> bytes:
+    return "".join(f"{json.dumps(entry.to_list())}\n" for entry in entries).encode()
+
+
+def _write(path: Path, parts: Iterable[bytes], *, append: bool) -> None:
+    """Write each part in one go, so that what several processes append is not mixed, and none sees half a new index."""
     target = path if append else path.with_name(f"{path.name}.{os.getpid()}")
     with target.open("ab" if append else "wb", buffering=0) as file:
-        file.write(content)
+        for part in parts:
+            file.write(part)
     if not append:
         target.replace(path)
 

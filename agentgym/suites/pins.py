@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from agentgym.errors import TaskError, UsageError
 from agentgym.foreign.errors import as_usage_error
 from agentgym.records.fields import Rules, check_fields, is_count, is_text, object_of, required_fields
 from agentgym.records.strict_json import JsonProblem, read_object
 from agentgym.task import Task, TaskSource
+from agentgym.task_files.moving import moved
 
 HASH_CHARS = 16
 """How many of a hash's hexadecimal digits are pinned: 64 bits tell any two tasks apart."""
@@ -78,20 +78,7 @@ def pin_of(task: Task, places: Mapping[str, str] | None = None) -> str:
         task: The task.
         places: Maps paths that the user gave to the names that replace them.
     """
-    if places:
-        task = replace(task, data=_without_places(task.data, places))
-    return task.hash[:HASH_CHARS]
-
-
-def _without_places(value: Any, places: Mapping[str, str]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_places(item, places) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_places(item, places) for item in value]
-    for path, name in places.items():
-        if value == path or (isinstance(value, str) and value.startswith(f"{path}/")):
-            return f"<{name}>{value.removeprefix(path)}"
-    return value
+    return moved(task, {path: f"<{name}>" for path, name in (places or {}).items()}).hash[:HASH_CHARS]
 
 
 @dataclass

@@ -46,12 +46,16 @@ class _Answers:
         self._collection = collection
         self._contents = Contents(collection, schemes)
         self._search = Search(collection)
+        self._choices: tuple[str, dict[str, Any]] = ("", {})
+        """What can be chosen, for a version of the collection: the page asks again and again whether there is more."""
 
     def state(self, _: Wanted) -> dict[str, Any]:
         self._collection.refresh()
         seen = self._collection
+        if self._choices[0] != seen.version:
+            self._choices = seen.version, {"options": options(seen.rows), "sides": sides(seen.rows)}
         facts = {"title": seen.title, "files": seen.files, "version": seen.version, "total": len(seen.rows)}
-        return {**facts, "note": "", "options": options(seen.rows), "sides": sides(seen.rows)}
+        return {**facts, "note": "", **self._choices[1]}
 
     def list(self, wanted: Wanted) -> dict[str, Any]:
         rows = self._rows(wanted)

@@ -75,7 +75,7 @@ class Collection:
         self._files: dict[Path, _File] = {}
         self._metrics: dict[Path, _Metrics] = {}
         self._others: dict[Path, int] = {}  # files of something else, and their size when they were looked at
-        self._notes = 0
+        self._notes = self._listed = 0
         self._by_key: dict[str, Row] = {}
         self._groups: dict[tuple[Any, ...], list[Row]] = {}
         self.rows: list[Row] = []
@@ -97,7 +97,7 @@ class Collection:
     def version(self) -> str:
         """Another text whenever something has changed."""
         metrics = sum(sum(map(len, one.series.values())) for one in self._metrics.values())
-        return f"{len(self._files)}.{len(self.rows)}.{self._notes}.{metrics}"
+        return f"{self._listed}.{len(self.rows)}.{self._notes}.{metrics}"
 
     @property
     def files(self) -> list[dict[str, Any]]:
@@ -202,15 +202,14 @@ class Collection:
     def _list(self) -> None:
         rows: list[Row] = []
         for number, file in enumerate(self._files.values()):
-            # Of several tries of an episode, the last one counts.
-            latest = {entry.key: position for position, entry in enumerate(file.index.entries)}
-            rows += [row_of(file.index.entries[at], f"{number}.{at}", file.name) for at in sorted(latest.values())]
+            rows += [row_of(file.index.entries[at], f"{number}.{at}", file.name) for at in file.index.latest()]
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for place, row in enumerate(rows):
             row["place"] = place
             groups.setdefault(group_of(row), []).append(row)
         for group in groups.values():
             group.sort(key=lambda row: row["attempt"])
+        self._listed += 1
         self.rows, self._groups, self._by_key = rows, groups, {row["key"]: row for row in rows}
 
 

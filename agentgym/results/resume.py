@@ -1,0 +1,98 @@
+"""`Continuation`: what a file already holds of an evaluation, refused if another evaluation has made it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from agentgym.errors import UsageError
+from agentgym.results.entry import Entry, hash_of
+from agentgym.results.index import TrajectoryIndex
+from agentgym.rollout.jobs import EnvFactory, Job
+from agentgym.task_files.moving import moved
+
+Moves = Mapping[str, str]
+"""Maps the paths of the user's data to those where it was when a trajectory was recorded."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A file that an evaluation is about to continue."""
+
+    index: TrajectoryIndex
+    factory: EnvFactory
+    policy: str
+    data: Collection[str] = ()
+    """Arguments of the environment that say where the user's data is. The same data may be elsewhere by now."""
+    _moves: dict[str, Moves] = field(default_factory=dict)
+    """By the hash of the recorded arguments."""
+    _hashes: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Hashes that tasks had with the data where it was, by the hash of the recorded arguments and the task's id."""
+
+    def done(self, jobs: Iterable[Job]) -> dict[str, Entry]:
+        """Return the entries of the jobs that need not run again, by id. Of several tries, the last one counts.
+
+        Raises:
+            UsageError: The file holds trajectories of another evaluation, or one of this one twice.
+        """
+        wanted = {job.id: job for job in jobs}
+        found: dict[str, Entry] = {}
+        for position, entry in enumerate(self.index.entries):
+            self._check_same(position, entry, wanted.get(entry.id))
+            if (before := found.get(entry.id)) is not None and not before.failed:
+                raise UsageError(
+                    f"{str(self.index.path)!r} holds {entry.id!r} again after a try that did not fail; remove one of "
+                    "them"
+                )
+            if entry.id in wanted:
+                found[entry.id] = entry
+        return {key: entry for key, entry in found.items() if not entry.failed}
+
+    @cached_property
+    def _arguments(self) -> str:
+        return hash_of(self.factory.kwargs)
+
+    def _check_same(self, position: int, entry: Entry, job: Job | None) -> None:
+        """Raise `UsageError` if a trajectory was made with other arguments than the run about to start."""
+        self._check(entry, "another environment", entry.env_id, self.factory.env_id)
+        moves = self._moves_of(position, entry)
+        self._check(entry, "another policy", entry.policy, self.policy)
+        if job is not None:
+            self._check(entry, "other tasks", entry.task_hash, self._hash_of(job, entry, moves))
+            self._check(entry, "another seed", entry.seed, job.seed)
+
+    def _moves_of(self, position: int, entry: Entry) -> Moves:
+        """Return how the data has moved. Raises `UsageError` if anything else differs in the arguments."""
+        if entry.arguments == self._arguments:
+            return {}
+        if entry.arguments not in self._moves:
+            recorded, given = self.index.read(position).env_kwargs, self.factory.kwargs
+            if self._without_data(recorded) != self._without_data(given):
+                self._check(entry, "other environment arguments", json.dumps(recorded), json.dumps(given))
+            pairs = {given.get(name): recorded.get(name) for name in self.data}
+            self._moves[entry.arguments] = {
+                now: before for now, before in pairs.items() if isinstance(now, str) and isinstance(before, str)
+            }
+        return self._moves[entry.arguments]
+
+    def _without_data(self, arguments: Mapping[str, Any]) -> str:
+        return json.dumps({name: value for name, value in arguments.items() if name not in self.data}, sort_keys=True)
+
+    def _hash_of(self, job: Job, entry: Entry, moves: Moves) -> str:
+        """Return the hash that a job's task had where the data was."""
+        if not moves:
+            return job.task.hash
+        key = entry.arguments, job.task.id
+        if key not in self._hashes:
+            self._hashes[key] = moved(job.task, moves).hash
+        return self._hashes[key]
+
+    def _check(self, entry: Entry, what: str, recorded: object, given: object) -> None:
+        if recorded != given:
+            raise UsageError(
+                f"{str(self.index.path)!r} holds trajectories made with {what} ({entry.id!r}: {recorded}, now "
+                f"{given}); use the same arguments to continue it, or another file"
+            )
