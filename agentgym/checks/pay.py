@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from agentgym.checks.adversaries import adversaries, ending_tools
@@ -10,11 +10,12 @@ from agentgym.checks.catalog import check
 from agentgym.checks.contest import Contest, is_solved
 from agentgym.checks.grading import RANDOM_LIMIT
 from agentgym.checks.luck import ENOUGH, is_no_luck
-from agentgym.checks.outcomes import CheckFailed, CheckSkipped, Finding
+from agentgym.checks.outcomes import CheckFailed, CheckSkipped, CheckWarned, Finding
 from agentgym.checks.play import Episode, play
 from agentgym.checks.subject import Subject
+from agentgym.endings import Reason
 from agentgym.env import Env
-from agentgym.rewards import Scheme
+from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme
 
 _ROUNDING = 1e-9
 
@@ -31,25 +32,66 @@ def paid_schemes(env: Env) -> dict[str, Scheme]:
 
 @check("useful-work-pays", "junk, stalling and doing nothing are never paid more than an honest attempt that fails")
 def useful_work_pays(subject: Subject) -> Finding:
-    """In every scheme that is not a control, no adversary earns more than an honest failure at the same task."""
+    """In every scheme that is not a control, no adversary earns more than an honest failure at the same task.
+
+    Where each step costs something, who gives up early saves the cost of the steps not taken, and nothing else: that is
+    reported as a warning.
+    """
     contests = _contests(subject)
     with subject.env() as env:
-        schemes = paid_schemes(env)
+        schemes, channels = paid_schemes(env), env.channels
+    saved: list[str] = []
     for one in contests:
         for scheme_name, scheme in schemes.items():
-            honest = one.honest_pay(scheme)
-            for name, paid in one.pay(scheme).items():
-                if paid > honest + _ROUNDING:
-                    raise CheckFailed(
-                        f"scheme {scheme_name!r}, task {one.task.id!r}: the adversary {name!r} is paid {paid:g}, an "
-                        f"honest attempt that fails {honest:g}; {_how_to_pay(paid)}"
-                    )
+            for name in _overpaid(one, scheme):
+                paid, honest = one.pay(scheme)[name], one.honest_pay(scheme)
+                what = (
+                    f"scheme {scheme_name!r}, task {one.task.id!r}: the adversary {name!r} is paid {paid:g}, an honest "
+                    f"attempt that fails {honest:g}"
+                )
+                if not _only_saves(one, name, _without_step_costs(scheme, channels)):
+                    raise CheckFailed(f"{what}; {_how_to_pay(paid)}")
+                saved.append(what)
+    if saved:
+        raise CheckWarned(f"{saved[0]}, as each step costs something: {_GIVING_UP}")
     honest_mean = fmean(one.honest_pay(scheme) for one in contests for scheme in schemes.values())
     best_mean = fmean(max(one.pay(scheme).values(), default=0.0) for one in contests for scheme in schemes.values())
     return (
         f"{len(contests)} tasks, {len(schemes)} schemes: honest failures earn {honest_mean:.2f} on average, the best "
         f"adversary {best_mean:.2f}"
     )
+
+
+_GIVING_UP = (
+    "where no attempt solves the task, the one that gives up first is paid best; charge only those that solve it, with "
+    f"Gate(on={OUTCOME!r}, at_least={SOLVED_AT:g}, opens=(...)), or accept that (docs/check.md)"
+)
+
+
+def _overpaid(one: Contest, scheme: Scheme) -> list[str]:
+    """Return the names of the adversaries that are paid more than the best honest failure."""
+    limit = one.honest_pay(scheme) + _ROUNDING
+    return [name for name, paid in one.pay(scheme).items() if paid > limit]
+
+
+def _only_saves(one: Contest, name: str, free: Scheme) -> bool:
+    """Return whether an adversary ended its episode early, and earns no more than an honest failure if steps are free.
+
+    Args:
+        one: The contest.
+        name: The adversary.
+        free: The scheme without its costs of steps.
+    """
+    stalls = one.adversaries[name].reason is Reason.MAX_TURNS
+    return not stalls and name not in _overpaid(one, free)
+
+
+def _without_step_costs(scheme: Scheme, channels: Mapping[str, Channel]) -> Scheme:
+    """Return the scheme without the costs that add up over the turns. A cost that pays its mean cannot be saved."""
+    for name, weight in scheme.weights.items():
+        if channels[name].per_turn and name not in scheme.averaged and not channels[name].can_gain(weight):
+            scheme = scheme.without(name)
+    return scheme
 
 
 def _how_to_pay(paid_to_junk: float) -> str:
