@@ -4,7 +4,8 @@ AgentGymError
 ├── ToolError (ValueError)             the model's mistake: shown to the model, the episode continues
 ├── InfrastructureError (RuntimeError) something around the model broke: the rollout is retried, never rewarded
 ├── UsageError (ValueError)            the caller asked for something impossible: one clear line
-│   └── MissingExtra (ImportError)     an optional dependency is not installed: the message names the command
+│   ├── MissingExtra (ImportError)     an optional dependency is not installed: the message names the command
+│   └── NoSolution                     an environment cannot say how a task is solved
 └── TaskError (LookupError)            no such task, split or manifest entry
     └── BrokenTask                     the task's own gold or files are wrong: it is left out
 """
@@ -41,6 +42,10 @@ class UsageError(AgentGymError, ValueError):
 
 class MissingExtra(UsageError, ImportError):
     """An optional dependency is missing; the message names the install command."""
+
+
+class NoSolution(UsageError):
+    """An environment has no solution of its tasks, or none of this one."""
 
 
 class TaskError(AgentGymError, LookupError):

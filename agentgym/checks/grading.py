@@ -12,6 +12,7 @@ from agentgym.checks.play import Episode, replayed
 from agentgym.checks.seeding import SEEDED
 from agentgym.checks.subject import Subject
 from agentgym.env import Env
+from agentgym.errors import NoSolution
 from agentgym.rewards import OUTCOME, SOLVED_AT, lint
 
 IDLE_LIMIT = 0.1
@@ -25,6 +26,7 @@ RANDOM_LIMIT = 0.5
 def solution_solves(subject: Subject) -> Finding:
     """The reference policy ends every played task with a success, so the tasks are solvable."""
     episodes = subject.episodes("solution")
+    _must_have_solution(subject)
     for episode in episodes:
         if not episode.ended or episode.outcome < SOLVED_AT or not episode.results[-1].info.get("is_success"):
             raise CheckFailed(
@@ -32,6 +34,17 @@ def solution_solves(subject: Subject) -> Finding:
                 f"{episode.reason.value if episode.reason else 'none'!r}; fix solution() or the grader"
             )
     return f"{len(episodes)} of {len(episodes)} tasks, {_mean([len(e.results) for e in episodes]):.1f} turns on average"
+
+
+def _must_have_solution(subject: Subject) -> None:
+    """Raise `CheckFailed` if random actions had to take the place of the solution."""
+    task = subject.tasks[0]
+    with subject.env() as env:
+        env.reset(seed=subject.seed, options={"task": task})
+        try:
+            next(iter(env.solution(task)), None)
+        except NoSolution as error:
+            raise CheckFailed(f"{error}, so nothing shows that the tasks can be solved") from None
 
 
 @check("idle-scores-low", "doing nothing scores low")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 from agentgym.checks.outcomes import CheckFailed
 from agentgym.endings import AnyReason
 from agentgym.engine.spaces import Action
-from agentgym.engine.steps import StepResult
+from agentgym.engine.steps import Solution, StepResult
 from agentgym.env import Env
+from agentgym.errors import NoSolution
 from agentgym.foreign.errors import describe, ends_work
 from agentgym.messages import Message, ToolCall, assistant
 from agentgym.script import Move, Script, ScriptedPlayer, written
@@ -172,7 +173,7 @@ def assistant_call(call: ToolCall) -> dict[str, Any]:
     return dict(assistant("", [call]))
 
 
-def random_player(env: Env, task: Task) -> Iterable[Action]:
+def random_player(env: Env, task: Task) -> Generator[Any, list[Message], None]:
     """Sample actions from the action space, seeded by the task."""
     env.action_space.seed(int(task.hash[:8], 16))
     while True:
@@ -191,9 +192,20 @@ def helpless_player(env: Env, task: Task) -> Iterable[Action]:
         yield "I do not know."
 
 
+def solving_player(env: Env, task: Task) -> Solution:
+    """Play the environment's own solution; random actions if it has none, so that everything else can be checked."""
+    script = Script(env.solution(task))
+    observation: list[Message] = []
+    try:
+        while (move := script.next_move(observation)) is not None:
+            observation = yield move
+    except NoSolution:
+        yield from random_player(env, task)
+
+
 def stubborn_player(env: Env, task: Task) -> Iterable[Move]:
     """Repeat the first action of the solution."""
-    first = next(iter(env.solution(task)))
+    first = next(iter(solving_player(env, task)))
     while True:
         yield first
 

@@ -25,13 +25,12 @@ from gymnasium.vector import AsyncVectorEnv
 from agentgym import registry
 from agentgym.checks.holdings import grown, resources
 from agentgym.checks.outcomes import CheckFailed
-from agentgym.checks.play import canonical, must_equal, play, replayed
+from agentgym.checks.play import canonical, must_equal, play, replayed, solving_player
 from agentgym.checks.probe import ENDING_S, Request
 from agentgym.checks.subject import Subject
 from agentgym.checks.surroundings import subject_of, surroundings
 from agentgym.env import Env
 from agentgym.foreign.errors import describe, ends_work
-from agentgym.script import solution_player
 
 ROUNDS = 3
 """Environments made and closed between the two measurements of held resources."""
@@ -137,7 +136,7 @@ def _use(subject: Subject, request: Request) -> None:
     """Play one episode to its end and leave another in the middle, then close twice."""
     env = subject.make()
     try:
-        play(env, request.episodes[0].task, request.seed, solution_player)
+        play(env, request.episodes[0].task, request.seed, solving_player)
         env.reset(seed=request.seed)
         env.step("")
     finally:

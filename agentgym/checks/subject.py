@@ -28,6 +28,7 @@ from agentgym.checks.play import (
     play,
     random_player,
     replayed,
+    solving_player,
     stubborn_player,
 )
 from agentgym.checks.probe import JOBS, Probes, Process, Request, Surroundings
@@ -36,7 +37,7 @@ from agentgym.checks.stumble import Stumble, play_stumble, stumbles_of
 from agentgym.engine.spaces import Action
 from agentgym.env import Env
 from agentgym.foreign.errors import ends_work
-from agentgym.script import ScriptedPlayer, solution_player
+from agentgym.script import ScriptedPlayer
 from agentgym.task import Task
 
 _CONTEST_SECONDS = 20.0
@@ -55,7 +56,7 @@ _SLOW_STEP_S = _SLOW_EPISODE_S = 0.4
 """Average step time, or time of a solved episode, above which the full set of tasks would take minutes to check."""
 
 PLAYERS: dict[str, ScriptedPlayer] = {
-    "solution": solution_player,
+    "solution": solving_player,
     "random": random_player,
     "idle": idle_player,
     "helpless": helpless_player,
@@ -220,7 +221,7 @@ class Subject:
             _, warm = (play(env, task, self.seed, _briefly) for _ in range(2))
             steps, episode_s = [fmean(warm.step_s)], 0.0
             with suppress(Broken, ValueError):
-                solved = play(env, task, self.seed, solution_player)
+                solved = play(env, task, self.seed, solving_player)
                 episode_s = solved.seconds
                 steps.append(fmean(solved.step_s))
         self.is_slow = max(steps) > _SLOW_STEP_S or episode_s > _SLOW_EPISODE_S

@@ -33,13 +33,14 @@ from agentgym.checks.play import (
     play,
     random_player,
     replayed,
+    solving_player,
 )
 from agentgym.checks.probe import Request, Surroundings, patience_s
 from agentgym.checks.subject import Subject
 from agentgym.checks.watch import Watch, Watched
 from agentgym.env import Env
 from agentgym.foreign.errors import describe
-from agentgym.script import ScriptedPlayer, solution_player
+from agentgym.script import ScriptedPlayer
 from agentgym.task import Task
 
 CLOCKS = (datetime(2029, 2, 24, 3, 14, tzinfo=UTC), datetime(2031, 8, 13, 15, 52, tzinfo=UTC))
@@ -211,7 +212,7 @@ class _Inquiry:
         played = 0
         with self._subject.env() as env:
             for task in self._more_tasks(env):
-                for player in (solution_player, random_player):
+                for player in (solving_player, random_player):
                     with suppress(Broken):
                         play(Watched.around(env, watch), task, self._request.seed + played, player)
                     played += 1

@@ -23,7 +23,7 @@ from agentgym.engine.answers import finite
 from agentgym.engine.parallel import parallel_call
 from agentgym.engine.spaces import Action, ActionSpace, MessagesSpace
 from agentgym.engine.steps import Solution
-from agentgym.errors import ToolError, UsageError
+from agentgym.errors import NoSolution, ToolError, UsageError
 from agentgym.messages import Message, ToolCall
 from agentgym.rewards import OUTCOME, Channel, Scheme, check_scheme
 from agentgym.task import TRAIN, Task, TaskSource, check_split, default_split
@@ -211,8 +211,12 @@ class Authoring(gymnasium.Env[list[Message], Action]):
         """
 
     def solution(self, task: Task) -> Solution:
-        """Yield the actions that solve `task`: the reference policy. It is sent the observation after each action."""
-        raise UsageError(f"{type(self).__name__} has no solution()")
+        """Yield the actions that solve `task`: the reference policy. It is sent the observation after each action.
+
+        Raises:
+            NoSolution: There is none. `agentgym check` then plays random actions in its place.
+        """
+        raise NoSolution(f"{type(self).__name__} has no solution()")
         yield ""
 
     def failing(self, task: Task) -> Solution | None:

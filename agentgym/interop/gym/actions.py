@@ -1,0 +1,165 @@
+"""Actions of Gymnasium spaces as arguments of a tool: their JSON schema, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from agentgym.errors import UsageError
+
+_LISTED = 64
+"""Numbers of at most so many are listed one by one."""
+_MOST_NUMBERS = 64
+"""Entries of the largest Box that a model could write."""
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a value of a space is written in JSON."""
+
+    schema: Schema
+    read: Callable[[Any], Any]
+    """Turns the JSON value into one for the space."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of the tool `act`: one called `action`, or those that a Dict or Tuple has."""
+
+    space: spaces.Space[Any]
+    names: Sequence[str] | None = None
+    """Names of the actions of a Discrete space."""
+
+    @property
+    def schema(self) -> Schema:
+        """The JSON schema of the arguments."""
+        parts = {name: form.schema for name, form in self._forms.items()}
+        return {"type": "object", "properties": parts, "required": list(parts), "additionalProperties": False}
+
+    def read(self, arguments: Mapping[str, Any]) -> Any:
+        """Return the action that the arguments stand for. It may lie outside of the space."""
+        values = {name: form.read(arguments[name]) for name, form in self._forms.items()}
+        if isinstance(self.space, spaces.Dict):
+            return values
+        return tuple(values.values()) if isinstance(self.space, spaces.Tuple) else values["action"]
+
+    @property
+    def _forms(self) -> Mapping[str, Form]:
+        if isinstance(self.space, spaces.Dict):
+            return {name: form_of(part, name) for name, part in self.space.spaces.items()}
+        if isinstance(self.space, spaces.Tuple):
+            return {f"action_{i}": form_of(part, f"action_{i}") for i, part in enumerate(self.space.spaces, start=1)}
+        return {"action": form_of(self.space, "action", self.names)}
+
+
+def form_of(space: spaces.Space[Any], where: str, names: Sequence[str] | None = None) -> Form:
+    """Return how values of a space are written.
+
+    Args:
+        space: The space.
+        where: The argument, for the message.
+        names: Names of the values of a Discrete space.
+
+    Raises:
+        UsageError: There is no form for such a space, or the number of names is wrong.
+    """
+    if names is not None:
+        return _named(space, names)
+    for kind, make in _MAKERS.items():
+        if isinstance(space, kind):
+            return make(space, where)
+    known = ", ".join(kind.__name__ for kind in _MAKERS)
+    raise UsageError(f"{where}: a model cannot write values of {space}; these spaces work: {known}")
+
+
+def _named(space: spaces.Space[Any], names: Sequence[str]) -> Form:
+    if not isinstance(space, spaces.Discrete) or len({*names}) != space.n:
+        raise UsageError(f"{len({*names})} different names of actions do not fit the action space {space}")
+    values = {name: space.dtype.type(space.start + place) for place, name in enumerate(names)}
+    return Form({"type": "string", "enum": list(names), "description": "What to do."}, values.__getitem__)
+
+
+def _discrete(space: spaces.Discrete, where: str) -> Form:
+    first, last = int(space.start), int(space.start + space.n - 1)
+    return Form({**_integers(first, last), "description": f"A number from {first} to {last}."}, space.dtype.type)
+
+
+def _multi_discrete(space: spaces.MultiDiscrete, where: str) -> Form:
+    if space.nvec.ndim != 1:
+        raise UsageError(f"{where}: a model cannot write values of {space}; it has more than one dimension")
+    first, last = [int(low) for low in space.start], [int(high) for high in space.start + space.nvec - 1]
+    ranges = ", ".join(f"{low} to {high}" for low, high in zip(first, last, strict=True))
+    schema = _list_of(_integers(min(first), max(last)), len(first), f"{len(first)} numbers: {ranges}.")
+    return Form(schema, lambda value: np.asarray(value, dtype=space.dtype))
+
+
+def _multi_binary(space: spaces.MultiBinary, where: str) -> Form:
+    if len(space.shape) != 1:
+        raise UsageError(f"{where}: a model cannot write values of {space}; it has more than one dimension")
+    schema = _list_of({"type": "integer", "enum": [0, 1]}, space.shape[0], f"{space.shape[0]} times 0 or 1.")
+    return Form(schema, lambda value: np.asarray(value, dtype=space.dtype))
+
+
+def _box(space: spaces.Box, where: str) -> Form:
+    if (size := int(np.prod(space.shape))) > _MOST_NUMBERS:
+        raise UsageError(f"{where}: a model cannot write values of {space}: {size} numbers, at most {_MOST_NUMBERS}")
+    low, high = float(space.low.min(initial=np.inf)), float(space.high.max(initial=-np.inf))
+    schema: Schema = {"type": "integer" if np.issubdtype(space.dtype, np.integer) else "number"}
+    schema |= {key: bound for key, bound in (("minimum", low), ("maximum", high)) if np.isfinite(bound)}
+    for count in reversed(space.shape):
+        schema = _list_of(schema, count, "")
+    text = f"{'A number' if not space.shape else f'Numbers of shape {list(space.shape)}'} from {low:g} to {high:g}."
+    return Form({**schema, "description": text}, lambda value: np.asarray(value, dtype=space.dtype))
+
+
+def _text(space: spaces.Text, where: str) -> Form:
+    schema = {"type": "string", "minLength": space.min_length, "maxLength": space.max_length}
+    return Form({**schema, "description": f"A text of {space.min_length} to {space.max_length} characters."}, str)
+
+
+def _dict(space: spaces.Dict, where: str) -> Form:
+    forms = {name: form_of(part, f"{where}.{name}") for name, part in space.spaces.items()}
+    properties = {name: form.schema for name, form in forms.items()}
+    schema = {"type": "object", "properties": properties, "required": list(forms), "additionalProperties": False}
+    return Form(
+        {**schema, "description": f"Values for {', '.join(forms)}."},
+        lambda value: {name: form.read(value[name]) for name, form in forms.items()},
+    )
+
+
+def _tuple(space: spaces.Tuple, where: str) -> Form:
+    forms = [form_of(part, f"{where}[{place}]") for place, part in enumerate(space.spaces)]
+    schema = {"type": "array", "prefixItems": [form.schema for form in forms]}
+    count = len(forms)
+    return Form(
+        {**schema, "minItems": count, "maxItems": count, "description": f"A list of {count} values."},
+        lambda value: tuple(form.read(item) for form, item in zip(forms, value, strict=True)),
+    )
+
+
+def _integers(first: int, last: int) -> Schema:
+    if last - first < _LISTED:
+        return {"type": "integer", "enum": list(range(first, last + 1))}
+    return {"type": "integer", "minimum": first, "maximum": last}
+
+
+def _list_of(items: Schema, count: int, description: str) -> Schema:
+    schema = {"type": "array", "items": items, "minItems": count, "maxItems": count}
+    return {**schema, "description": description} if description else schema
+
+
+_MAKERS: Mapping[type[spaces.Space[Any]], Callable[[Any, str], Form]] = {
+    spaces.Discrete: _discrete,
+    spaces.MultiDiscrete: _multi_discrete,
+    spaces.MultiBinary: _multi_binary,
+    spaces.Box: _box,
+    spaces.Text: _text,
+    spaces.Dict: _dict,
+    spaces.Tuple: _tuple,
+}

@@ -1,0 +1,222 @@
+"""`GymEnv`: any `gymnasium.Env` that a model could play, as an environment with the tool `act`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Unpack
+
+import gymnasium
+from gymnasium import spaces
+
+from agentgym.endings import Ending, Reason
+from agentgym.engine.authoring import EnvArguments
+from agentgym.engine.steps import Solution
+from agentgym.errors import NoSolution, ToolError, UsageError
+from agentgym.foreign.errors import as_usage_error
+from agentgym.interop.caveats import Caveat
+from agentgym.interop.gym.actions import Arguments
+from agentgym.interop.gym.describing import action_names, described
+from agentgym.interop.gym.planning import choices, find_plan
+from agentgym.interop.gym.showing import is_picture, plain_text, png_of, text_of_value
+from agentgym.interop.seeds import FIRST_SEED, seed_tasks
+from agentgym.interop.wrapped import Wrapped
+from agentgym.messages import Pictured, ToolCall
+from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.schema_tool import SchemaTool
+from agentgym.task import Task
+from agentgym.toolset import Toolset
+
+_TURNS = 100
+_UNLIMITED = float("inf")
+_TRIED_SEEDS = 4
+
+
+class GymEnv(Wrapped):
+    """Play a Gymnasium environment by calling `act`.
+
+    Task: one seed of the environment; no seed is in two splits.
+    Tools: `act`, whose arguments follow from the action space.
+    Observation: what the environment renders as text or a picture, else its observation in numbers.
+    Reward: `outcome` 1 if it was solved; `reward`, what the environment pays, which only the scheme `own` passes on.
+    Episode end: the environment terminates (`solved` or `over`) or truncates (`cut_off`), or `max_turns` have passed.
+
+    Args:
+        id: An id of Gymnasium's registry, or a function or class that makes the environment.
+        settings: Arguments to make it with.
+        actions: Names of the actions of a Discrete space; by default those that the environment knows.
+        prompt: What the model is told; by default the environment's own documentation.
+        solved_at: The sum of rewards from which an episode counts as solved, or `"terminated"` if every termination
+            does. By default, what `info["is_success"]` says, else the registered `reward_threshold`, else anything
+            above 0.
+        pictures: Show what the environment renders as a picture (`rgb_array`).
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the environment was solved"),
+        "reward": Channel("what the environment pays for the turn", -_UNLIMITED, _UNLIMITED, per_turn=True),
+    }
+    schemes: ClassVar[Mapping[str, Scheme]] = {"own": Scheme({"reward": 1.0}, allow_unsound=True)}
+    reasons: ClassVar[Mapping[str, Ending]] = {"over": Ending.TERMINATED, "cut_off": Ending.TRUNCATED}
+
+    def __init__(
+        self,
+        id: str | Callable[..., gymnasium.Env[Any, Any]],
+        settings: Mapping[str, Any] | None = None,
+        *,
+        actions: Sequence[str] | None = None,
+        prompt: str | None = None,
+        solved_at: float | str | None = None,
+        pictures: bool = False,
+        **kwargs: Unpack[EnvArguments],
+    ):
+        self.name = id if isinstance(id, str) else id.__name__
+        self._inner = inner = _made(id, settings or {}, pictures)
+        self._solved_at = _threshold(inner, solved_at)
+        self._shows_picture = pictures or is_picture(inner.observation_space)
+        self._arguments = Arguments(inner.action_space, actions or action_names(inner))
+        schema = {"name": "act", "description": "Take one action.", "parameters": self._arguments.schema}
+        self.tools = Toolset([SchemaTool(schema, self._act)])
+        limit = inner.spec.max_episode_steps if inner.spec is not None else None
+        kwargs["max_turns"] = kwargs.get("max_turns") or limit or _TURNS
+        kwargs.setdefault("tasks", seed_tasks(self.name, f"{prompt or described(inner)}\n\nCall `act` in every turn."))
+        super().__init__(**kwargs)
+
+    def start(self, task: Task) -> Any:
+        """Reset the environment with the task's seed and show it."""
+        observation = self.begin(task.data["seed"])
+        shown = self._shown(observation)
+        if isinstance(shown, Pictured):
+            return Pictured(f"{task.prompt}\n\n{shown.text}".strip(), shown.pictures)
+        return f"{task.prompt}\n\n{shown}"
+
+    def begin(self, seed: int) -> Any:
+        """Reset the wrapped environment; return its observation."""
+        self._randomness.seed(seed)
+        self._total = 0.0
+        with self._foreign(f"{self.name}: reset"):
+            return self._inner.reset(seed=seed)[0]
+
+    def advance(self, action: Any) -> tuple[Any, float, bool, bool, bool]:
+        """Step the wrapped environment; return observation, reward, terminated, truncated, and whether it is solved."""
+        with self._foreign(f"{self.name}: step"):
+            observation, reward, terminated, truncated, info = self._inner.step(action)
+        self._total += float(reward)
+        over = bool(terminated or truncated)
+        return observation, float(reward), bool(terminated), bool(truncated), over and self._is_solved(terminated, info)
+
+    def _is_solved(self, terminated: bool, info: Mapping[str, Any]) -> bool:
+        if self._solved_at == "terminated":
+            return bool(terminated)
+        if isinstance(self._solved_at, float):
+            return self._total >= self._solved_at
+        said = info.get("is_success", info.get("success"))
+        return self._total > 0 if said is None else bool(said)
+
+    def _act(self, arguments: dict[str, Any]) -> Any:
+        """Run the tool."""
+        action = self._action(arguments)
+        observation, reward, terminated, truncated, solved = self.advance(action)
+        self.reward("reward", reward)
+        if solved:
+            self.reward(OUTCOME, 1.0)
+        if terminated:
+            self.finish(Reason.SOLVED if solved else "over")
+        elif truncated:
+            self.finish("cut_off")
+        return self._shown(observation)
+
+    def _action(self, arguments: Mapping[str, Any]) -> Any:
+        action, space = self._arguments.read(arguments), self._inner.action_space
+        if not space.contains(action):
+            raise ToolError(f"{text_of_value(action)} is not one of the actions: {space}.")
+        return action
+
+    def _shown(self, observation: Any) -> Any:
+        """Return an observation as text or `Pictured`."""
+        space, mode = self._inner.observation_space, self._inner.render_mode
+        text = "" if is_picture(space) else text_of_value(observation)
+        if mode == "ansi" and not isinstance(space, spaces.Text):
+            text = f"{plain_text(str(self._rendered()))}\nObservation: {text}"
+        if not self._shows_picture:
+            return text
+        return Pictured(text, (png_of(self._rendered() if mode == "rgb_array" else observation),))
+
+    def _rendered(self) -> Any:
+        with self._foreign(f"{self.name}: render"):
+            return self._inner.render()
+
+    def solution(self, task: Task) -> Solution:
+        """Play the actions that a search through replays of the episode found.
+
+        Raises:
+            NoSolution: It found none: its time is bounded, and so is the number of actions it can choose from.
+        """
+        planner = copy.copy(self)
+        try:
+            options = [(one, planner._action(one)) for one in choices(self._arguments.schema)]
+            plan = find_plan(planner.begin, planner.advance, [action for _, action in options], task.data["seed"])
+        finally:
+            planner.close()
+        if plan is None:
+            raise NoSolution(f"no way to solve {task.id!r} was found by trying; override solution()")
+        for place in plan:
+            yield ToolCall("act", options[place][0])
+
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Try whether seeds matter, whether they repeat, and whether a solution can be found."""
+        first = FIRST_SEED[self.tasks.splits[0]]
+        openings = [self._opening(first + number) for number in range(_TRIED_SEEDS)]
+        found: list[Caveat] = []
+        if self._opening(first) != openings[0]:
+            found.append(Caveat("seed-honoured", "seeds are ignored: two resets with one seed begin differently"))
+        elif len({*openings}) == 1:
+            found.append(Caveat(None, "all seeds begin alike, so splits differ by chance during the episode at most"))
+        try:
+            next(self.solution(self.tasks.get(self.tasks.splits[0], 0)))
+        except NoSolution as error:
+            found.append(Caveat("solution-solves", str(error)))
+        return tuple(found)
+
+    def _opening(self, seed: int) -> str:
+        fresh = copy.copy(self)
+        try:
+            return text_of_value(fresh.begin(seed))
+        finally:
+            fresh.close()
+
+    def release(self) -> None:
+        """Close the wrapped environment."""
+        with self._foreign(f"{self.name}: close"):
+            self._inner.close()
+
+
+def _made(
+    make: str | Callable[..., gymnasium.Env[Any, Any]], settings: Mapping[str, Any], pictures: bool
+) -> gymnasium.Env[Any, Any]:
+    """Make the wrapped environment, rendering pictures if asked to, else text if it can."""
+    name = make if isinstance(make, str) else make.__name__
+    with as_usage_error(f"the Gymnasium environment {name!r} cannot be made"):
+        modes: Sequence[str] = _entry_point(make).metadata.get("render_modes", ())
+        mode = "rgb_array" if pictures else "ansi" if "ansi" in modes else None
+        if mode is not None:
+            settings = {"render_mode": mode, **settings}
+        if isinstance(make, str):
+            return gymnasium.make(make, disable_env_checker=True, **settings)
+        return make(**settings)
+
+
+def _entry_point(make: str | Callable[..., gymnasium.Env[Any, Any]]) -> Any:
+    """Return the class that is made, or `gymnasium.Env` if a function makes it."""
+    if isinstance(make, str):
+        made_by = gymnasium.spec(make).entry_point
+        make = gymnasium.envs.registration.load_env_creator(made_by) if isinstance(made_by, str) else made_by or make
+    return make if isinstance(make, type) and issubclass(make, gymnasium.Env) else gymnasium.Env
+
+
+def _threshold(env: gymnasium.Env[Any, Any], solved_at: float | str | None) -> float | str | None:
+    if isinstance(solved_at, str) and solved_at != "terminated":
+        raise UsageError(f"solved_at is a sum of rewards or 'terminated', not {solved_at!r}")
+    if solved_at is None:
+        solved_at = env.spec.reward_threshold if env.spec is not None else None
+    return float(solved_at) if isinstance(solved_at, int | float) else solved_at
