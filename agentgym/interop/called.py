@@ -137,8 +137,7 @@ class CalledEpisode:
     def _played(self, result: StepResult) -> list[Message]:
         self.info = result.info
         self.turn_rewards.append(float(result.reward))
-        self.is_truncated = result.truncated
-        self.is_over = result.terminated or result.truncated
+        self.is_over, self.is_truncated = result.terminated or result.truncated, result.truncated
         return result.observation
 
 
