@@ -5,7 +5,7 @@ Trainers and clients with a loop of their own know a tool as a function that ret
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from gymnasium.error import ResetNeeded
 from agentgym.endings import AnyReason, Reason
 from agentgym.engine.steps import StepResult
 from agentgym.env import Env
-from agentgym.messages import Message, ToolCall, assistant
+from agentgym.messages import Message, ToolCall, assistant, text_of
 
 OVER = "The episode has ended: nothing that you call has an effect any more."
 """What a policy reads that goes on calling tools after the end."""
@@ -111,6 +111,11 @@ class CalledEpisode:
                 self._played(await self.env.ainterrupt(reason))
         return self.reward
 
+    def close(self) -> None:
+        """Close the environment. Safe to call twice."""
+        self.is_over = True
+        self.env.close()
+
     @contextmanager
     def _watched(self) -> Iterator[None]:
         try:
@@ -134,6 +139,11 @@ class CalledEpisode:
         self.turn_rewards.append(float(result.reward))
         self.is_over, self.is_truncated = result.terminated or result.truncated, result.truncated
         return result.observation
+
+
+def as_text(messages: Iterable[Message]) -> str:
+    """Return messages as the one text that a program without messages shows to its policy."""
+    return "\n\n".join(text_of(message) for message in messages)
 
 
 def _turn(name: str, arguments: Mapping[str, Any]) -> Message:

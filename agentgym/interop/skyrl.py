@@ -1,0 +1,152 @@
+"""SkyRL-Gym: any environment as a `BaseTextEnv`, for SkyRL's generator. `docs/interop/skyrl.md` has a whole example."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from agentgym.errors import UsageError, require
+from agentgym.interop.openings import openings
+from agentgym.interop.replayed import ReplayedEpisode
+from agentgym.messages import Message, pictures_in, text_of
+from agentgym.registry import make
+
+require("skyrl_gym", "skyrl")
+
+import skyrl_gym  # type: ignore[import-not-found]  # noqa: E402
+from skyrl_gym.envs.base_text_env import BaseTextEnv  # type: ignore[import-not-found]  # noqa: E402
+
+DIALECT = "hermes"
+"""How calls are written unless the arguments say otherwise: SkyRL passes on no tools, so the prompt describes them."""
+
+
+class SkyRLEnv(BaseTextEnv):
+    """One episode for SkyRL: `init`, then `step` with what the model wrote until `done`, then `close`.
+
+    An environment that breaks is replaced, and the episode played on (`ReplayedEpisode`); if that fails too, the
+    `InfrastructureError` is raised, since SkyRL knows no reward that leaves an episode out.
+
+    Args:
+        env_config: SkyRL's settings of the environment; none are used.
+        extras: The other columns of the row: `task_id` and `seed`, and SkyRL's `max_turns`.
+        env: The environment, as for `agentgym.make`.
+        arguments: The environment's arguments.
+        attempts: How often each turn is tried.
+        role: The role of observations; `"tool"` for chat templates that know it.
+    """
+
+    def __init__(
+        self,
+        env_config: Any = None,
+        extras: Mapping[str, Any] | None = None,
+        *,
+        env: str,
+        arguments: Mapping[str, Any] | None = None,
+        attempts: int = 3,
+        role: str = "user",
+    ):
+        super().__init__()
+        self._row, self._role = dict(extras or {}), role
+        chosen = {"dialect": DIALECT, **(arguments or {})}
+        if "max_turns" in self._row:
+            chosen.setdefault("max_turns", int(self._row["max_turns"]))
+        self._episode = ReplayedEpisode(lambda: make(env, **chosen), attempts=attempts)
+        self.max_turns = self._episode.env.max_turns
+        # SkyRL does not close an environment after an error.
+        self._closing = weakref.finalize(self, self._episode.close)
+
+    def init(self, prompt: list[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Begin the row's episode, and return its opening messages in place of `prompt`, which shows them already."""
+        if "task_id" not in self._row or "seed" not in self._row:
+            raise UsageError(
+                "the row needs the columns task_id and seed: make the rows with agentgym.interop.skyrl.rows"
+            )
+        self.turns = 0
+        opening = self._episode.begin(seed=int(self._row["seed"]), options={"task": self._row["task_id"]})
+        info = {"task": self._episode.info["task"], "difficulty": self._episode.info["difficulty"]}
+        return [{"role": message.get("role"), "content": _shown(message)} for message in opening], info
+
+    def step(self, action: str) -> Any:
+        """Play a turn with the text that the model wrote; the reward is that of the turn."""
+        self.turns += 1
+        earned = len(self._episode.turn_rewards)
+        observation = self._episode.step(action)
+        info = self._episode.info
+        return {
+            "observations": [{"role": self._role, "content": _shown(message)} for message in observation],
+            "reward": sum(self._episode.turn_rewards[earned:]),
+            "done": self._episode.is_over,
+            "metadata": {"rewards": info["rewards"], "ending": info.get("ending")},
+        }
+
+    def get_metrics(self) -> dict[str, Any]:
+        """Return numbers of the episode, which SkyRL averages: turns, reward, whether it ended, and was solved."""
+        info = self._episode.info
+        return {
+            "turns": self.turns,
+            "reward": 0.0 if self._episode.has_failed else self._episode.reward,
+            "is_over": float(self._episode.is_over),
+            "is_success": float(bool(info.get("is_success"))),
+        }
+
+    def close(self) -> None:
+        """Close the environment. Safe to call twice."""
+        self._closing()
+
+
+def register(env_id: str, env: str, *, attempts: int = 3, role: str = "user", **arguments: Any) -> None:
+    """Register an environment with SkyRL-Gym. Call it in the process that runs SkyRL's generator.
+
+    Args:
+        env_id: The name for the rows' `env_class`.
+        env: The environment, as for `agentgym.make`.
+        attempts: How often each turn is tried.
+        role: The role of observations; `"tool"` for chat templates that know it.
+        arguments: The environment's arguments.
+    """
+    settings = {"env": env, "arguments": arguments, "attempts": attempts, "role": role}
+    skyrl_gym.register(id=env_id, entry_point=f"{__name__}:SkyRLEnv", kwargs=settings)
+
+
+def rows(
+    env_id: str,
+    env: str,
+    *,
+    split: str | None = None,
+    count: int | None = None,
+    start: int = 0,
+    seed: int = 0,
+    **arguments: Any,
+) -> list[dict[str, Any]]:
+    """Return the rows of a data set for SkyRL (one dict each, as Parquet or JSON lines).
+
+    Args:
+        env_id: The name that the environment is registered under.
+        env: The environment, as for `agentgym.make`.
+        split: By default, the environment's own choice.
+        count: How many; by default all tasks from `start` on.
+        start: The first task's index.
+        seed: The seed of the task with index 0; task `i` has `seed + i`.
+        arguments: The environment's arguments, the same as registered.
+    """
+    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": DIALECT, **arguments})
+    return [
+        {
+            "prompt": opening.prompt,
+            "env_class": env_id,
+            # The environment grades; SkyRL's own rules have nothing to compare.
+            "reward_spec": {"method": "rule", "ground_truth": ""},
+            "data_source": f"{env}/{opening.task.split}",
+            "task_id": opening.task.id,
+            "seed": opening.seed,
+        }
+        for opening in some
+    ]
+
+
+def _shown(message: Message) -> Any:
+    """Return a message's content as SkyRL's generator for text reads it."""
+    if pictures_in(message):
+        raise UsageError("SkyRL-Gym's BaseTextEnv has text alone; the environment shows pictures")
+    return text_of(message)

@@ -1,0 +1,279 @@
+"""TRL's `environment_factory`: a class with a typed, documented method for each tool, made from an environment.
+
+TRL runs the conversation; an episode here is driven by its calls. `docs/interop/trl.md` says what TRL leaves out.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import inspect
+import logging
+import re
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from io import BytesIO
+from typing import Any, ClassVar, Literal, Optional, Union
+
+from agentgym.errors import BrokenTask, InfrastructureError, UsageError, require
+from agentgym.interop.called import CalledEpisode, as_text
+from agentgym.interop.openings import openings
+from agentgym.interop.replayed import ReplayedEpisode
+from agentgym.messages import Message, shown_pictures, text_of
+from agentgym.registry import make
+from agentgym.toolset import Tool
+
+logger = logging.getLogger(__name__)
+
+BROKEN = "Something broke around this conversation. It does not count; you may stop."
+"""What a policy reads from any tool once its episode has failed."""
+
+_RESERVED = ("reset", "get_reward")
+_TYPES: Mapping[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+
+
+@dataclass
+class _Plan:
+    """What all instances of a class share."""
+
+    env: str
+    arguments: Mapping[str, Any]
+    attempts: int
+    stop_after: int
+    failures: int = field(default=0, compare=False)
+    """Episodes that failed since the last one that did not."""
+
+    def make(self) -> Any:
+        return make(self.env, **{"dialect": "native", **self.arguments})
+
+
+class _Generated(type):
+    """The type of generated classes, which other processes make again instead of importing them."""
+
+    plan: _Plan
+
+
+class Environment(metaclass=_Generated):
+    """Base of the generated classes. TRL shows every public method to the policy, hence all else begins with `_`."""
+
+    plan: ClassVar[_Plan]
+
+    def __init__(self) -> None:
+        self._plan = type(self).plan
+        self._episode = ReplayedEpisode(self._plan.make, attempts=self._plan.attempts)
+        # TRL keeps instances, and never closes them.
+        self._closing = weakref.finalize(self, self._episode.close)
+
+    def reset(self, *, task_id: str | None = None, seed: int | None = None, prompt: Any = None, **_: Any) -> Any:
+        """Begin the episode of a row, and return what its prompt lacks."""
+        if task_id is None or seed is None:
+            raise UsageError(
+                f"rows need the columns task_id and seed, so that a group plays one task: make them with "
+                f"agentgym.interop.trl.rows({self._plan.env!r}, ...)"
+            )
+        try:
+            self._episode.begin(seed=int(seed), options={"task": task_id})
+        except (InfrastructureError, BrokenTask) as error:
+            self._failed(error)
+            return None
+        self._check_tools()
+        return _lacking(self._episode.opening, prompt)
+
+    def get_reward(self) -> float | None:
+        """Return what the episode earned; `None` if it failed, which TRL leaves out of the group."""
+        if self._episode.has_failed:
+            return None
+        try:
+            reward = self._episode.end()
+        except InfrastructureError as error:
+            self._failed(error)
+            return None
+        self._plan.failures = 0
+        return reward
+
+    def _called(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        if self._episode.has_failed:
+            return BROKEN
+        try:
+            return _content(self._episode.call(name, arguments))
+        except InfrastructureError as error:
+            self._failed(error)
+            return BROKEN
+
+    def _failed(self, error: Exception) -> None:
+        """Leave the episode out; stop the training if nothing but failures comes."""
+        logger.warning("an episode of %s failed and is left out: %s", self._plan.env, error)
+        self._plan.failures += 1
+        if self._plan.failures >= self._plan.stop_after:
+            # An exception that TRL would show to the policy must not be what stops a training, hence no Exception.
+            raise Outage(f"{self._plan.failures} episodes of {self._plan.env} failed in a row, the last: {error}")
+
+    def _check_tools(self) -> None:
+        offered = {entry["function"]["name"] for entry in self._episode.info["tools"]}
+        if new := sorted(name for name in offered if not hasattr(type(self), name)):
+            raise UsageError(f"the task offers the tools {', '.join(new)}, but TRL knows one set of tools to a class")
+
+
+class Outage(BaseException):
+    """Nothing but failures came. Not an `Exception`, since TRL shows those of tools to the policy and goes on."""
+
+
+def environment_class(env: str, *, attempts: int = 3, stop_after: int = 16, **arguments: Any) -> type[Environment]:
+    """Return a class for `GRPOTrainer(environment_factory=...)`. It is named for the environment.
+
+    Args:
+        env: The environment, as for `agentgym.make`.
+        attempts: How often each turn is tried, each time in a fresh environment, before the episode fails.
+        stop_after: Episodes that fail in a row until `Outage` is raised, which ends the training.
+        arguments: The environment's arguments.
+
+    Raises:
+        UsageError: TRL cannot offer one of the tools, because of its name.
+    """
+    plan = _Plan(env, arguments, attempts, stop_after)
+    made = plan.make()
+    try:
+        tools = {tool.name: _method(tool) for tool in made.tools}
+    finally:
+        made.close()
+    name = re.sub(r"\W", "_", env.rpartition(":")[2].rpartition("/")[2])
+    return _Generated(name, (Environment,), {"plan": plan, "__doc__": f"{env} for TRL.", **tools})
+
+
+def rows(
+    env: str, *, split: str | None = None, count: int | None = None, start: int = 0, seed: int = 0, **arguments: Any
+) -> list[dict[str, Any]]:
+    """Return the rows of a data set: `prompt`, `task_id` and `seed`, so that a group plays the same task and seed.
+
+    Args:
+        env: The environment, as for `agentgym.make`.
+        split: By default, the environment's own choice.
+        count: How many; by default all tasks from `start` on.
+        start: The first task's index.
+        seed: The seed of the task with index 0; task `i` has `seed + i`.
+        arguments: The environment's arguments, the same as of the class.
+    """
+    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": "native", **arguments})
+    return [{"prompt": opening.prompt, "task_id": opening.task.id, "seed": opening.seed} for opening in some]
+
+
+def episode_of(environment: Any) -> CalledEpisode:
+    """Return the episode of an instance, one of the `environments` that TRL passes to reward functions."""
+    return environment._episode
+
+
+def unless_failed(reward: Callable[..., list[float | None]]) -> Callable[..., list[float | None]]:
+    """Decorate a further reward function, so that it leaves out failed episodes too."""
+
+    @wraps(reward)
+    def without(*args: Any, environments: list[Any], **columns: Any) -> list[float | None]:
+        rewards = reward(*args, environments=environments, **columns)
+        failed = [episode_of(environment).has_failed for environment in environments]
+        return [None if left_out else value for value, left_out in zip(rewards, failed, strict=True)]
+
+    return without
+
+
+def _class_again(kind: type[Environment]) -> Any:
+    if "plan" not in vars(kind):
+        return kind.__qualname__
+    plan = kind.plan
+    return partial(environment_class, plan.env, attempts=plan.attempts, stop_after=plan.stop_after, **plan.arguments), ()
+
+
+copyreg.pickle(_Generated, _class_again)  # type: ignore[arg-type]
+
+
+def _lacking(opening: list[Message], prompt: Any) -> Any:
+    """Return what TRL must append to a row's prompt: pictures, or everything if the prompt leaves room for it."""
+    if prompt is None or not text_of(prompt[-1]):
+        return _content(opening)
+    if [text_of(message) for message in prompt] != [text_of(message) for message in opening]:
+        raise UsageError(
+            "the row's prompt is not the opening of its episode: make the rows again, with the environment's "
+            "arguments, or end their prompts with an empty message, to which the opening is appended"
+        )
+    pictures = _pictures(opening)
+    return pictures or None
+
+
+def _content(messages: list[Message]) -> Any:
+    """Return messages as text, or as blocks if they have pictures."""
+    pictures = _pictures(messages)
+    return [{"type": "text", "text": as_text(messages)}, *pictures] if pictures else as_text(messages)
+
+
+def _pictures(messages: list[Message]) -> list[dict[str, Any]]:
+    if not (files := shown_pictures(messages)):
+        return []
+    require("PIL", "web")
+    from PIL import Image
+
+    return [{"type": "image", "image": Image.open(BytesIO(file))} for file in files]
+
+
+def _method(tool: Tool) -> Callable[..., Any]:
+    """Return a method whose signature and docstring TRL turns into the tool's schema."""
+    name = tool.name
+    if name in _RESERVED or name.startswith("_") or not name.isidentifier():
+        raise UsageError(f"TRL cannot offer a tool called {name!r}: a method of that name is none, or not a tool")
+
+    def call(self: Environment, /, **arguments: Any) -> Any:
+        return self._called(name, arguments)
+
+    properties = tool.parameters.get("properties", {})
+    annotations = {argument: _annotation(schema) for argument, schema in properties.items()}
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = _docstring(tool.description, properties)
+    call.__annotations__ = annotations
+    call.__signature__ = _signature(tool, annotations)  # type: ignore[attr-defined]
+    return call
+
+
+def _signature(tool: Tool, annotations: Mapping[str, Any]) -> inspect.Signature:
+    required = set(tool.parameters.get("required", ()))
+    properties = tool.parameters.get("properties", {})
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    for name, annotation in annotations.items():
+        default = inspect.Parameter.empty if name in required else properties[name].get("default")
+        try:
+            parameters.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            )
+        except ValueError as error:
+            raise UsageError(f"TRL cannot offer the tool {tool.name!r}: {error}") from None
+    return inspect.Signature(parameters)
+
+
+def _docstring(description: str, properties: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a docstring in Google's form; each argument stays on one line."""
+    lines = [description]
+    if properties:
+        described = {name: " ".join(schema.get("description", name).split()) for name, schema in properties.items()}
+        lines += ["", "Args:", *(f"    {name}: {text}" for name, text in described.items())]
+    return "\n".join(lines)
+
+
+def _annotation(schema: Mapping[str, Any]) -> Any:
+    """Return the type whose schema is nearest to `schema`."""
+    if "enum" in schema:
+        return Literal[tuple(schema["enum"])]
+    if options := schema.get("anyOf"):
+        return Union[tuple(_annotation(option) for option in options)]
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return Union[tuple(_annotation({**schema, "type": one}) for one in kind)]
+    if kind == "array" and "items" in schema:
+        return list[_annotation(schema["items"])]
+    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        return dict[str, _annotation(schema["additionalProperties"])]
+    return Any if kind is None else Optional[_TYPES[kind]] if schema.get("nullable") else _TYPES[kind]
