@@ -46,7 +46,9 @@ class NotesEnv(McpEnv):
 
     max_turns = 8
 
-    def __init__(self, *, url: str | None = None, call_s: float = 60.0, only: Sequence[str] | None = ONLY, **kwargs: Any):
+    def __init__(
+        self, *, url: str | None = None, call_s: float = 60.0, only: Sequence[str] | None = ONLY, **kwargs: Any
+    ):
         self._url, self._call_s, self._only = url, call_s, only
         super().__init__(**kwargs)
 

@@ -10,16 +10,19 @@ import json
 import os
 import sys
 import time
-from typing import Any
+from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.server.fastmcp.exceptions import ToolError
+from pydantic import Field
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d4944415478da63f8cfc0f01f0005000201"
     "5e6f4a0b0000000049454e44ae426082"
 )
+
+Title = Annotated[str, Field(description="The title of the note.")]
 
 server = FastMCP("notes", log_level="ERROR", json_response=True)
 _notes: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
@@ -40,7 +43,7 @@ def titles(context: Context[Any, Any, Any]) -> str:
 
 
 @server.tool()
-def read(title: str, context: Context[Any, Any, Any]) -> str:
+def read(title: Title, context: Context[Any, Any, Any]) -> str:
     """Read a note."""
     notes = notes_of(context)
     if title not in notes:
@@ -49,7 +52,7 @@ def read(title: str, context: Context[Any, Any, Any]) -> str:
 
 
 @server.tool()
-def write(title: str, text: str, context: Context[Any, Any, Any]) -> str:
+def write(title: Title, text: Annotated[str, Field(description="Its text.")], context: Context[Any, Any, Any]) -> str:
     """Write a note, over what was there."""
     notes_of(context)[title] = text
     return "Written."
@@ -69,7 +72,7 @@ def crash() -> str:
 
 
 @server.tool()
-def wait(seconds: float) -> str:
+def wait(seconds: Annotated[float, Field(description="How long.")]) -> str:
     """Wait."""
     time.sleep(seconds)
     return "Waited."

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import ssl
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import lru_cache
 from typing import IO, Any
 
 import httpx
@@ -112,7 +114,7 @@ class Client:
         if server.url is not None:
             timeout = httpx.Timeout(server.start_s, read=None)  # calls have a limit of their own
             async with (
-                httpx.AsyncClient(headers=dict(server.headers), timeout=timeout) as client,
+                httpx.AsyncClient(headers=dict(server.headers), timeout=timeout, verify=_certificates()) as client,
                 streamable_http_client(server.url, http_client=client) as (incoming, outgoing, _),
             ):
                 yield incoming, outgoing
@@ -145,6 +147,12 @@ class Client:
         # The program writes at the same position of the file, so it must not be moved.
         said = os.pread(number, _TAIL, max(0, size - _TAIL)).decode("utf-8", "replace").strip()
         return f"; its last words: {said}" if said else ""
+
+
+@lru_cache
+def _certificates() -> ssl.SSLContext:
+    """Return what HTTPS servers are checked by. Reading it takes longer than most episodes."""
+    return httpx.create_ssl_context()
 
 
 async def _all_tools(session: ClientSession) -> list[types.Tool]:
