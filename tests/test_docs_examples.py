@@ -23,8 +23,14 @@ from agentgym.tools.sandbox.registry import automatic
 from tests.doc_blocks import DOCS, ROOT, Block, blocks_of, pages
 from tests.endpoints import Fake, completion
 
-IN_OWN_TEST = {"data.md": "tests/test_docs_data.py", "suites.md": "tests/test_docs_suites.py"}
-"""Pages whose commands need data sets, and the test that makes them."""
+IN_OWN_TEST = {
+    "data.md": "tests/test_docs_data.py",
+    "suites.md": "tests/test_docs_suites.py",
+    "verifiers.md": "tests/interop/test_verifiers.py",
+    "openenv.md": "tests/interop/test_openenv.py",
+    "inspect.md": "tests/interop/test_inspect.py",
+}
+"""Pages whose examples need data sets or the packages of other projects, and the tests that have them."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")
 CHECKED_WHOLLY = "meeting:MeetingEnv"
 FEW = ["-n", "1", "-k", "1"]

@@ -40,6 +40,8 @@ class CalledEpisode:
         """The reward of each turn; one more if the program ended the episode, for its grading."""
         self.is_over = True
         """Whether the episode has ended."""
+        self.is_truncated = False
+        """Whether a limit ended it."""
         self.has_failed = False
         """Whether something around the policy broke, so that the episode has no reward."""
 
@@ -124,13 +126,13 @@ class CalledEpisode:
 
     def _begun(self, opening: list[Message], info: dict[str, Any]) -> list[Message]:
         self.opening, self.info, self.turn_rewards = opening, info, []
-        self.is_over = self.has_failed = False
+        self.is_over = self.is_truncated = self.has_failed = False
         return opening
 
     def _played(self, result: StepResult) -> list[Message]:
         self.info = result.info
         self.turn_rewards.append(float(result.reward))
-        self.is_over = result.terminated or result.truncated
+        self.is_over, self.is_truncated = result.terminated or result.truncated, result.truncated
         return result.observation
 
 

@@ -1,0 +1,73 @@
+"""`PooledEpisodes`: episodes for programs that play many at the same time on an event loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from agentgym.interop.called import CalledEpisode
+from agentgym.rollout.jobs import EnvFactory
+from agentgym.rollout.workers.pool import EnvPool, discard
+
+_MANY = 2**20
+
+
+@dataclass
+class _Here:
+    """The environments of one event loop; what an asynchronous environment holds belongs to the loop it ran on."""
+
+    pool: EnvPool
+    room: asyncio.Semaphore | None = None
+
+
+class PooledEpisodes:
+    """Episodes of one kind of environment. Environments are reused, but for those whose episode failed.
+
+    Args:
+        factory: Makes the environments.
+        make_s: Seconds to make an environment; `None` means no limit.
+    """
+
+    def __init__(self, factory: EnvFactory, make_s: float | None = 300.0):
+        self._factory, self._make_s = factory, make_s
+        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Here] = WeakKeyDictionary()
+
+    async def take(self) -> CalledEpisode:
+        """Return an episode to begin; waits while as many run as the environment allows (`max_concurrent`).
+
+        Raises:
+            InfrastructureError: No environment can be made.
+        """
+        here = self._here()
+        if here.room is None:
+            most = await here.pool.at_once(_MANY)
+            here.room = here.room or asyncio.Semaphore(most)
+        await here.room.acquire()
+        try:
+            return CalledEpisode(await here.pool.take(self._make_s))
+        except BaseException:
+            here.room.release()
+            raise
+
+    async def give_back(self, episode: CalledEpisode) -> None:
+        """Take back an episode that is over. An environment in the middle of one, or that broke, is closed."""
+        here = self._here()
+        try:
+            if episode.has_failed or not episode.is_over:
+                await discard(episode.env)
+            else:
+                here.pool.give_back(episode.env)
+        finally:
+            if here.room is not None:
+                here.room.release()
+
+    async def close(self) -> None:
+        """Close the idle environments of this event loop."""
+        await self._here().pool.close()
+
+    def _here(self) -> _Here:
+        loop = asyncio.get_running_loop()
+        if loop not in self._loops:
+            self._loops[loop] = _Here(EnvPool(self._factory))
+        return self._loops[loop]

@@ -1,0 +1,249 @@
+"""What adapters guarantee, measured in the same way for all of them, and the table of docs/interop/README.md.
+
+An adapter joins in four steps:
+
+1. In `tests/interop/test_<adapter>.py`, write a `Driver`: `play` plays scripted episodes of `ProbeEnv` through the real
+   foreign package, all at the same time, and returns what that package was told (`Seen`). A program that talks to a
+   model is given one that says `said_next(messages, plays)`.
+2. Add `@pytest.mark.parametrize("guarantee", Guarantee)` and
+   `def test_guarantees(guarantee): hold(DRIVER, guarantee)`.
+3. Run it once with `AGENTGYM_MEASURE=write`: it writes `tests/interop/measured/<adapter>.json`. From then on, a result
+   that differs from that file is a failure.
+4. `python -m tests.interop.table` puts all files into the table; `tests/interop/test_guarantees.py` compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError
+from agentgym.interop.called import CalledEpisode
+from agentgym.messages import Message, ToolCall, shown_pictures, text_of
+from tests.interop.probe_env import BROKEN_SEED, PNG, TOGETHER, ProbeEnv
+
+MEASURED = Path(__file__).parent / "measured"
+YES = "yes"
+SPLIT = "train"
+_NUMBER = re.compile(r"\b\d{9}\b")
+
+Moves = Sequence[ToolCall]
+"""The calls of an episode, one a turn. After the last one the model says `DONE` and calls nothing more."""
+DONE = "I am done."
+
+
+class Guarantee(StrEnum):
+    """Something that must hold on the other side of an adapter as it does in `Env`."""
+
+    SEEDS = "seeds"
+    """The same task and seed are the same episode, and the one that `Env` plays."""
+    TURN_REWARDS = "turn rewards"
+    """The reward of each turn arrives, not only the sum."""
+    ENDINGS = "endings"
+    """Why an episode ended arrives, by the same name."""
+    ERRORS = "errors"
+    """What breaks around a model is an error there, without a reward; what the model does wrong is told to it."""
+    PARALLEL = "parallel"
+    """Episodes run at the same time, and each is the one that it is alone."""
+    PICTURES = "pictures"
+    """Pictures reach the model as they are."""
+
+
+@dataclass
+class Seen:
+    """What a program knows of an episode that it played through an adapter."""
+
+    texts: list[str] = field(default_factory=list)
+    """All that the model read, in order."""
+    pictures: list[bytes] = field(default_factory=list)
+    """PNG files that the model was shown."""
+    turn_rewards: list[float] | None = None
+    """The reward of each turn; `None` if the program does not know them apart."""
+    reward: float | None = None
+    """The reward of the episode; `None` if it has none."""
+    ending: str | None = None
+    error: str | None = None
+    """The program's own kind of error, if the episode is one."""
+
+    @property
+    def numbers(self) -> list[str]:
+        """The numbers that `ProbeEnv` showed."""
+        return _NUMBER.findall("\n".join(self.texts))
+
+
+class Driver(Protocol):
+    """Plays episodes of `ProbeEnv` through an adapter."""
+
+    @property
+    def adapter(self) -> str:
+        """Name of the adapter: its module in `agentgym.interop`."""
+        ...
+
+    @property
+    def package(self) -> str:
+        """Name of the distribution that is on the other side."""
+        ...
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        """Play task `i` of the split `train` with seed `seed + i` and the calls `episodes[i]`.
+
+        All at the same time, and each `attempts` times. Returns for each task what was seen in each attempt.
+        """
+        ...
+
+
+def hold(driver: Driver, guarantee: Guarantee) -> None:
+    """Measure a guarantee, and compare the result with what has been written down."""
+    result = measure(driver, guarantee)
+    file = MEASURED / f"{driver.adapter}.json"
+    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    if os.environ.get("AGENTGYM_MEASURE") == "write":
+        known = {"package": f"{driver.package} {version(driver.package)}", **known, guarantee.value: result}
+        file.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    assert known.get(guarantee.value) == result
+
+
+def measure(driver: Driver, guarantee: Guarantee) -> str:
+    """Return how far a guarantee holds: `YES`, or in a few words what does not."""
+    return _MEASURES[guarantee](driver)
+
+
+def said_next(messages: Iterable[Mapping[str, Any]], episodes: Sequence[Moves], seed: int) -> ToolCall | None:
+    """Return what the model of an episode calls next, given its conversation: the opening tells which episode it is."""
+    said = 0
+    for message in messages:
+        said += message.get("role") == "assistant"
+    shown = _NUMBER.findall("\n".join(text_of(m) for m in messages if m.get("role") != "assistant"))
+    moves = episodes[next(i for i in range(len(episodes)) if number_of(seed + i) == shown[0])]
+    return moves[said] if said < len(moves) else None
+
+
+@cache
+def number_of(seed: int) -> str:
+    """Return the number that the opening of `ProbeEnv` shows with a seed."""
+    env = ProbeEnv()
+    return "" if seed == BROKEN_SEED else _NUMBER.findall(text_of(env.reset(seed=seed)[0][-1]))[0]
+
+
+def reference(moves: Moves, seed: int, index: int) -> Seen:
+    """Return what `Env` itself shows of an episode. `Seen.error` stands for an `InfrastructureError`."""
+    episode, seen = CalledEpisode(ProbeEnv(dialect="native")), Seen()
+    try:
+        _read(seen, episode.begin(seed=seed, options={"split": SPLIT, "index": index}))
+        for move in moves:
+            if not episode.is_over:
+                _read(seen, episode.call(move.name, move.arguments))
+        seen.reward = episode.end(Reason.GAVE_UP)
+    except InfrastructureError as error:
+        seen.error = str(error)
+        return seen
+    seen.turn_rewards, seen.ending = episode.turn_rewards, episode.ending
+    return seen
+
+
+def _read(seen: Seen, messages: Sequence[Message]) -> None:
+    seen.texts += map(text_of, messages)
+    seen.pictures += shown_pictures(messages)
+
+
+def _pay(amount: float) -> ToolCall:
+    return ToolCall("pay", {"amount": amount})
+
+
+def _finish(what: str) -> ToolCall:
+    return ToolCall("finish_as", {"what": what})
+
+
+ROLL, LOOK, MEET, COLLAPSE = (ToolCall(name) for name in ("roll", "look", "meet", "collapse"))
+
+
+def _seeds(driver: Driver) -> str:
+    moves = [ROLL, ROLL, _finish("solved")]
+    wanted = [reference(moves, 1_000 + index, index).numbers for index in range(2)]
+    seen = driver.play([moves, moves], 1_000, attempts=2)
+    if any(one.numbers != attempts[0].numbers for attempts in seen for one in attempts):
+        return "no: attempts at one task and seed differ"
+    return YES if [attempts[0].numbers for attempts in seen] == wanted else "no: other episodes than `Env` plays"
+
+
+def _turn_rewards(driver: Driver) -> str:
+    episodes = [[_pay(0.25), ROLL, _pay(0.5), _finish("solved")], [_pay(0.125), _pay(0.0625)]]
+    wanted = [reference(moves, 2_000 + index, index) for index, moves in enumerate(episodes)]
+    seen = [attempts[0] for attempts in driver.play(episodes, 2_000)]
+    if [one.reward for one in seen] != [one.reward for one in wanted]:
+        return "no: another reward than that of `Env`"
+    return YES if all(map(_same_rewards, seen, wanted)) else "their sum"
+
+
+def _same_rewards(seen: Seen, wanted: Seen) -> bool:
+    """Whether the rewards of turns are the same. Turns in which the model only says that it is done pay nothing."""
+    return _until_last(seen.turn_rewards) == _until_last(wanted.turn_rewards)
+
+
+def _until_last(rewards: Sequence[float] | None) -> list[float]:
+    """Return rewards up to the last one that is not 0."""
+    kept = list(rewards or ())
+    while kept and kept[-1] == 0.0:
+        kept.pop()
+    return kept
+
+
+def _endings(driver: Driver) -> str:
+    endless = [ROLL] * (ProbeEnv.max_turns + 1)
+    episodes = [[_finish("solved")], [_finish("answered")], [_finish("declined")], [ROLL], endless]
+    wanted = [reference(moves, 3_000 + index, index).ending for index, moves in enumerate(episodes)]
+    seen = [attempts[0].ending for attempts in driver.play(episodes, 3_000)]
+    if seen[3] == Reason.FORMAT_ERRORS:
+        wanted[3] = Reason.FORMAT_ERRORS.value  # it may go on where a model calls nothing, as `Env` does
+    lost = [str(ending) for ending, told in zip(wanted, seen, strict=True) if told != ending]
+    return f"not {', '.join(lost)}" if lost else YES
+
+
+def _errors(driver: Driver) -> str:
+    mistake = ToolCall("pay", {"amount": "a lot"})
+    episodes = [[mistake, _finish("solved")], [_pay(0.5), COLLAPSE, _finish("solved")], [_finish("solved")]]
+    [[wrong], [collapsed], [broken]] = driver.play(episodes, BROKEN_SEED - 2)
+    if wrong.error is not None or wrong.reward != 1.0 or not any("amount" in text for text in wrong.texts):
+        return "no: a mistake of the model is not told to it"
+    if collapsed.error is None or broken.error is None:
+        return "no: what broke is not an error"
+    if "collapsed" in "".join(collapsed.texts) or not (collapsed.reward is broken.reward is None):
+        return "no: what broke is told to the model, or rewarded"
+    return YES
+
+
+def _parallel(driver: Driver) -> str:
+    episodes = [[ROLL, MEET, _pay(index / 8), ROLL, _finish("answered")] for index in range(TOGETHER)]
+    alone = [[move for move in moves if move is not MEET] for moves in episodes]
+    wanted = [reference(moves, 5_000 + index, index) for index, moves in enumerate(alone)]
+    seen = [attempts[0] for attempts in driver.play(episodes, 5_000)]
+    if not all(any("met" in text for text in one.texts) for one in seen):
+        return "no: one after the other"
+    same = [(one.numbers, one.reward) for one in seen] == [(one.numbers, one.reward) for one in wanted]
+    return YES if same else "no: episodes disturb each other"
+
+
+def _pictures(driver: Driver) -> str:
+    [[seen]] = driver.play([[LOOK, _finish("solved")]], 6_000)
+    if seen.pictures == [PNG]:
+        return YES
+    return "told in words" if any("picture" in text for text in seen.texts) else "no"
+
+
+_MEASURES: Mapping[Guarantee, Callable[[Driver], str]] = {
+    Guarantee.SEEDS: _seeds,
+    Guarantee.TURN_REWARDS: _turn_rewards,
+    Guarantee.ENDINGS: _endings,
+    Guarantee.ERRORS: _errors,
+    Guarantee.PARALLEL: _parallel,
+    Guarantee.PICTURES: _pictures,
+}

@@ -1,0 +1,103 @@
+"""What tests of adapters share: the marks that let them run only beside the real packages, and a scripted model."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from agentgym.messages import ToolCall, calls_of, text_of
+from agentgym.rollout import EnvFactory, RolloutEngine
+from agentgym.rollout.jobs import Job
+from agentgym.task import Task
+from agentgym.trajectory import Trajectory
+from tests.endpoints import Fake, Said, call, calling, completion
+from tests.interop.guarantees import DONE, Moves, Seen, said_next
+
+
+def needs(*modules: str) -> list[pytest.MarkDecorator]:
+    """Marks of tests that need modules of other projects, which only `.ci/peers` has."""
+    missing = [name for name in modules if find_spec(name) is None]
+    reason = f"{', '.join(missing)}: not in this environment (see .ci/peers)"
+    return [pytest.mark.peers, pytest.mark.skipif(bool(missing), reason=reason)]
+
+
+@contextmanager
+def scripted_model(episodes: Sequence[Moves], seed: int) -> Iterator[str]:
+    """Serve a chat model that plays episodes of `ProbeEnv` (`guarantees.said_next`); gives the base URL."""
+    with Fake(lambda request, number: as_completion(said_next(request["messages"], episodes, seed))).serving() as url:
+        yield url
+
+
+def as_completion(move: ToolCall | None) -> Said:
+    """Return a move as what a chat endpoint answers."""
+    return _strict(
+        completion(DONE) if move is None else calling(call(move.name, move.arguments, f"call_{uuid4().hex}"))
+    )
+
+
+def _strict(said: Said) -> Said:
+    """Return an answer with all that clients with typed answers require."""
+    said.body |= {"created": 0, "model": "scripted"}
+    return said
+
+
+def pictures_sent(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the data URLs of pictures in messages of a chat endpoint."""
+    blocks = [block for m in messages if isinstance(m.get("content"), list) for block in m["content"]]
+    return [block["image_url"]["url"] for block in blocks if block.get("type") == "image_url"]
+
+
+def as_data(message: Any) -> dict[str, Any]:
+    """Return a message of another project's type as plain data."""
+    return json.loads(message.model_dump_json()) if hasattr(message, "model_dump_json") else dict(message)
+
+
+def played(env: str, policy: Any, tasks: Sequence[tuple[Task, int]], **arguments: Any) -> list[Trajectory]:
+    """Play tasks with seeds in our own engine, with calls as chat endpoints have them."""
+    factory = EnvFactory(env, {"dialect": "native", **arguments})
+    jobs = [Job(task, seed, 0) for task, seed in tasks]
+    with RolloutEngine(factory, policy) as engine:
+        done = {one.task_id: one for one in engine.trajectories(jobs)}
+    return [done[task.id] for task, _ in tasks]
+
+
+@contextmanager
+def replaying_model(trajectories: Sequence[Trajectory]) -> Iterator[str]:
+    """Serve a chat model that does in each episode what was done in a trajectory; gives the base URL."""
+    known = {text_of(one.opening[-1]): one for one in trajectories}
+
+    def answer(request: Mapping[str, Any], number: int) -> Said:
+        return said_again(request["messages"], known)
+
+    with Fake(answer).serving() as url:
+        yield url
+
+
+def said_again(messages: Sequence[Mapping[str, Any]], known: Mapping[str, Trajectory]) -> Said:
+    """Return the next turn of the trajectory that began like a conversation."""
+    opening = next(text_of(m) for m in messages if m["role"] == "user")
+    turn = sum(m["role"] == "assistant" for m in messages)
+    action = known[opening].turns[turn].action
+    if isinstance(action, str):
+        return text_completion(action)
+    assert action is not None
+    calls = (call(one.name, one.arguments, f"call_{uuid4().hex}") for one in calls_of(action))
+    return _strict(calling(*calls, content=text_of(action)))
+
+
+def text_completion(text: str) -> Said:
+    """Return text as what a chat endpoint answers."""
+    return _strict(completion(text))
+
+
+def seen_in(messages: Sequence[Mapping[str, Any]]) -> Seen:
+    """Return what was read in messages of a chat endpoint."""
+    urls = pictures_sent(messages)
+    return Seen(list(map(text_of, messages)), [base64.b64decode(url.partition(",")[2]) for url in urls])

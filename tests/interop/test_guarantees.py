@@ -1,0 +1,73 @@
+"""The measures of what adapters guarantee find what an adapter loses, and the page shows what they found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.interop import probe_env
+from tests.interop.guarantees import MEASURED, YES, Guarantee, Moves, Seen, measure, reference
+from tests.interop.table import PAGE, with_table
+
+
+class Faithful:
+    """An adapter that loses nothing, but for what `fault` does to what it saw."""
+
+    adapter = package = "faithful"
+
+    def __init__(self, fault: Callable[[Seen], Any] = lambda seen: None, *, shift: int = 0, workers: int = 8):
+        self._fault, self._shift, self._workers = fault, shift, workers
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> list[list[Seen]]:
+        def played(index: int) -> Seen:
+            seen = reference(episodes[index], seed + index + self._shift, index)
+            self._fault(seen)
+            return seen
+
+        with ThreadPoolExecutor(self._workers) as pool:
+            return [list(pool.map(played, [index] * attempts)) for index in range(len(episodes))] if attempts > 1 else [
+                [seen] for seen in pool.map(played, range(len(episodes)))]  # fmt: skip
+
+
+def forgets(name: str) -> Callable[[Seen], None]:
+    return lambda seen: setattr(seen, name, None)
+
+
+def pays_failures(seen: Seen) -> None:
+    seen.error, seen.reward = None, seen.reward or 0.0
+
+
+FAULTS = {
+    Guarantee.SEEDS: (Faithful(shift=1), "no: other episodes than `Env` plays"),
+    Guarantee.TURN_REWARDS: (Faithful(forgets("turn_rewards")), "their sum"),
+    Guarantee.ENDINGS: (Faithful(forgets("ending")), "not solved, answered, declined, gave_up, max_turns"),
+    Guarantee.ERRORS: (Faithful(pays_failures), "no: what broke is not an error"),
+    Guarantee.PARALLEL: (Faithful(workers=1), "no: one after the other"),
+    Guarantee.PICTURES: (Faithful(lambda seen: seen.pictures.clear()), "no"),
+}
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_an_adapter_that_loses_nothing_guarantees_everything(guarantee: Guarantee):
+    assert measure(Faithful(), guarantee) == YES
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_what_is_lost_is_found(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(probe_env, "MEETING_S", 0.05)
+    driver, result = FAULTS[guarantee]
+    assert measure(driver, guarantee) == result
+
+
+def test_the_page_shows_what_was_measured():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == with_table(page), "run: python -m tests.interop.table"
+
+
+def test_every_adapter_was_measured_wholly():
+    for file in MEASURED.glob("*.json"):
+        assert set(json.loads(file.read_text(encoding="utf-8"))) == {"package", *Guarantee}, file.name

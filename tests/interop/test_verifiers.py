@@ -1,0 +1,140 @@
+"""Our environments among those of verifiers 0.3.1: its own evaluation gives our rewards, and no failure is a reward."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.commands.options import make_env
+from agentgym.messages import ToolCall
+from agentgym.policy import RandomPolicy, ScriptedPolicy
+from agentgym.task import Task, iterate
+from tests.doc_blocks import DOCS, blocks_of
+from tests.endpoints import Fake
+from tests.interop.guarantees import Guarantee, Moves, Seen, hold
+from tests.interop.peers import as_completion, needs, played, replaying_model, scripted_model, seen_in, text_completion
+from tests.interop.probe_env import PROBE
+
+pytestmark = needs("verifiers")
+STATE = ["turn_rewards", "ending", "channels", "task_id", "trajectory"]
+
+
+def evaluated(env: Any, url: str, **options: Any) -> list[dict[str, Any]]:
+    """The outputs of verifiers' own evaluation, in the order of the tasks."""
+    from verifiers.legacy.types import ClientConfig
+
+    client = ClientConfig(api_base_url=url, api_key_var="NO_KEY", max_retries=0)
+    done = asyncio.run(env.evaluate(client, "scripted", state_columns=STATE, on_progress=[], **options))
+    return done["outputs"]
+
+
+def loaded(env: str, **options: Any) -> Any:
+    from agentgym.interop.verifiers import load_environment
+
+    return load_environment(env, **options)
+
+
+def tasks_of(env: str, split: str, count: int, seed: int) -> list[tuple[Task, int]]:
+    made = make_env(env, {})
+    return [(task, seed + index) for index, task in enumerate(iterate(made.tasks, split, count))]
+
+
+class Driver:
+    adapter = "verifiers"
+    package = "verifiers"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        env = loaded(PROBE, count=len(episodes), eval_split="train", seed=seed)
+        with scripted_model(episodes, seed) as url:
+            outputs = evaluated(env, url, rollouts_per_example=attempts)
+        return [[seen(one) for one in outputs if one["example_id"] == index] for index in range(len(episodes))]
+
+
+def seen(output: dict[str, Any]) -> Seen:
+    found = seen_in([*output["prompt"], *(m for m in output["completion"] or () if m["role"] != "assistant")])
+    found.reward = None if math.isnan(output["reward"]) else output["reward"]
+    found.turn_rewards, found.ending = [step["reward"] or 0.0 for step in output["trajectory"]], output["ending"]
+    found.error = output["error"] and output["error"]["error"]
+    return found
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee):
+    hold(Driver(), guarantee)
+
+
+@pytest.mark.parametrize("policy", [ScriptedPolicy(), RandomPolicy()], ids=lambda policy: policy.name)
+def test_an_evaluation_gives_the_rewards_of_our_own_engine(policy: Any):
+    tasks = tasks_of("sql", "test", 3, 7)
+    trajectories = played("sql", policy, tasks)
+    with replaying_model(trajectories) as url:
+        outputs = evaluated(loaded("sql", count=3, seed=7), url)
+    assert [one["task_id"] for one in outputs] == [one.task_id for one in trajectories]
+    assert [one["turn_rewards"] for one in outputs] == [[t.reward for t in one.turns] for one in trajectories]
+    assert [one["reward"] for one in outputs] == [pytest.approx(one.reward) for one in trajectories]
+    assert [one["metrics"]["outcome"] for one in outputs] == [one.outcome for one in trajectories]
+
+
+def test_members_of_a_group_are_the_same_episode_and_failed_ones_do_not_count_in_it():
+    collapse, finish = ToolCall("collapse"), ToolCall("finish_as", {"what": "solved"})
+
+    def answer(request: Any, number: int) -> Any:
+        return as_completion(collapse if number == 0 else finish)
+
+    env = loaded(PROBE, count=1, eval_split="train")
+    with Fake(answer).serving() as url:
+        outputs = evaluated(env, url, rollouts_per_example=3)
+    assert len({one["prompt"][-1]["content"] for one in outputs}) == 1
+    [failed] = [one for one in outputs if one["error"]]
+    assert math.isnan(failed["reward"])
+    assert failed["error"]["error"] == "EnvironmentFailed"
+    assert [step["advantage"] for one in outputs for step in one["trajectory"]] == [0.0, 0.0, 0.0]
+
+
+def test_a_failed_rollout_is_tried_again_on_a_fresh_environment():
+    collapse, finish = ToolCall("collapse"), ToolCall("finish_as", {"what": "solved"})
+    env = loaded(PROBE, count=1, eval_split="train")
+    with Fake(lambda request, number: as_completion(collapse if number == 0 else finish)).serving() as url:
+        [output] = evaluated(env, url, max_retries=1)
+    assert (output["error"], output["reward"], output["ending"]) == (None, 1.0, "solved")
+
+
+def test_models_can_write_calls_as_text():
+    env = loaded("guess", count=1, eval_split="train", dialect="hermes")
+    call = '<tool_call>{"name": "guess", "arguments": {"number": 1}}</tool_call>'
+    with Fake(lambda request, number: text_completion(call)).serving() as url:
+        [output] = evaluated(env, url)
+    assert "tools" not in output or not output["tool_defs"]
+    assert output["completion"][1]["role"] != "assistant"
+    assert output["ending"] in ("solved", "max_turns")
+
+
+def test_an_episode_that_verifiers_stops_is_graded_under_the_name_of_the_limit():
+    env = loaded(PROBE, count=1, eval_split="train")
+    env.set_max_total_completion_tokens(5)
+    with Fake(lambda request, number: as_completion(ToolCall("pay", {"amount": 0.5}))).serving() as url:
+        [output] = evaluated(env, url)
+    assert (output["ending"], output["error"]) == ("token_budget", None)
+    assert output["is_truncated"]
+
+
+def test_pictures_are_sent_as_chat_endpoints_take_them():
+    with scripted_model([[ToolCall("look"), ToolCall("finish_as", {"what": "solved"})]], 0) as url:
+        [output] = evaluated(loaded(PROBE, count=1, eval_split="train"), url)
+    roles = [message["role"] for message in output["completion"]]
+    assert roles == ["assistant", "tool", "user", "assistant", "tool"]
+
+
+def test_the_example_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Page: "verifiers.md"."""
+    tasks = tasks_of("sql", "test", 2, 0)
+    with replaying_model(played("sql", ScriptedPolicy(), tasks)) as url:
+        for block in blocks_of(DOCS / "interop" / "verifiers.md"):
+            if block.language == "python" and block.why_not is None:
+                exec(compile(block.text.replace("http://localhost:8000/v1", url), "verifiers.md", "exec"), {})
