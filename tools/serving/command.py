@@ -99,8 +99,29 @@ def env(
     reveal: Annotated[
         bool, typer.Option("--reveal", help="Let clients see gold and solutions, e.g. for agentgym check.")
     ] = False,
+    mcp: Annotated[
+        bool, typer.Option("--mcp", help="Serve its tools as an MCP server: a session of a client is an episode.")
+    ] = False,
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="With --mcp: by the standard streams, without a token.")
+    ] = False,
+    task: Annotated[str | None, typer.Option(help="With --mcp: the id of the task that every session plays.")] = None,
+    split: Annotated[str | None, typer.Option(help="With --mcp: the split of the tasks.")] = None,
+    index: Annotated[
+        int | None, typer.Option(min=0, help="With --mcp: the first session's task in the split; by default drawn.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="With --mcp: the first session's seed.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="With --mcp: append finished episodes to this JSONL file.", dir_okay=False)
+    ] = None,
 ) -> None:
     """Let clients with the token play environments here. Stops on Ctrl-C and SIGTERM."""
+    if mcp:
+        from agentgym.tools.mcp_server.command import McpRequest, serve_mcp
+
+        chosen = McpRequest(envs, settings or (), stdio, task, split, index, seed, out, sessions, request_s, idle_s)
+        serve_mcp(chosen, host, port, read_token(token_file), shows_token=token_file is None)
+        return
     for module in ("fastapi", "prometheus_client", "uvicorn", "websockets"):
         require(module, "serve")
     from agentgym.commands.options import make_env

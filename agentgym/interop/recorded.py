@@ -1,0 +1,127 @@
+"""`RecordedEpisode`: an episode that is driven by tool calls and leaves a trajectory behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from agentgym.endings import AnyReason, Reason
+from agentgym.engine.answers import as_data
+from agentgym.engine.steps import ENGINE_INFO, StepResult
+from agentgym.env import Env
+from agentgym.errors import BrokenTask
+from agentgym.foreign.errors import describe
+from agentgym.interop.called import CalledEpisode
+from agentgym.messages import Message, with_call_ids
+from agentgym.rollout.deadlines import OutOfTime
+from agentgym.rollout.failures import Component
+from agentgym.trajectory import Trajectory, Turn
+
+
+class RecordedEpisode(CalledEpisode):
+    """A `CalledEpisode` that keeps what happened as a `Trajectory`: turns, channels, ending, errors.
+
+    Args:
+        env: The environment, made with `dialect="native"`.
+        env_id: Its id in the record.
+        env_kwargs: The arguments that it was made with, for replaying.
+        policy: Who plays, for the record.
+        id: The trajectory's id; by default that of its task.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        *,
+        env_id: str,
+        env_kwargs: Mapping[str, Any] | None = None,
+        policy: str = "caller",
+        id: str | None = None,
+    ):
+        super().__init__(env)
+        self.trajectory: Trajectory | None = None
+        """The record so far; `None` before the episode has a task."""
+        self.policy = policy
+        self._env_id, self._env_kwargs, self._id = env_id, dict(env_kwargs or {}), id
+        self._action: Any = None
+        self._call_ids: set[str] = set()
+        self._began = time.perf_counter()
+
+    def step(self, action: Any) -> list[Message]:
+        """Play a turn as `Env.step` does, and return what the policy reads next; `OVER` after the end."""
+        return super().step(self._noted(action))
+
+    async def astep(self, action: Any) -> list[Message]:
+        """`step` for asynchronous callers."""
+        return await super().astep(self._noted(action))
+
+    def _noted(self, action: Any) -> Any:
+        self._action = with_call_ids(action, self._call_ids) if isinstance(action, Mapping) else action
+        return self._action
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            with super()._watched():
+                yield
+        except BaseException as error:
+            self._record_failure(error)
+            raise
+
+    def _begun(self, opening: list[Message], info: dict[str, Any]) -> list[Message]:
+        self._began, self._call_ids, self._action = time.perf_counter(), set(), None
+        record = self._new_record()
+        self.trajectory = replace(record, opening=opening, tools=info["tools"])
+        return super()._begun(opening, info)
+
+    def _played(self, result: StepResult) -> list[Message]:
+        record, action, info = self.trajectory, self._action, result.info
+        assert record is not None
+        self._action = None
+        record.turns.append(Turn(action, result.observation, info["rewards"], float(result.reward)))
+        record.seconds = time.perf_counter() - self._began
+        record.reason = self.env.reason
+        if record.reason is not None:
+            record.counts = info.get("counts", {})
+            record.details = {str(name): as_data(value) for name, value in info.items() if name not in ENGINE_INFO}
+        return super()._played(result)
+
+    def _record_failure(self, error: BaseException) -> None:
+        """Mark the record as failed. There is none if not even a task was found."""
+        component = Component.STEP
+        if self.trajectory is None:
+            if self.env._task is None:
+                return
+            self.trajectory, component = self._new_record(), Component.RESET
+        record = self.trajectory
+        record.reason, record.error = _reason_of(error), describe(error)
+        record.component = (Component.TASK if isinstance(error, BrokenTask) else component).value
+        record.seconds = time.perf_counter() - self._began
+
+    def _new_record(self) -> Trajectory:
+        task = self.env.task
+        return Trajectory(
+            id=self._id or task.id,
+            env_id=self._env_id,
+            env_kwargs=self._env_kwargs,
+            task_id=task.id,
+            task_hash=task.hash,
+            split=task.split,
+            difficulty=task.difficulty,
+            tags=task.tags,
+            seed=self.env._seed,
+            policy=self.policy,
+            opening=[],
+            training_step=self.env.training_step,
+        )
+
+
+def _reason_of(error: BaseException) -> AnyReason:
+    if isinstance(error, BrokenTask):
+        return Reason.BROKEN_TASK
+    if isinstance(error, OutOfTime):
+        return error.reason
+    return Reason.INFRASTRUCTURE if isinstance(error, Exception) else Reason.CANCELLED

@@ -1,0 +1,1 @@
+"""Serves episodes as MCP servers: any client of the Model Context Protocol can act in an environment."""

@@ -1,0 +1,73 @@
+"""`agentgym serve env ENV --mcp`: checks what was asked for, and serves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from agentgym.errors import UsageError, require
+from agentgym.settings import parse_settings
+
+
+@dataclass(frozen=True)
+class McpRequest:
+    """What to serve: the arguments of the command."""
+
+    envs: Sequence[str]
+    settings: Sequence[str]
+    is_stdio: bool
+    task: str | None
+    split: str | None
+    index: int | None
+    seed: int
+    out: Path | None
+    sessions: int
+    request_s: float
+    idle_s: float
+
+
+def serve_mcp(request: McpRequest, host: str, port: int, token: str, *, shows_token: bool) -> None:
+    """Serve over the standard streams, or over HTTP until a signal."""
+    require("mcp", "mcp")
+    from agentgym.commands.options import make_env
+    from agentgym.tools.mcp_server.choosing import Choice
+    from agentgym.tools.mcp_server.hosting import Hosting
+
+    if len(request.envs) != 1:
+        raise UsageError("--mcp serves one environment: its clients choose no other")
+    choice = Choice(request.task, request.split, request.index, request.seed)
+    settings, sessions = parse_settings(request.settings), request.sessions
+    env = make_env(request.envs[0], {**settings, "dialect": "native"})
+    try:
+        if request.task is not None:
+            env.tasks.find(request.task)
+        sessions = min(sessions, env.max_concurrent or sessions)
+    finally:
+        env.close()
+    hosting = Hosting(request.envs[0], settings, choice, request.out, sessions, request.request_s, request.idle_s)
+    if request.is_stdio:
+        from agentgym.tools.mcp_server.stdio import serve_stdio
+
+        serve_stdio(hosting)
+    else:
+        _serve_http(hosting, host, port, token, shows_token)
+
+
+def _serve_http(hosting: object, host: str, port: int, token: str, shows_token: bool) -> None:
+    require("starlette", "mcp")
+    require("uvicorn", "mcp")
+    from agentgym.tools.listening import end_process, listen, run_server, url_of
+    from agentgym.tools.mcp_server.app import PATH, make_mcp_app
+    from agentgym.tools.mcp_server.hosting import Hosting
+    from agentgym.tools.serving.limits import ConnectionLimits
+
+    assert isinstance(hosting, Hosting)
+    listening = listen(host, port)
+    if shows_token:
+        typer.echo(f"Token (shown only now): {token}")
+    typer.echo(f"Listening on {url_of(listening)}{PATH}")
+    run_server(make_mcp_app(hosting, token), listening, ConnectionLimits(connections=2 * hosting.sessions + 64))
+    end_process()

@@ -1,0 +1,48 @@
+"""Chat messages as MCP content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mcp import types
+
+from agentgym.messages import Message, text_of
+
+Block = types.TextContent | types.ImageContent
+
+
+def blocks_of(message: Mapping[str, Any]) -> list[Block]:
+    """Return a message's text and pictures (PNG)."""
+    content = message.get("content") or ""
+    if not isinstance(content, list):
+        return [_text(text_of(message))]
+    return [_block(one) for one in content if one.get("type") == "text" or one.get("base64")]
+
+
+def result_blocks(messages: Iterable[Mapping[str, Any]]) -> list[types.ContentBlock]:
+    """Return what a policy reads after a call: the result, and what else the environment says."""
+    return [block for message in messages for block in blocks_of(message)]
+
+
+def prompt_messages(opening: Sequence[Message]) -> list[types.PromptMessage]:
+    """Return opening messages as those of an MCP prompt, which knows users and assistants only.
+
+    A block of content is a message of its own.
+    """
+    roles = ["assistant" if message.get("role") == "assistant" else "user" for message in opening]
+    return [
+        types.PromptMessage(role=role, content=block)
+        for role, message in zip(roles, opening, strict=True)
+        for block in blocks_of(message)
+    ]
+
+
+def _block(block: Mapping[str, Any]) -> Block:
+    if block.get("type") == "text":
+        return _text(str(block.get("text") or ""))
+    return types.ImageContent(type="image", data=block["base64"], mimeType="image/png")
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)

@@ -1,0 +1,115 @@
+"""The MCP server of an environment: tools, the opening as a prompt and a resource, and the result as a resource."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import McpError
+from pydantic import AnyUrl
+
+from agentgym import __version__
+from agentgym.tools.mcp_server.content import prompt_messages
+from agentgym.tools.mcp_server.hosting import Hosting
+from agentgym.tools.mcp_server.session import McpSession
+
+OPENING = "opening"
+"""The name of the prompt."""
+OPENING_URI = "agentgym://opening"
+"""The resource with the opening messages, as JSON."""
+RESULT_URI = "agentgym://result"
+"""The resource with how the episode ended and what it earned, as JSON; an error before the end."""
+_INSTRUCTIONS = (
+    f"An episode of a tool-use environment. The prompt {OPENING!r} says what to do; calling tools does it. The session "
+    "is the episode: it is graded when it ends by itself, or when you close the session."
+)
+
+Result = Awaitable[types.ServerResult]
+
+
+def make_server(hosting: Hosting) -> Server[McpSession]:
+    """Return the server. Each of its sessions is one episode."""
+
+    @asynccontextmanager
+    async def session_of(_: Any) -> AsyncIterator[McpSession]:
+        session = McpSession(hosting)
+        try:
+            yield session
+        finally:
+            with anyio.CancelScope(shield=True):
+                await session.close()
+
+    server: Server[McpSession] = Server(
+        f"agentgym {hosting.env_id}", __version__, instructions=_INSTRUCTIONS, lifespan=session_of
+    )
+    # The decorators of the SDK turn every exception of a tool into a result that the model reads, also those that say
+    # that the episode has failed. Handlers of their own keep the two apart.
+    server.request_handlers |= _handlers(server)
+    return server
+
+
+def _handlers(server: Server[McpSession]) -> dict[type, Callable[..., Result]]:
+    """Return what answers the requests of a session."""
+
+    async def list_tools(_: types.ListToolsRequest) -> types.ServerResult:
+        session, *client = _client(server)
+        return types.ServerResult(types.ListToolsResult(tools=await session.tools(*client)))
+
+    async def call_tool(request: types.CallToolRequest) -> types.ServerResult:
+        session, *client = _client(server)
+        params = request.params
+        return types.ServerResult(await session.call(params.name, params.arguments or {}, *client))
+
+    async def list_prompts(_: types.ListPromptsRequest) -> types.ServerResult:
+        prompt = types.Prompt(name=OPENING, description="What the episode is about, and how it is played.")
+        return types.ServerResult(types.ListPromptsResult(prompts=[prompt]))
+
+    async def get_prompt(request: types.GetPromptRequest) -> types.ServerResult:
+        if request.params.name != OPENING:
+            raise _unknown("prompt", request.params.name, [OPENING])
+        session, *client = _client(server)
+        messages = prompt_messages(await session.opening(*client))
+        return types.ServerResult(types.GetPromptResult(messages=messages))
+
+    async def list_resources(_: types.ListResourcesRequest) -> types.ServerResult:
+        return types.ServerResult(types.ListResourcesResult(resources=[_resource(OPENING_URI), _resource(RESULT_URI)]))
+
+    async def read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
+        session, *client = _client(server)
+        reading = {OPENING_URI: session.opening, RESULT_URI: session.result}.get(str(request.params.uri))
+        if reading is None:
+            raise _unknown("resource", str(request.params.uri), [OPENING_URI, RESULT_URI])
+        text = json.dumps(await reading(*client))
+        contents = types.TextResourceContents(uri=request.params.uri, mimeType="application/json", text=text)
+        return types.ServerResult(types.ReadResourceResult(contents=[contents]))
+
+    return {
+        types.ListToolsRequest: list_tools,
+        types.CallToolRequest: call_tool,
+        types.ListPromptsRequest: list_prompts,
+        types.GetPromptRequest: get_prompt,
+        types.ListResourcesRequest: list_resources,
+        types.ReadResourceRequest: read_resource,
+    }
+
+
+def _client(server: Server[McpSession]) -> tuple[McpSession, Mapping[str, str], str]:
+    """Return the session of the running request, the query of its URL, and the name of its client."""
+    context = server.request_context
+    query: Mapping[str, str] = {} if context.request is None else dict(context.request.query_params)
+    params = context.session.client_params
+    return context.lifespan_context, query, "unknown" if params is None else params.clientInfo.name
+
+
+def _resource(uri: str) -> types.Resource:
+    return types.Resource(uri=AnyUrl(uri), name=uri.rpartition("/")[2], mimeType="application/json")
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> McpError:
+    message = f"there is no {kind} {name!r}; there is: {', '.join(known)}"
+    return McpError(types.ErrorData(code=types.INVALID_PARAMS, message=message))

@@ -1,0 +1,187 @@
+"""`McpSession`: the episode of one client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from gymnasium.error import ResetNeeded
+from mcp import types
+from mcp.shared.exceptions import McpError
+
+from agentgym.endings import Reason
+from agentgym.engine.authoring import Authoring
+from agentgym.engine.threads import blocking
+from agentgym.errors import AgentGymError, InfrastructureError, TaskError, UsageError
+from agentgym.foreign.errors import describe, ends_work, running_task
+from agentgym.interop.recorded import RecordedEpisode
+from agentgym.messages import Message, text_of
+from agentgym.rollout.deadlines import within
+from agentgym.tools.mcp_server.content import result_blocks
+from agentgym.tools.mcp_server.hosting import Hosting
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+SAY = "say"
+"""The tool for what is said without a tool, in environments that answer it."""
+_SAY = types.Tool(
+    name=SAY,
+    description="Say something without using another tool, such as an answer or a question.",
+    inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+)
+
+
+class McpSession:
+    """One client's episode. It begins with the first request that needs it, and is recorded when it has ended.
+
+    Requests are played one after another, each call as a turn of its own. The model's mistakes are results with
+    `isError`; what breaks around it is an error of the protocol, and the record says that the episode failed.
+    """
+
+    def __init__(self, hosting: Hosting):
+        self._hosting = hosting
+        self._number = hosting.next_number()
+        self._turn = asyncio.Lock()
+        self._episode: RecordedEpisode | None = None
+        self._is_kept = False
+        self._used_at = time.monotonic()
+
+    async def tools(self, query: Mapping[str, str], client: str) -> list[types.Tool]:
+        """Return the tools of the episode."""
+        async with self._playing(query, client) as episode:
+            functions = [schema["function"] for schema in episode.info["tools"]]
+            return [*map(_tool, functions), *([_SAY] if _answers(episode) else [])]
+
+    async def opening(self, query: Mapping[str, str], client: str) -> list[Message]:
+        """Return the messages that the episode began with."""
+        async with self._playing(query, client) as episode:
+            return episode.opening
+
+    async def call(self, name: str, arguments: Mapping[str, Any], query: Mapping[str, str], client: str) -> Any:
+        """Play a turn that calls a tool."""
+        async with self._playing(query, client) as episode:
+            if name == SAY and _answers(episode):
+                work = episode.astep(str(arguments.get("text", "")))
+            else:
+                work = episode.acall(name, arguments)
+            said = await self._limited(work, Reason.STEP_TIME, "a tool call")
+            self._keep_if_over(episode)
+            is_error = any(text_of(message).startswith("Error: ") for message in said[:1])
+            result = result_of(episode) if episode.is_over else None
+            return types.CallToolResult(content=result_blocks(said), structuredContent=result, isError=is_error)
+
+    async def result(self, query: Mapping[str, str], client: str) -> dict[str, Any]:
+        """Return how the episode ended and what it earned. Nobody learns that before its end."""
+        async with self._playing(query, client) as episode:
+            if not episode.is_over:
+                raise _error("the episode has not ended, so there is no result yet", types.INVALID_REQUEST, "usage")
+            return result_of(episode)
+
+    async def close(self) -> None:
+        """End the episode if it still runs, so that it is graded and recorded. Never raises."""
+        episode = self._episode
+        if episode is None:
+            return
+        try:
+            if not episode.is_over:
+                await self._limited(episode.aend(self._why_closed()), Reason.STEP_TIME, "grading an episode")
+        except Exception as error:
+            _log.warning("an episode that its client left could not be graded: %s", describe(error))
+        self._keep_if_over(episode)
+        try:
+            await self._limited(episode.env.aclose(), Reason.STEP_TIME, "closing an environment")
+        except Exception as error:
+            _log.warning("an environment could not be closed: %s", describe(error))
+
+    def _why_closed(self) -> Reason:
+        if self._hosting.is_stopping:
+            return Reason.CANCELLED
+        return Reason.TIME if time.monotonic() - self._used_at >= self._hosting.idle_s else Reason.GAVE_UP
+
+    @asynccontextmanager
+    async def _playing(self, query: Mapping[str, str], client: str) -> AsyncIterator[RecordedEpisode]:
+        """Provide the running episode to one request at a time. Errors become those of the protocol."""
+        async with self._turn:
+            self._used_at = time.monotonic()
+            try:
+                yield await self._begun(query, client)
+            except BaseException as error:
+                if self._episode is not None:
+                    self._keep_if_over(self._episode)
+                if ends_work(error, running_task()) or isinstance(error, McpError):
+                    raise
+                raise _protocol_error(error) from error
+            finally:
+                self._used_at = time.monotonic()
+
+    async def _begun(self, query: Mapping[str, str], client: str) -> RecordedEpisode:
+        if self._episode is not None:
+            if self._episode.has_failed:
+                raise InfrastructureError("the episode of this session has failed; open another session")
+            return self._episode
+        hosting = self._hosting
+        choice = hosting.choice.later(self._number).asked(query)
+        env = await self._limited(blocking.run(hosting.make), Reason.RESET_TIME, "making an environment")
+        episode = RecordedEpisode(
+            env, env_id=hosting.env_id, env_kwargs=hosting.arguments, policy=f"mcp:{client}", id=choice.name
+        )
+        self._episode = episode
+        beginning = episode.abegin(seed=choice.seed, options=choice.options)
+        await self._limited(beginning, Reason.RESET_TIME, "beginning an episode")
+        return episode
+
+    async def _limited(self, work: Awaitable[_T], reason: Reason, what: str) -> _T:
+        return await within(work, self._hosting.request_s, reason, what)
+
+    def _keep_if_over(self, episode: RecordedEpisode) -> None:
+        if episode.is_over and not self._is_kept and episode.trajectory is not None:
+            self._is_kept = True
+            self._hosting.keep(episode.trajectory)
+
+
+def result_of(episode: RecordedEpisode) -> dict[str, Any]:
+    """Return how an episode ended and what it earned."""
+    record = episode.trajectory
+    assert record is not None
+    if record.failed:
+        return {"ended": True, "ending": "failed", "reason": episode.ending, "error": record.error}
+    return {
+        "ended": True,
+        "ending": record.ending,
+        "reason": episode.ending,
+        "reward": record.reward,
+        "success": record.success,
+        "channels": _sums(record.channels),
+    }
+
+
+def _sums(turns: list[dict[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for turn in turns for name in turn)
+    return {name: sum(turn.get(name, 0.0) for turn in turns) for name in names}
+
+
+def _answers(episode: RecordedEpisode) -> bool:
+    """Whether the environment answers text, which no other tool has the name to say."""
+    env = episode.env
+    return type(env).respond is not Authoring.respond and SAY not in env.tools
+
+
+def _tool(function: Mapping[str, Any]) -> types.Tool:
+    return types.Tool(name=function["name"], description=function["description"], inputSchema=function["parameters"])
+
+
+def _protocol_error(error: BaseException) -> McpError:
+    if isinstance(error, UsageError | TaskError):
+        return _error(str(error), types.INVALID_PARAMS, "usage")
+    if isinstance(error, AgentGymError | ResetNeeded):
+        return _error(str(error), types.INTERNAL_ERROR, "infrastructure")
+    return _error(describe(error), types.INTERNAL_ERROR, "infrastructure")
+
+
+def _error(message: str, code: int, kind: str) -> McpError:
+    return McpError(types.ErrorData(code=code, message=message, data={"kind": kind}))
