@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 
-from agentgym.rooms import CATALOG
+from agentgym.rooms import CATALOG, CATALOG_ON_FILES
 
 PLUGIN_GROUP = "agentgym.envs"
 """Entry-point group under which other packages declare environments."""
@@ -30,7 +30,9 @@ def register_declared() -> frozenset[str]:
     from agentgym.loading import load_named
 
     plugins = {plugin.name: (plugin.value, {}) for plugin in entry_points(group=PLUGIN_GROUP)}
-    declared = plugins | load_named(CATALOG, "a catalog", lambda found: isinstance(found, dict))
+    declared = dict(plugins)
+    for catalog in (CATALOG, CATALOG_ON_FILES):
+        declared |= load_named(catalog, "a catalog", lambda found: isinstance(found, dict))
     for env_id, (path, kwargs) in declared.items():
         if env_id in gymnasium.registry:
             continue

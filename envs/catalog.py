@@ -18,3 +18,8 @@ ENVIRONMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     **{f"agentgym/miniwob-{page}-v0": ("agentgym.envs.web:MiniWoBEnv", {"page": page}) for page in MINIWOB_PAGES},
 }
 """The path of each class, and the arguments that its id stands for."""
+
+ON_FILES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "agentgym/terminal-v0": ("agentgym.envs.terminal:TerminalEnv", {}),
+}
+"""The same for environments without tasks of their own: they play those of files that the user names."""

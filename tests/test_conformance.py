@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentgym.checks import CheckStatus, Report, check_names, run_checks
-from agentgym.envs.catalog import ENVIRONMENTS
+from agentgym.envs.catalog import ENVIRONMENTS, ON_FILES
 from agentgym.registry import list_environments
 from tests.browsers import why_no_browser
 from tests.conftest import FIRST
@@ -25,7 +25,11 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 """Other settings of an environment are checked on tasks of one level where all of them take long."""
 ELSEWHERE = (MINIWOB, "agentgym/web-")
 """Ids that are in `VARIANTS` only: all levels of `web` would take several times as long."""
-IDS = [name for name in list_environments() if name.startswith("agentgym/") and not name.startswith(ELSEWHERE)]
+IDS = [
+    name
+    for name in list_environments()
+    if name.startswith("agentgym/") and not name.startswith(ELSEWHERE) and name not in ON_FILES
+]
 CHOSEN = [*((env_id, {}) for env_id in IDS), *VARIANTS]
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import gymnasium
 
 from agentgym.env import Env
+from agentgym.loading import load_named
 from agentgym.registry import class_of, common_beginning, is_class_path, list_environments, make, resolve
+from agentgym.rooms import CATALOG_ON_FILES
 
 _OURS = "agentgym/"
 
@@ -29,6 +31,11 @@ class Subject:
         return len(self.ids) > 1
 
     @property
+    def has_tasks(self) -> bool:
+        """Whether it plays without files of tasks that a user has to name."""
+        return not set(self.ids) & set(load_named(CATALOG_ON_FILES, "a catalog", lambda found: isinstance(found, dict)))
+
+    @property
     def members(self) -> tuple[str, ...]:
         """What tells the ids of a family apart: `click-button` of `agentgym/miniwob-click-button-v0`."""
         beginning = len(common_beginning(self.ids))
@@ -46,13 +53,17 @@ class Subject:
 
 
 def subjects(names: Sequence[str] = ()) -> list[Subject]:
-    """Return the environments of these names (ids, `module:Class`, families such as `miniwob`); all if there are none.
+    """Return the environments of these names (ids, `module:Class`, families such as `miniwob`).
+
+    Without names, these are all that have tasks of their own.
 
     Raises:
         UsageError: There is no such environment.
     """
     every = _registered()
-    return [every[name] if name in every else _named(name) for name in names] if names else list(every.values())
+    if names:
+        return [every[name] if name in every else _named(name) for name in names]
+    return [subject for subject in every.values() if subject.has_tasks]
 
 
 def _registered() -> dict[str, Subject]:

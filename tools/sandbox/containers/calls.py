@@ -92,18 +92,9 @@ class Kept:
 def run_call(daemon: Daemon, container: str, call: Call) -> CallOutcome:
     """Run a program in the container until it exits or its deadline passes, then kill everything else there."""
     started_at = time.monotonic()
-    with docker_errors(f"cannot run a program in container {container[:12]}"):
-        exec_id = daemon.api.exec_create(
-            container,
-            list(call.argv),
-            stdin=True,
-            environment=dict(call.env),
-            workdir=call.cwd,
-            user=call.user,
-        )["Id"]
-        connection = raw_socket(daemon.api.exec_start(exec_id, socket=True))
+    exec_id, connection = start_call(daemon, container, call)
     with connection:
-        end = _Exchange(daemon, exec_id, connection, call).run()
+        end = Exchange(daemon, exec_id, connection, call).run()
         duration_s = time.monotonic() - started_at
         exit_code = _end_all(daemon, container, exec_id, call.user, end)
     return CallOutcome(
@@ -118,7 +109,21 @@ def run_call(daemon: Daemon, container: str, call: Call) -> CallOutcome:
     )
 
 
-def _end_all(daemon: Daemon, container: str, exec_id: str, user: str, end: _Exchange) -> int | None:
+def start_call(daemon: Daemon, container: str, call: Call) -> tuple[str, socket.socket]:
+    """Start a program; return the id of its `docker exec` and the connection to it. Both outputs are multiplexed."""
+    with docker_errors(f"cannot run a program in container {container[:12]}"):
+        exec_id = daemon.api.exec_create(
+            container,
+            list(call.argv),
+            stdin=True,
+            environment=dict(call.env),
+            workdir=call.cwd or None,
+            user=call.user,
+        )["Id"]
+        return exec_id, raw_socket(daemon.api.exec_start(exec_id, socket=True))
+
+
+def _end_all(daemon: Daemon, container: str, exec_id: str, user: str, end: Exchange) -> int | None:
     """Kill all of the user's processes; return the program's exit code, or `None` if the container was killed."""
     try:
         try:
@@ -127,21 +132,21 @@ def _end_all(daemon: Daemon, container: str, exec_id: str, user: str, end: _Exch
             # The sandbox may have as many processes as it is allowed, which leaves none for the kill.
             with _more_processes(daemon, container):
                 _kill_all(daemon, container, user, end)
-        return _exit_code(daemon, exec_id)
+        return exit_code_of(daemon, exec_id)
     except InfrastructureError:
         # For example, a program that goes on forking takes the additional processes as well.
         remove(daemon, container)
         return None
 
 
-def _kill_all(daemon: Daemon, container: str, user: str, end: _Exchange) -> None:
+def _kill_all(daemon: Daemon, container: str, user: str, end: Exchange) -> None:
     """Kill all of the user's processes in the container."""
     with docker_errors(f"cannot kill the processes in container {container[:12]}"):
         exec_id = daemon.api.exec_create(container, list(_KILL), user=user)["Id"]
         daemon.api.exec_start(exec_id, detach=True)
     # The daemon starts nothing in a container whose output is stuck, so read the output first.
     end.drain()
-    code = _exit_code(daemon, exec_id)
+    code = exit_code_of(daemon, exec_id)
     if code not in _KILLED:
         raise InfrastructureError(f"the command that kills the processes in a container ended with exit code {code}")
 
@@ -166,7 +171,8 @@ def _limit_processes(daemon: Daemon, container: str, limit: int) -> None:
         api._raise_for_status(api._post_json(url, data={"PidsLimit": limit}))
 
 
-def _exit_code(daemon: Daemon, exec_id: str) -> int:
+def exit_code_of(daemon: Daemon, exec_id: str) -> int:
+    """Return the exit code of a program that has exited, or exits within a moment."""
     deadline = time.monotonic() + _GRACE_S
     while time.monotonic() < deadline:
         with docker_errors("cannot inspect a program in a container"):
@@ -177,10 +183,11 @@ def _exit_code(daemon: Daemon, exec_id: str) -> int:
     raise InfrastructureError("a program in a container did not exit after it was killed")
 
 
-class _Exchange:
+class Exchange:
     """Exchanges data with a program: writes stdin and reads both outputs concurrently."""
 
     def __init__(self, daemon: Daemon, exec_id: str, connection: socket.socket, call: Call) -> None:
+        """Prepare an exchange over the connection of a started `docker exec`."""
         self._daemon = daemon
         self._exec_id = exec_id
         self._socket = connection
@@ -194,7 +201,7 @@ class _Exchange:
         self.timed_out = False
         self.flooded = False
 
-    def run(self) -> _Exchange:
+    def run(self) -> Exchange:
         """Exchange data until the program has exited or must be killed."""
         self._half_close()
         while self._open:
@@ -204,9 +211,17 @@ class _Exchange:
             if self.timed_out or self.flooded:
                 break
             # A background child keeps the outputs open, so wait for the program itself.
-            if not self._step(min(left, _POLL_S)) and not self._daemon.api.exec_inspect(self._exec_id)["Running"]:
+            if not self._step(min(left, _POLL_S)) and self._has_exited():
+                # What it printed just before it ended may have come since.
+                while self._open and self._step(0):
+                    pass
                 break
         return self
+
+    def _has_exited(self) -> bool:
+        """Return whether the program has ended; one that Docker has not started yet has no exit code either."""
+        state = self._daemon.api.exec_inspect(self._exec_id)
+        return not state["Running"] and state["ExitCode"] is not None
 
     def drain(self) -> None:
         """Read the remaining output after everything was killed."""

@@ -30,6 +30,8 @@ class Hardening:
     network: str = "none"
     writable_root: bool = False
     """Whether the image's files can be changed, for images that contain the work. There is no quota on changes."""
+    capabilities: tuple[str, ...] = ()
+    """Kernel capabilities that programs keep. None by default; root without any can neither change owners nor users."""
     runtime: str | None = None
     """A different runtime configured in the daemon, such as `runsc`."""
 
@@ -57,6 +59,7 @@ def host_config(hardening: Hardening, spec: SandboxSpec) -> dict[str, Any]:
     return {
         "network_mode": hardening.network,
         "cap_drop": ["ALL"],
+        "cap_add": list(hardening.capabilities),
         "security_opt": ["no-new-privileges"],
         "pids_limit": limits.processes + _AGENTS_PROCESSES,
         "mem_limit": memory,

@@ -28,9 +28,9 @@ def protections_of(hardening: Hardening) -> Mapping[Threat, Protection]:
         else not_held(f"the container is on the network {hardening.network!r}"),
         Threat.PROCESSES: held("a separate PID namespace"),
         Threat.ENVIRONMENT: held("only the variables of the image and the spec; the driver runs outside"),
-        Threat.PRIVILEGE: held(f"{_user(hardening)}, no capabilities, no_new_privs")
+        Threat.PRIVILEGE: held(f"{_user(hardening)}, {_capabilities(hardening)}, no_new_privs")
         if not (hardening.user or "").startswith("0:")
-        else partly("root in the container, without capabilities and with no_new_privs"),
+        else partly(f"root in the container, {_capabilities(hardening)}, with no_new_privs"),
         Threat.KERNEL: held("Docker's seccomp filter and, if the image has python3, a stricter one of the agent"),
         Threat.MEMORY: held("a limit per process, and the container's limit"),
         Threat.TOTAL_MEMORY: held("the container's limit, without swap; workspace files count too"),
@@ -54,6 +54,11 @@ def protections_of(hardening: Hardening) -> Mapping[Threat, Protection]:
         Threat.FILE_LOCKS: held("containers share no files except for the spec's readable folders"),
         Threat.SIDE_CHANNELS: not_held(SIDE_CHANNELS_OPEN),
     }
+
+
+def _capabilities(hardening: Hardening) -> str:
+    names = ", ".join(hardening.capabilities)
+    return f"with the capabilities {names}" if names else "without capabilities"
 
 
 def _user(hardening: Hardening) -> str:

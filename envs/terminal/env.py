@@ -1,0 +1,250 @@
+"""`TerminalEnv`: work on a machine in a shell: tasks that are folders with a Dockerfile and tests.
+
+Machines come from `agentgym.tools.terminal`, tasks from `agentgym.tasks.folders`, the verdict from `verifying`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+from agentgym.choices import one_of
+from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
+from agentgym.env import Env
+from agentgym.envs.swe.show import steady
+from agentgym.envs.terminal.files import Files
+from agentgym.envs.terminal.machines import TaskMachine, agents_machine
+from agentgym.envs.terminal.options import FILES, folder_of
+from agentgym.envs.terminal.solving import solve
+from agentgym.envs.terminal.verifying import Leftovers, Verdict, judge
+from agentgym.errors import ToolError, UsageError
+from agentgym.rewards import OUTCOME, SOLVED_AT, Channel
+from agentgym.task import Task, TaskSource
+from agentgym.tasks.folders import TaskFolder
+from agentgym.tools.terminal import MachineLost, Shell, Shown
+from agentgym.toolset import tool
+
+_STOPPED = {"time": "It took too long and was stopped.", "output": "It printed too much and was stopped."}
+
+
+class TerminalEnv(Env):
+    """Work on a machine in a shell.
+
+    Task: a folder in the format of Harbor or Terminal-Bench: an instruction, a Dockerfile, and tests that decide.
+    Tools: `bash(command, timeout_s)`, a shell that keeps its folder, variables and background jobs; `view`, `edit` and
+        `write` for files; `submit`.
+    Observation: terse text; both outputs of a command as they came (long output loses its middle), without durations
+        and addresses.
+    Reward: `outcome` is what the task's tests give, a number from 0 to 1. They come onto the machine when the episode
+        is over, whichever way it ends.
+    Episode end: the work is submitted, the task's own time is up, or 50 turns have passed.
+    Needs: the extra `[docker]` and a Docker engine.
+    Version history: v0, first version.
+
+    Args:
+        folder: A task folder, or a folder of them.
+        network: `"none"`, or `"task"`: what each task says, which is the internet unless it says otherwise.
+        variables: Values for the environment variables that tasks ask for; those of this process are not passed on.
+        split_by: `"auto"`, `"file"` (the folder that the tasks are in), `"hash"`, or the one split of all tasks.
+        strict: Refuse a broken folder, instead of leaving it out.
+        leftovers: What happens to programs that the agent left running, before the tests run on its machine: `"keep"`,
+            as tasks about servers need it, or `"kill"`.
+        command_s: Most seconds that a command may take.
+        tasks: A custom task source, instead of a folder.
+        kwargs: Arguments of `agentgym.Env`. `time_limit_s` replaces the time limits of the tasks.
+    """
+
+    channels = {OUTCOME: Channel("what the tests give, from 0 to 1")}
+    files = FILES
+    system_prompt = (
+        "You work on a Linux machine. Do what the first message asks, with the tools. When you are done, call submit: "
+        "that ends the episode, and tests that you cannot see decide how well the task is solved."
+    )
+    max_turns = 50
+    max_concurrent = 16
+    unrepeatable = "programs on its machine go on running between turns"
+
+    harmless_arguments = Env.harmless_arguments | {"split_by", "strict", "command_s"}
+
+    def __init__(
+        self,
+        *,
+        folder: str | Path | None = None,
+        network: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        split_by: str | None = None,
+        strict: bool = False,
+        leftovers: Leftovers = "keep",
+        command_s: float = 600.0,
+        tasks: TaskSource | None = None,
+        **kwargs: Any,
+    ):
+        choices = {
+            "folder": folder,
+            "network": network,
+            "variables": variables,
+            "split_by": split_by,
+            "strict": strict,
+        }
+        super().__init__(tasks=FILES.source(tasks, choices), **kwargs)
+        self._leftovers: Leftovers = one_of("leftovers", leftovers, get_args(Leftovers))
+        if not command_s > 0:
+            raise UsageError(f"command_s must be above 0, not {command_s!r}")
+        self._command_s = command_s
+        self._machine: TaskMachine | None = None
+        self._shell: Shell | None = None
+        self._verdict: Verdict | None = None
+        self._lost = False
+
+    @classmethod
+    def default_tasks(cls) -> TaskSource:
+        """Raise `UsageError`: the tasks are folders."""
+        raise UsageError("this environment has no tasks of its own; pass folder=..., a folder of Harbor tasks")
+
+    def start(self, task: Task) -> str:
+        """Return the instruction. The machine is started by the first call."""
+        self.release()
+        self._verdict, self._lost = None, False
+        seconds = self._folder.agent.timeout_s
+        if self.time_limit_s is None and seconds is not None:
+            self._deadline = time.monotonic() + seconds
+        return task.prompt
+
+    @tool(max_chars=16_000)
+    def bash(self, command: str, timeout_s: float = 60.0) -> str:
+        """Run a command in a shell that keeps its folder, variables and background jobs.
+
+        Args:
+            command: Any bash, also of several lines. It has no keyboard: commands that ask for input get none.
+            timeout_s: Seconds after which it is stopped.
+        """
+        if not command.strip() or "\0" in command:
+            raise ToolError("The command is empty, or contains a NUL character.")
+        if not 0 < timeout_s <= self._command_s:
+            raise ToolError(f"`timeout_s` must be above 0 and at most {self._command_s:g}.")
+        try:
+            return _shown(self._open_shell().run(command, timeout_s))
+        except MachineLost:
+            self._replace_machine()
+
+    @tool(max_chars=16_000)
+    def view(self, path: str, start: int = 1, end: int | None = None) -> str:
+        """Show lines of a file with their numbers.
+
+        Args:
+            path: The file.
+            start: First line to show.
+            end: Last line to show; by default, 200 lines are shown.
+        """
+        return self._on_files(lambda files: files.view(path, start, end))
+
+    @tool
+    def edit(self, path: str, old: str, new: str) -> str:
+        """Replace text that occurs exactly once in a file.
+
+        Args:
+            path: The file.
+            old: The text to replace, exactly, without line numbers.
+            new: The replacement.
+        """
+        return self._on_files(lambda files: files.edit(path, old, new))
+
+    @tool
+    def write(self, path: str, content: str) -> str:
+        """Write a file. Folders that do not exist are created.
+
+        Args:
+            path: The file.
+            content: Its complete text.
+        """
+        return self._on_files(lambda files: files.write(path, content))
+
+    @tool
+    def submit(self) -> str:
+        """Submit the machine as it is now. Ends the episode."""
+        verdict = self._judged()
+        self.finish(Reason.SOLVED if verdict.reward >= SOLVED_AT else Reason.ANSWERED)
+        return "Submitted."
+
+    def grade(self) -> Mapping[str, float]:
+        """Run the tests, unless they have run, and remove the machine."""
+        verdict = self._judged()
+        self.release()
+        return {OUTCOME: verdict.reward}
+
+    def details(self) -> Mapping[str, Any]:
+        """Return whether the machine was lost, and what the tests gave."""
+        details: dict[str, Any] = {"machine_lost": True} if self._lost else {}
+        if self._verdict is not None:
+            details["tests"] = {
+                "rewards": dict(self._verdict.rewards),
+                "left_running": self._verdict.left_running,
+                "broken": bool(self._verdict.note),
+            }
+        return details
+
+    def solution(self, task: Task) -> Solution:
+        """Put the task's own solution onto the machine, run it and submit."""
+        return solve(folder_of(self.tasks, task), self._command_s)
+
+    def release(self) -> None:
+        """Remove the machine of the episode."""
+        shell, machine = self._shell, self._machine
+        self._shell = self._machine = None
+        if shell is not None:
+            shell.close()
+        if machine is not None:
+            machine.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_shell": None, "_machine": None}
+
+    @property
+    def _folder(self) -> TaskFolder:
+        return folder_of(self.tasks, self.task)
+
+    def _open_machine(self) -> TaskMachine:
+        if self._machine is None:
+            self._machine = agents_machine(self._folder)
+        return self._machine
+
+    def _open_shell(self) -> Shell:
+        if self._shell is None:
+            machine = self._open_machine()
+            self._shell = Shell(machine.machine, user=self._folder.agent.user, cwd=machine.workdir)
+        return self._shell
+
+    def _on_files(self, work: Any) -> str:
+        machine = self._open_machine()
+        try:
+            return work(Files(machine.machine, self._folder.agent.user, machine.workdir))
+        except MachineLost:
+            self._replace_machine()
+
+    def _replace_machine(self) -> NoReturn:
+        self.release()
+        self._lost = True
+        raise ToolError("The command ended the whole machine. A new one was set up, in its original state.")
+
+    def _judged(self) -> Verdict:
+        if self._verdict is None:
+            machine = self._open_machine()
+            if self._shell is not None:
+                self._shell.close()
+                self._shell = None
+            self._verdict = judge(self._folder, machine, self._leftovers)
+        return self._verdict
+
+
+def _shown(shown: Shown) -> str:
+    lines = [steady(shown.output).rstrip()]
+    if shown.stopped:
+        lines.append(f"({_STOPPED[shown.stopped]})")
+    elif shown.exit_code:
+        lines.append(f"(exit code {shown.exit_code})")
+    if shown.restarted:
+        lines.append("(The shell has ended; the next command runs in a new one.)")
+    return "\n".join(line for line in lines if line) or "No output."

@@ -1,0 +1,90 @@
+"""Files of a machine, viewed and changed as text, with instructive errors."""
+
+from __future__ import annotations
+
+from agentgym.envs.swe.show import count_of, nearest, numbered
+from agentgym.errors import ToolError
+from agentgym.tools.sandbox.containers.calls import CallOutcome
+from agentgym.tools.terminal import Machine
+
+MAX_FILE_BYTES = 2_000_000
+VIEWED_LINES = 200
+_FILE_S = 60.0
+_READ = f'[ "$(stat -L -c %s -- "$1" 2>/dev/null || echo 0)" -le {MAX_FILE_BYTES} ] || exit 47; cat -- "$1"'
+_WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
+_TOO_LARGE = 47
+
+
+class Files:
+    """The files of a machine, as its user may read and write them.
+
+    Args:
+        machine: The machine.
+        user: The user; that of the image if empty.
+        workdir: What relative paths are relative to.
+    """
+
+    def __init__(self, machine: Machine, user: str, workdir: str):
+        self._machine, self._user, self._workdir = machine, user, workdir
+
+    def view(self, path: str, start: int, end: int | None) -> str:
+        """Return lines with their numbers."""
+        lines = self.text(path).splitlines()
+        if not lines:
+            return "The file is empty."
+        last = min(len(lines), start + VIEWED_LINES - 1 if end is None else end)
+        if not 1 <= start <= len(lines) or last < start:
+            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or 'the end'} is not among them.")
+        more = f"\n({count_of(len(lines) - last, 'more line')} below)" if last < len(lines) else ""
+        return numbered(lines[start - 1 : last], start) + more
+
+    def edit(self, path: str, old: str, new: str) -> str:
+        """Replace text that occurs exactly once."""
+        if not old or old == new:
+            raise ToolError("`old` is empty or the same as `new`. Give the text to replace, and its replacement.")
+        text = self.text(path)
+        found = text.count(old)
+        if found == 0:
+            raise ToolError(f"`old` does not occur in {path}.{nearest(text, old)}")
+        if found > 1:
+            raise ToolError(f"`old` occurs {found} times in {path}; include more of the surrounding lines.")
+        self.write(path, text.replace(old, new, 1))
+        return f"Changed {path} at line {text[: text.index(old)].count(chr(10)) + 1}."
+
+    def write(self, path: str, content: str) -> str:
+        """Write a file, and the folders that it is in."""
+        try:
+            data = content.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ToolError("The text contains lone surrogates, which no file can hold.") from None
+        self._done(path, self._run(_WRITE, path, data))
+        return f"Wrote {path}, {count_of(len(content.splitlines()), 'line')}."
+
+    def text(self, path: str) -> str:
+        """Return the text of a file."""
+        ended = self._run(_READ, path)
+        if ended.exit_code == _TOO_LARGE:
+            raise ToolError(f"{path} has more than {MAX_FILE_BYTES} bytes; read parts of it with bash.")
+        self._done(path, ended)
+        try:
+            return ended.stdout.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ToolError(f"{path} is not a text file.") from None
+
+    def _run(self, script: str, path: str, stdin: bytes = b"") -> CallOutcome:
+        if not path or "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
+            raise ToolError("A path must not be empty, nor contain NUL characters or lone surrogates.")
+        return self._machine.run(
+            ["bash", "-c", script, "bash", path],
+            wall_s=_FILE_S,
+            stdin=stdin,
+            user=self._user,
+            cwd=self._workdir,
+            output_bytes=2 * MAX_FILE_BYTES + 2,
+        )
+
+    @staticmethod
+    def _done(path: str, ended: CallOutcome) -> None:
+        if ended.exit_code != 0:
+            why = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise ToolError(f"{path}: {why or f'exit code {ended.exit_code}'}")

@@ -1,0 +1,188 @@
+"""Reads Harbor task folders, which Terminal-Bench 2 uses too: `task.toml`, `instruction.md`, `environment`, `tests`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentgym.task_files.left_out import Unusable, Why
+from agentgym.tasks.folders.spec import AgentSpec, Health, MachineNeeds, TaskFolder, VerifierSpec
+from agentgym.tasks.folders.variables import resolved
+
+CONFIG = "task.toml"
+_CANARY = re.compile(r"(?:<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
+_LEVELS = {"easy": 1, "medium": 2, "hard": 3}
+_SIZES = {"G": 1024.0, "M": 1.0, "K": 1 / 1024}
+_PUBLISHED = "/logs/artifacts"
+"""Where agents leave what a verifier in a container of its own should see."""
+
+
+def read_harbor(folder: Path, given: Mapping[str, str]) -> TaskFolder:
+    """Return a Harbor task.
+
+    Args:
+        folder: The folder of the task.
+        given: Variables that the user gives to tasks.
+
+    Raises:
+        Unusable: Something is missing, wrong, or not supported here.
+    """
+    config = _config(folder / CONFIG)
+    _refuse_unsupported(config, folder)
+    environment, verifier = _table(config, "environment"), _table(config, "verifier")
+    needs = _machine(environment, given)
+    if needs.image is None and not (folder / "environment" / "Dockerfile").is_file():
+        raise Unusable("it has neither environment/Dockerfile nor docker_image")
+    metadata = _table(config, "metadata")
+    solution = folder / "solution"
+    return TaskFolder(
+        name=str(_table(config, "task").get("name") or folder.name),
+        instruction=_instruction(folder / "instruction.md"),
+        machine=needs,
+        agent=_agent(_table(config, "agent")),
+        verifier=_verifier(verifier, config, needs, folder, given),
+        context=folder / "environment",
+        tests=folder / "tests",
+        solution=solution if (solution / "solve.sh").is_file() else None,
+        solution_environment=resolved(_table(_table(config, "solution"), "env"), given),
+        difficulty=_LEVELS.get(str(metadata.get("difficulty", "")).lower(), 1),
+        tags=tuple(map(str, metadata.get("tags") or ())),
+    )
+
+
+def _config(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Unusable(f"{CONFIG} cannot be read: {error}") from error
+
+
+def _table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = config.get(name) or {}
+    if not isinstance(found, dict):
+        raise Unusable(f"{name} in {CONFIG} must be a table, not {found!r:.60}")
+    return found
+
+
+def _refuse_unsupported(config: Mapping[str, Any], folder: Path) -> None:
+    environment = _table(config, "environment")
+    problems = {
+        "it has several steps": config.get("steps"),
+        "it needs Windows": str(environment.get("os", "linux")).lower() != "linux",
+        "it needs a GPU": environment.get("gpus"),
+        "it needs a TPU": environment.get("tpu"),
+        "it needs MCP servers": environment.get("mcp_servers"),
+        "it needs several containers (docker-compose.yaml)": (folder / "environment/docker-compose.yaml").exists(),
+        "its verifier needs several containers": (folder / "tests/docker-compose.yaml").exists(),
+        "its verifier has collect hooks": _table(config, "verifier").get("collect"),
+        "it may reach listed hosts only, and Docker cannot hold it to that": "allowlist"
+        in (environment.get("network_mode"), _table(config, "agent").get("network_mode")),
+    }
+    problem = next((problem for problem, holds in problems.items() if holds), None)
+    if problem is not None:
+        raise Unusable(f"{problem}, which is not supported", Why.UNSUPPORTED)
+
+
+def _instruction(path: Path) -> str:
+    """Return the instruction, without the marks at its beginning that tell it from training data."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unusable(f"its instruction cannot be read: {error}") from error
+    while lines and (not lines[0].strip() or _CANARY.match(lines[0].strip())):
+        del lines[0]
+    if not lines:
+        raise Unusable("its instruction is empty")
+    return "\n".join(lines).rstrip()
+
+
+def _machine(table: Mapping[str, Any], given: Mapping[str, str]) -> MachineNeeds:
+    offline = table.get("network_mode") == "no-network" or table.get("allow_internet") is False
+    return _made(
+        MachineNeeds,
+        image=table.get("docker_image"),
+        build_timeout_s=table.get("build_timeout_sec", 600.0),
+        workdir=table.get("workdir"),
+        environment=resolved(_table(table, "env"), given),
+        cpus=table.get("cpus"),
+        memory_mb=table.get("memory_mb", _megabytes(table.get("memory"))),
+        network="none" if offline else "bridge",
+        health=_health(table.get("healthcheck")),
+    )
+
+
+def _health(table: Mapping[str, Any] | None) -> Health | None:
+    if not table:
+        return None
+    names = {"interval_sec": "interval_s", "timeout_sec": "timeout_s", "start_period_sec": "start_period_s"}
+    known = {names.get(name, name): value for name, value in table.items() if name != "start_interval_sec"}
+    return _made(Health, **known)
+
+
+def _agent(table: Mapping[str, Any]) -> AgentSpec:
+    return _made(AgentSpec, user=_user(table), timeout_s=table.get("timeout_sec"))
+
+
+def _verifier(
+    table: Mapping[str, Any],
+    config: Mapping[str, Any],
+    agents: MachineNeeds,
+    folder: Path,
+    given: Mapping[str, str],
+) -> VerifierSpec:
+    own = _table(table, "environment")
+    separate = table.get("environment_mode", "separate" if own else "shared") == "separate"
+    owns_tests = separate and bool(own.get("docker_image") or (folder / "tests" / "Dockerfile").is_file())
+    if not (owns_tests or (folder / "tests" / "test.sh").is_file()):
+        raise Unusable("it has no tests/test.sh")
+    machine = None
+    if separate:
+        machine = _machine(own or _table(config, "environment"), given)
+        machine = machine.model_copy(update={"image": own.get("docker_image") if owns_tests else agents.image})
+    return _made(
+        VerifierSpec,
+        user=_user(table),
+        timeout_s=table.get("timeout_sec", 600.0),
+        environment=resolved(_table(table, "env"), given),
+        machine=machine,
+        owns_tests=owns_tests,
+        artifacts=_artifacts(config.get("artifacts") or ()) if separate else (),
+    )
+
+
+def _artifacts(entries: Any) -> tuple[str, ...]:
+    """Return the places whose contents a verifier in a container of its own needs."""
+    sources = [entry if isinstance(entry, str) else str(entry.get("source", "")) for entry in entries]
+    for entry, source in zip(entries, sources, strict=True):
+        if not source.startswith("/") or ".." in source.split("/"):
+            raise Unusable(f"its artifact {source!r} is not an absolute path")
+        if isinstance(entry, dict) and (entry.get("service", "main") != "main" or entry.get("exclude")):
+            raise Unusable(f"its artifact {source!r} is of another container, or partly excluded", Why.UNSUPPORTED)
+    return tuple(dict.fromkeys([_PUBLISHED, *(source.rstrip("/") for source in sources)]))
+
+
+def _user(table: Mapping[str, Any]) -> str:
+    user = table.get("user")
+    return "" if user is None else str(user)
+
+
+def _megabytes(size: Any) -> int | None:
+    """Return a size such as `2G`, the older way to write it."""
+    text = str(size or "").strip().upper()
+    if not text:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([GMK])B?", text)
+    if found is None:
+        raise Unusable(f"its memory {size!r} is no size such as '2G' or '512M'")
+    return int(float(found[1]) * _SIZES[found[2]])
+
+
+def _made(kind: Any, **values: Any) -> Any:
+    """Return a part of the task. Raises `Unusable` for a value of the wrong type."""
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise Unusable(f"{CONFIG}: {' '.join(str(error).split())[:300]}") from error

@@ -1,0 +1,90 @@
+"""What a task folder says, whichever format it is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+REWARD_FILES = ("/logs/verifier/reward.json", "/logs/verifier/reward.txt")
+"""Where a verifier leaves its verdict, in the order in which they count."""
+TESTS_PLACE, SOLUTION_PLACE = "/tests", "/solution"
+LOG_FOLDERS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Health(_Data):
+    """A command that must succeed before the agent begins."""
+
+    command: str
+    interval_s: float = 5.0
+    timeout_s: float = 30.0
+    start_period_s: float = 0.0
+    retries: int = 3
+
+
+class MachineNeeds(_Data):
+    """The container of a task."""
+
+    image: str | None = None
+    """A ready image, or `None` to build one from the folder's Dockerfile."""
+    build_timeout_s: float = 600.0
+    workdir: str | None = None
+    environment: Mapping[str, str] = Field(default_factory=dict)
+    cpus: float | None = None
+    memory_mb: int | None = None
+    network: str = "none"
+    health: Health | None = None
+
+
+class AgentSpec(_Data):
+    """How the agent works."""
+
+    user: str = ""
+    timeout_s: float | None = None
+
+
+class VerifierSpec(_Data):
+    """How the work is judged."""
+
+    script: str = "test.sh"
+    user: str = ""
+    timeout_s: float = 600.0
+    environment: Mapping[str, str] = Field(default_factory=dict)
+    verdict: Literal["file", "exit_code"] = "file"
+    machine: MachineNeeds | None = None
+    """The container of its own that it runs in; `None` means that of the agent."""
+    owns_tests: bool = False
+    """Whether the image of its own holds the tests already, built from the folder of the tests."""
+    artifacts: tuple[str, ...] = ()
+    """What is copied from the agent's container into its own."""
+
+
+@dataclass(frozen=True)
+class TaskFolder:
+    """A task folder as it was read."""
+
+    name: str
+    instruction: str
+    machine: MachineNeeds
+    agent: AgentSpec
+    verifier: VerifierSpec
+    context: Path
+    """The folder with the Dockerfile."""
+    tests: Path
+    solution: Path | None
+    """The folder of the solution; its script is `solve.sh`, or `solution.sh` if that is all there is."""
+    solution_script: str = "solve.sh"
+    solution_environment: Mapping[str, str] = field(default_factory=dict)
+    difficulty: int = 1
+    tags: tuple[str, ...] = ()
+    apart: frozenset[str] = frozenset()
+    """Names at the top of `context` that are no part of it, because they are the tests or the solution."""
+    tests_extra: tuple[Path, ...] = ()
+    """Further files that belong to the tests."""
