@@ -262,13 +262,15 @@ def post(server: Served, path: str, **content: Any) -> httpx.Response:
 
 
 @contextmanager
-def served_process(*envs: str, options: Sequence[str] = ()) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def served_process(
+    *envs: str, options: Sequence[str] = (), program: str = "from agentgym.cli import main; main()"
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`agentgym serve env` in a process of its own, and its address."""
     with tempfile.TemporaryDirectory() as folder:
         token = Path(folder) / "token"
         token.write_text(TOKEN, encoding="utf-8")
         token.chmod(0o600)
-        command = [sys.executable, "-m", "agentgym", "serve", "env", *envs, "--token-file", str(token), *options]
+        command = [sys.executable, "-c", program, "serve", "env", *envs, "--token-file", str(token), *options]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         try:
             assert process.stdout is not None
