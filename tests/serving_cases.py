@@ -24,17 +24,21 @@ HANG_S = 60.0
 class Running:
     """An application served in a thread, over the connections that all our servers have."""
 
-    def __init__(self, app: Any, limits: ConnectionLimits) -> None:
+    def __init__(self, app: Any, limits: ConnectionLimits, streams: Any = None) -> None:
         connection = guarded(limits)
         self.crowd: Crowd = connection.crowd
         self._listening = listen("127.0.0.1", 0)
-        config = uvicorn.Config(app, http=connection, log_config=None, timeout_graceful_shutdown=1, ws="none")
+        config = uvicorn.Config(app, http=connection, log_config=None, timeout_graceful_shutdown=1, ws=streams or "none")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})
         self._thread.start()
         self.port: int = self._listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.url, trust_env=False, timeout=HANG_S)
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
 
     def stop(self) -> None:
         self.client.close()

@@ -141,7 +141,7 @@ async def _answered(sessions: Sessions, content: Mapping[str, Any]) -> Reply:
     came: asyncio.Future[Reply] = loop.create_future()
     work = asyncio.create_task(blocking.run(lambda: sessions.answer(content, deliver)))
 
-    def deliver(reply: Reply) -> None:
+    def deliver(reply: Reply, _: bool) -> None:
         loop.call_soon_threadsafe(lambda: came.done() or came.set_result(reply))
 
     await asyncio.wait((came, work), return_when=asyncio.FIRST_COMPLETED)

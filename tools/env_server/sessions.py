@@ -68,6 +68,7 @@ class Sessions:
         if not running.settle():
             if running.op == "open" and running.session is not None:
                 self._end(running.session, "its client was told that it could not be opened")
+            running.wait()
             return False
         self._deliver(running, reply)
         return True
@@ -85,14 +86,14 @@ class Sessions:
         for closing in list(self._closing):
             closing.join(max(0.0, until - time.monotonic()))
 
-    def _deliver(self, running: Running, reply: Reply) -> None:
+    def _deliver(self, running: Running, reply: Reply, *, is_given_up: bool = False) -> None:
         error = reply.get("error")
         with self._lock:
             self.counts[running.op, "ok" if error is None else error["kind"]] += 1
             spent = time.monotonic() - running.began
             self.busy_s[running.op] = self.busy_s.get(running.op, 0.0) + spent
         try:
-            running.deliver(reply)
+            running.deliver(reply, is_given_up=is_given_up)
         except Exception as error:  # the client has left; if it comes back, it asks again
             _log.debug("a reply could not be delivered: %s", describe(error))
 
@@ -158,7 +159,7 @@ class Sessions:
         problem = OutOfTime(reason, f"{running.op!r} on the server", self._serving.request_s)
         if running.session is not None:
             self._end(running.session, "a request of the session took too long, so it was closed", is_lost=True)
-        self._deliver(running, {"error": error_data(problem)})
+        self._deliver(running, {"error": error_data(problem)}, is_given_up=True)
 
     def _end(self, session: Session, why: str, *, is_lost: bool = False) -> None:
         """End a session; its environment is closed in a thread, since that may take long."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from websockets.frames import CloseCode
+
 from agentgym.errors import UsageError
 from agentgym.interop.remote.channel import Channel
 from agentgym.interop.remote.wire import decoded, encoded, error_data
@@ -22,11 +24,13 @@ def talk(sessions: Sessions, channel: Channel) -> None:
         try:
             content = decoded(text)
         except UsageError as error:
-            _send(channel, None, {"error": error_data(error)})
+            channel.send(encoded({"id": None, "error": error_data(error)}))
         else:
             if not sessions.answer(content, partial(_send, channel, content.get("id"))):
-                return  # what was given up may have been sent by another thread: use the WebSocket no more
+                return
 
 
-def _send(channel: Channel, number: Any, reply: Reply) -> None:
+def _send(channel: Channel, number: Any, reply: Reply, is_given_up: bool) -> None:
     channel.send(encoded({"id": number, **reply}))
+    if is_given_up:  # the thread that reads this WebSocket is stuck, so its client needs another one
+        channel.close(CloseCode.GOING_AWAY)

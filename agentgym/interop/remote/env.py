@@ -55,7 +55,7 @@ class RemoteEnv(Env):
         if dialect is not None and not isinstance(dialect, str):
             arguments["dialect"] = dialect.name
         self._connection = Connection(Address(url, token, answer_s, reconnect_s), {"env": env, "arguments": arguments})
-        self.served = served = Description.from_data(self._connection.begin())
+        self.served = served = self._described()
         """What the server told about the environment."""
         self.tools = _toolset(served.tools)
         self.max_concurrent = served.max_concurrent
@@ -72,6 +72,13 @@ class RemoteEnv(Env):
         )
         self.channels, self.scheme = served.channels, served.scheme
         self._reasons = own_reasons(served.reasons)
+
+    def _described(self) -> Description:
+        try:
+            return Description.from_data(self._connection.begin())
+        except BaseException:
+            self._connection.close()
+            raise
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (type(self), self._made_with)
