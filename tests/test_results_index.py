@@ -42,7 +42,10 @@ def test_an_entry_has_the_facts_of_its_trajectory(file: Path):
 def test_every_trajectory_is_read_from_its_place(file: Path):
     index = opened(file)
     assert [found.to_dict() for found in index] == [trajectory(number).to_dict() for number in range(5)]
-    assert json.loads(index.raw(3))["id"] == "guess/test/3#0"
+    assert [json.loads(line)["id"] for line in index.raw_all(index.entries[3:1:-1])] == [
+        "guess/test/3#0",
+        "guess/test/2#0",
+    ]
 
 
 def test_the_index_is_taken_from_beside_the_file_and_the_file_is_not_parsed_again(file: Path):
