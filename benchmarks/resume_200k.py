@@ -136,15 +136,14 @@ def viewed(name: str, file: Path) -> dict[str, Any]:
 
 @contextmanager
 def _viewer(file: Path) -> Iterator[tuple[int, str]]:
-    child = _start((*AGENTGYM, "view", str(file)), subprocess.PIPE)
-    try:
-        found = next((line for line in child.stdout or () if line.startswith("Listening on ")), None)
-        if found is None:
-            raise SystemExit("the viewer did not start")
-        yield child.pid, found.split()[-1].rstrip("/")
-    finally:
-        child.terminate()
-        child.wait()
+    with _start((*AGENTGYM, "view", str(file)), subprocess.PIPE) as child:
+        try:
+            found = next((line for line in child.stdout or () if line.startswith("Listening on ")), None)
+            if found is None:
+                raise SystemExit("the viewer did not start")
+            yield child.pid, found.split()[-1].rstrip("/")
+        finally:
+            child.terminate()
 
 
 def _row(name: str, seconds: float, cpu_seconds: float, megabytes: float) -> dict[str, Any]:

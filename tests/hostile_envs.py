@@ -14,7 +14,7 @@ from agentgym.policy import Generation
 from agentgym.task import Task
 from agentgym.toolset import tool
 from tests.counter_env import Counter
-from tests.test_rollout_tokens import END, Letters
+from tests.rollout_cases import END, Letters
 
 
 class Stop(BaseException):

@@ -52,6 +52,17 @@ def test_which_policy_is_meant_must_be_said(suite: Path, tmp_path: Path):
         Source(f"{folder}@script").run()
 
 
+def test_folders_and_policies_may_contain_the_sign_between_them(suite: Path, tmp_path: Path):
+    folder = results(suite, tmp_path / "runs@home", "scripted", "silent")
+    assert Source(f"{folder}@silent").run().policy == "silent"
+    assert (Source(f"{folder}@m@host").folder, Source("m@host").folder) == (folder, None)
+    with pytest.raises(UsageError, match="there is no policy 'm@host'"):
+        Source(f"{folder}@m@host").run()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs@1.jsonl").touch()
+    assert Source(str(tmp_path / "runs@1.jsonl")).folder is None
+
+
 def test_results_on_different_versions_of_a_suite_are_not_compared(suite: Path, tmp_path: Path):
     old = results(suite, tmp_path / "old", "scripted")
     pin_tasks(suite, "guess", "train", 3)

@@ -13,7 +13,7 @@ from agentgym.envs.guess import GuessEnv
 from agentgym.history import drop_reasoning
 from agentgym.messages import ToolCall
 from agentgym.toolset import Toolset, tool
-from tests.test_rollout_tokens import Letters, Speaker, jobs, run
+from tests.rollout_cases import Letters, Speaker, jobs, run
 
 
 class Tools:

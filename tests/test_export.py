@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from agentgym.results.parquet import write_parquet
 from agentgym.suites import load_suite
 from agentgym.suites.pinning import pin_tasks
 from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
+from tests import recorded
 
 pytest.importorskip("pyarrow", reason="needs the [parquet] extra")
 
@@ -28,26 +28,19 @@ HALF = "a\ud800b\0c"
 
 
 def trajectory(number: int, **changes: Any) -> Trajectory:
-    made = Trajectory(
-        id=f"guess/test/{number}#0",
-        env_id="agentgym/guess-v0",
-        task_id=f"guess/test/{number}",
-        task_hash="abc",
-        seed=number,
-        policy="fake",
-        opening=[{"role": "user", "content": "Guess."}],
-        tags=("easy", "small"),
-        turns=[
+    facts: dict[str, Any] = {
+        "opening": [{"role": "user", "content": "Guess."}],
+        "tags": ("easy", "small"),
+        "turns": [
             Turn("seven", [{"role": "user", "content": "No."}], {"outcome": 0.0, "format": 1.0}, 0.25),
             Turn("eight", [], {"outcome": 1.0, "format": 0.5}, 0.5),
         ],
-        reason=Reason.SOLVED,
-        counts={"calls": 3, "tool_errors": 1, "format_errors": 0, "errors/refused": 1, "errors/timeout": 0},
-        usage={"prompt_tokens": 10, "cost": 0.25},
-        tokens=Tokens([1, 2], [3, 4, 5], [1, 1, 0], [0.0] * 3, [0, 0, -1]),
-        seconds=1.5,
-    )
-    return replace(made, **changes)
+        "counts": {"calls": 3, "tool_errors": 1, "format_errors": 0, "errors/refused": 1, "errors/timeout": 0},
+        "usage": {"prompt_tokens": 10, "cost": 0.25},
+        "tokens": Tokens([1, 2], [3, 4, 5], [1, 1, 0], [0.0] * 3, [0, 0, -1]),
+        "seconds": 1.5,
+    }
+    return recorded.trajectory(number, **facts | changes)
 
 
 def broken(number: int, reason: Reason = Reason.INFRASTRUCTURE) -> Trajectory:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +29,9 @@ from agentgym.task import Task
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 from benchmarks._noisy import NoisyPolicy
-from tests.test_rollout_tokens import END, Letters
+from tests.rollout_cases import END, Factory, Letters
 
 STRATEGIES = [BestOfN(3), Beam(2, 2), Beam(2, 2, "rollout"), Mcts(3, 2), Mcts(3, 2, evaluate="value")]
-
-
-@dataclass(frozen=True)
-class Factory(EnvFactory):
-    """Makes environments of a class that is not importable."""
-
-    env_id: str = "agentgym/guess-v0"
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    build: Callable[..., Env] = GuessEnv
-
-    def __call__(self) -> Env:
-        return self.build(**self.kwargs)
 
 
 GUESS = Factory(kwargs={"max_turns": 7})

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli import app
+from agentgym.commands import rescore as rescoring
+from agentgym.commands.outputs import held
 from agentgym.commands.replay import Replay
-from agentgym.commands.rescore import rescore_file
+from agentgym.commands.rescore import _all_scored, _Envs, rescore_file
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError, UsageError
@@ -17,7 +21,8 @@ from agentgym.evaluation import evaluate
 from agentgym.messages import text_of
 from agentgym.policy import RandomPolicy, ScriptedPolicy
 from agentgym.results.annotations import Annotations
-from agentgym.results.rescore import rescore
+from agentgym.results.index import TrajectoryIndex
+from agentgym.results.rescore import Rescored, rescore
 from agentgym.rewards import OUTCOME
 from agentgym.rollout import EnvFactory
 from agentgym.task import iterate
@@ -158,6 +163,40 @@ def test_a_failed_trajectory_has_nothing_to_score(file: Path):
 def test_of_several_tries_only_the_last_one_is_scored(file: Path):
     write_jsonl(file, [first(file)], append=True)
     assert len(rescore_file(Replay(file)).scored) == 4
+
+
+def test_only_a_few_trajectories_are_read_ahead_of_their_scores(file: Path):
+    one, read = first(file), 0
+
+    def many() -> Iterator[Trajectory]:
+        nonlocal read
+        for _ in range(200):
+            read += 1
+            yield one
+
+    with _Envs(Replay(file)) as envs, closing(_all_scored(many(), envs, None, 2)) as results:
+        for number, (_, found) in enumerate(results, start=1):
+            assert isinstance(found, Rescored)
+            assert read - number < 10
+    assert read == 200
+
+
+def test_a_file_is_scored_by_one_process_at_a_time(file: Path):
+    with held(Annotations(file).file), pytest.raises(UsageError, match="is being written by process"):
+        rescore_file(Replay(file))
+    assert len(rescore_file(Replay(file)).scored) == 4
+
+
+def test_scoring_that_is_stopped_has_kept_what_is_finished(file: Path, monkeypatch: pytest.MonkeyPatch):
+    content = file.read_bytes().splitlines(keepends=True)
+    monkeypatch.setattr(rescoring, "_AHEAD", 1)
+    index_before = TrajectoryIndex.open(file)
+    monkeypatch.setattr(TrajectoryIndex, "open", lambda path: index_before)
+    file.write_bytes(b"".join(content[:3]) + b"{" + content[3][1:].replace(b"schema", b"scheme"))
+    with pytest.raises(UsageError, match="has changed"):
+        rescore_file(Replay(file), workers=1)
+    grades = Annotations(file)
+    assert [bool(grades.of(task.id + "#0")) for task in TASKS] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(("outages", "refused"), [(1, 0), (10**6, 1)])

@@ -78,6 +78,18 @@ def test_a_file_that_was_begun_anew_is_read_anew(file: Path):
     assert (reader.of("a#0"), reader.of("b#0")) == ({}, {"grade": {"by": 1}})
 
 
+@pytest.mark.parametrize("content", [None, b"x" * 500])
+def test_a_file_that_was_changed_behind_the_reader_is_one_clear_error(file: Path, content: bytes | None):
+    notes = Annotations(file)
+    notes.add([Annotation("a#0", None, "grade", {"by": 1})])
+    if content is None:
+        file.with_name("eval.jsonl.notes").unlink()
+    else:
+        file.with_name("eval.jsonl.notes").write_bytes(content)
+    with pytest.raises(UsageError, match="has changed since it was read"):
+        notes.of("a#0")
+
+
 @pytest.mark.parametrize(
     "line", ['{"schema": 1, "id": [], "training_step": null, "kind": "x", "data": {}}', '{"schema": 1, "id": "a"}']
 )
@@ -93,8 +105,9 @@ def test_a_line_that_is_no_annotation_is_named_with_its_place(file: Path):
         Annotations(file)
 
 
-def test_data_that_is_no_json_is_refused_and_nothing_is_written(file: Path):
+@pytest.mark.parametrize("value", [object(), float("nan"), float("inf")])
+def test_data_that_is_no_json_is_refused_and_nothing_is_written(file: Path, value: object):
     notes = Annotations(file)
     with pytest.raises(UsageError, match="JSON data"):
-        notes.add([Annotation("a#0", None, "grade", {}), Annotation("b#0", None, "grade", {"x": object()})])
+        notes.add([Annotation("a#0", None, "grade", {}), Annotation("b#0", None, "grade", {"x": value})])
     assert Annotations(file).of("a#0") == {}

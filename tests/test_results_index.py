@@ -1,33 +1,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentgym.endings import Reason
 from agentgym.errors import UsageError
-from agentgym.results.index import TrajectoryIndex
-from agentgym.trajectory import Tokens, Trajectory, Turn, write_jsonl
-
-
-def trajectory(number: int, **changes: object) -> Trajectory:
-    rewards = [{"outcome": 0.0, "format": 1.0}, {"outcome": 1.0, "format": 0.5}]
-    made = Trajectory(
-        id=f"guess/test/{number}#0",
-        env_id="agentgym/guess-v0",
-        task_id=f"guess/test/{number}",
-        task_hash="abc",
-        seed=number,
-        policy="fake",
-        opening=[{"role": "user", "content": "Guess — \ud800."}],
-        tags=("easy",),
-        turns=[Turn("x" * number, [], channels, 0.5) for channels in rewards],
-        reason=Reason.SOLVED,
-        counts={"calls": 2, "tool_errors": 1},
-    )
-    return replace(made, **changes)
+from agentgym.results.entry import Entry, entry_of
+from agentgym.results.index import StoredTrajectories, TrajectoryIndex
+from agentgym.trajectory import Tokens, write_jsonl
+from tests.recorded import trajectory
 
 
 @pytest.fixture
@@ -59,7 +42,10 @@ def test_an_entry_has_the_facts_of_its_trajectory(file: Path):
 def test_every_trajectory_is_read_from_its_place(file: Path):
     index = opened(file)
     assert [found.to_dict() for found in index] == [trajectory(number).to_dict() for number in range(5)]
-    assert json.loads(index.raw(3))["id"] == "guess/test/3#0"
+    assert [json.loads(line)["id"] for line in index.raw_all(index.entries[3:1:-1])] == [
+        "guess/test/3#0",
+        "guess/test/2#0",
+    ]
 
 
 def test_the_index_is_taken_from_beside_the_file_and_the_file_is_not_parsed_again(file: Path):
@@ -146,6 +132,53 @@ def test_of_several_tries_the_last_one_counts(file: Path):
     index = opened(file)
     assert index.entries[5].failed
     assert index.latest() == [0, 1, 2, 3, 4, 6]
+
+
+def test_what_is_added_through_the_index_is_where_its_entry_says_and_is_not_parsed_again(tmp_path: Path):
+    file = tmp_path / "eval.jsonl"
+    index = opened(file)
+    added = [index.add(trajectory(number)) for number in range(4)]
+    assert added == index.entries
+    assert index.refresh() == 0
+    index.save()
+    assert [found.to_dict() for found in index] == [trajectory(number).to_dict() for number in range(4)]
+    assert opened(file).entries == TrajectoryIndex.open(file, keep_from=10**9).entries == added
+
+
+@pytest.mark.parametrize("end", [b'{"schema": 1, "id', b""])
+def test_adding_goes_on_after_a_last_line_that_has_no_end(file: Path, end: bytes):
+    content = file.read_bytes()
+    file.write_bytes(content + end if end else content.removesuffix(b"\n"))
+    index = opened(file)
+    assert index.is_cut_off == bool(end)
+    assert index.add(trajectory(5)).id == "guess/test/5#0"
+    assert [found.id for found in index] == [f"guess/test/{number}#0" for number in range(6)]
+    assert opened(file).entries == index.entries
+
+
+def test_entries_that_are_missing_in_the_index_are_read_from_the_file(file: Path):
+    entries = opened(file).entries
+    lines = index_of(file).read_text().splitlines(keepends=True)
+    index_of(file).write_text("".join([*lines[:2], *lines[4:]]))
+    assert opened(file).entries == entries
+    assert index_of(file).read_text() == "".join(lines)
+
+
+def test_stored_trajectories_are_read_in_the_order_that_was_asked_for(file: Path):
+    index = opened(file)
+    stored = StoredTrajectories(index, [index.entries[place] for place in (3, 0, 4)])
+    names = ["guess/test/3#0", "guess/test/0#0", "guess/test/4#0"]
+    assert [one.id for one in stored] == [stored[place].id for place in range(3)] == names
+    assert [one.id for one in stored[1:]] == names[1:]
+    assert (len(stored), stored[-1].id) == (3, names[-1])
+
+
+def test_entries_share_what_is_the_same_and_stay_equal_to_those_of_their_trajectories(file: Path):
+    first, second = opened(file).entries[:2]
+    assert first.counts is second.counts
+    assert first.task_hash is second.task_hash
+    made = trajectory(0, tags=("easy",), usage={"cost": 0.5})
+    assert Entry.from_list(json.loads(json.dumps(entry_of(made).to_list()))) == entry_of(made)
 
 
 def test_a_file_that_does_not_exist_yet_is_empty(tmp_path: Path):

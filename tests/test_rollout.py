@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,12 +14,13 @@ from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.policy import EndEpisode, FunctionPolicy, RandomPolicy, ScriptedPolicy, SilentPolicy
 from agentgym.rewards import OUTCOME
-from agentgym.rollout import EnvFactory, Job, Limits, collect, rollouts
+from agentgym.rollout import Job, Limits, collect, rollouts
 from agentgym.rollout.workers.local import LocalWorkers
 from agentgym.rollout.workers.pool import EnvPool
 from agentgym.seat import Seat
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
+from tests.rollout_cases import Factory, jobs, run
 
 
 class Watched(GuessEnv):
@@ -47,32 +47,11 @@ class Watched(GuessEnv):
         self.closed += 1
 
 
-@dataclass(frozen=True)
-class Factory(EnvFactory):
-    """Makes environments of a class that is not importable."""
-
-    env_id: str = "agentgym/guess-v0"
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    build: Callable[..., Env] = GuessEnv
-
-    def __call__(self) -> Env:
-        return self.build(**self.kwargs)
-
-
 def watched(breaks: Callable[[Watched], None] = lambda env: None) -> tuple[Factory, list[Watched]]:
     """A factory, and the list of what it has made."""
     made: list[Watched] = []
     kind = type("Watched", (Watched,), {"made": made})
     return Factory(build=lambda **kwargs: kind(breaks, **kwargs)), made
-
-
-def jobs(count: int, attempts: int = 1) -> list[Job]:
-    source = GuessEnv.default_tasks()
-    return [Job(source.get("train", i), seed=i, attempt=a) for i in range(count) for a in range(attempts)]
-
-
-def run(work: Sequence[Job], policy: Any, factory: EnvFactory | None = None, **limits: Any) -> list[Trajectory]:
-    return asyncio.run(collect(work, policy, factory or Factory(), Limits(**limits)))
 
 
 # Infrastructure and mistakes.

@@ -40,8 +40,8 @@ from agentgym.rollout.workers.choice import WORKERS
 from agentgym.toolset import tool
 from agentgym.trajectory import Trajectory
 from tests.counter_env import AsyncCounter, Counter, groups
+from tests.rollout_cases import END, Letters
 from tests.test_rollout_foreign import Factory
-from tests.test_rollout_tokens import END, Letters
 
 COUNTER = EnvFactory("tests.counter_env:Counter", {})
 

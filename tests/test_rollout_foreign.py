@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from tests.hostile_envs import (
     Plan,
     ThreadHostile,
 )
+from tests.rollout_cases import Factory
 
 EVERYWHERE = Plan(KINDS)
 ON_THE_LOOP = Plan(TASK_KINDS, ("start", "tool", "respond", "grade"))
@@ -47,18 +47,6 @@ MODES: dict[str, tuple[type[Hostile], Plan]] = {
     "asynchronous, with blocking tools": (ThreadHostile, EVERYWHERE),
     "asynchronous, with tasks of its own": (AsyncHostile, ON_THE_LOOP),
 }
-
-
-@dataclass(frozen=True)
-class Factory(EnvFactory):
-    """Makes environments of a class that is not importable."""
-
-    env_id: str = "tests/hostile-v0"
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    build: Callable[..., Env] = Counter
-
-    def __call__(self) -> Env:
-        return self.build(**self.kwargs)
 
 
 @pytest.fixture(autouse=True)

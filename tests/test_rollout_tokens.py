@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
@@ -15,74 +13,10 @@ from agentgym.endings import Ending, Reason
 from agentgym.env import Env
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError
-from agentgym.messages import Message, ToolCall, text_of
+from agentgym.messages import ToolCall
 from agentgym.policy import Generation
-from agentgym.rollout import EnvFactory, Job, Limits, collect
 from agentgym.trajectory import Tokens, Trajectory
-
-
-@dataclass(frozen=True)
-class Factory(EnvFactory):
-    """Makes environments of a class that is not importable."""
-
-    env_id: str = "agentgym/guess-v0"
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    build: Callable[..., Env] = GuessEnv
-
-    def __call__(self) -> Env:
-        return self.build(**self.kwargs)
-
-
-def jobs(count: int, attempts: int = 1) -> list[Job]:
-    source = GuessEnv.default_tasks()
-    return [Job(source.get("train", i), seed=i, attempt=a) for i in range(count) for a in range(attempts)]
-
-
-def run(work: Sequence[Job], policy: Any, factory: EnvFactory | None = None, **limits: Any) -> list[Trajectory]:
-    return asyncio.run(collect(work, policy, factory or Factory(), Limits(**limits)))
-
-
-END = 0
-
-
-class Letters:
-    """A codec over code points: text is its characters' numbers plus two, 1 is the start of a message, 0 its end."""
-
-    def open(self, messages: Sequence[Message], tools: Sequence[Any]) -> list[int]:
-        return [*self._written(messages), 1]
-
-    def extend(self, observation: Sequence[Message], last_id: int) -> list[int]:
-        return [*([] if last_id == END else [END]), *self._written(observation), 1]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return "".join(chr(i - 2) for i in ids if i > 1)
-
-    def _written(self, messages: Sequence[Message]) -> list[int]:
-        return [i for m in messages for i in (1, *(ord(c) + 2 for c in text_of(m)), END)]
-
-
-class Speaker:
-    """A token policy that says given lines, and insists that each request extends the one before."""
-
-    name = "speaker"
-
-    def __init__(self, lines: Sequence[str], context: int = 100_000):
-        self.codec, self.context, self.lines = Letters(), context, lines
-        self.history: dict[str, list[int]] = {}
-        self.turn: dict[str, int] = {}
-
-    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
-        before = self.history.get(session, [])
-        assert list(ids[: len(before)]) == before
-        turn = self.turn[session] = self.turn.get(session, -1) + 1
-        said = [ord(c) + 2 for c in self.lines[turn % len(self.lines)]] + [END]
-        said = said[:max_new_tokens]
-        self.history[session] = [*ids, *said]
-        return Generation(said, [-float(turn + 1)] * len(said), "stop" if said[-1] == END else "length", version=turn)
-
-    def release(self, session: str) -> None:
-        self.turn.pop(session, None)
-        self.history.pop(session, None)
+from tests.rollout_cases import Factory, Letters, Speaker, jobs, run
 
 
 class Echo(GuessEnv):

@@ -14,7 +14,7 @@ from agentgym.commands import suite_runs
 from agentgym.commands.suite_runs import SuitesReport, SuitesRequest, print_report, run_suites
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import Player, SilentPolicy
-from agentgym.results.folder import read_results
+from agentgym.results.folder import ResultsFolder, read_results
 from agentgym.seat import Seat
 from agentgym.suites import Suite, load_suite
 from agentgym.suites.pinning import add_entry, pin_tasks
@@ -102,6 +102,29 @@ def test_a_folder_is_not_continued_with_another_version_of_the_suite(suite: Suit
     pin_tasks(file, "guess", "train", 3)
     with pytest.raises(UsageError, match="holds results with other suites"):
         run_suites(SuitesRequest([load_suite(file)], ["silent"], out=tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("results.json", '{"schema": 1}'), ("results.json", "[]"), ("run.json", '{"schema": 1}'), ("run.json", "x")],
+)
+def test_a_folder_that_cannot_be_read_is_refused_and_left_as_it_is(
+    suite: Suite, tmp_path: Path, name: str, content: str
+):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text(content)
+    with pytest.raises(UsageError, match=name):
+        run_suites(SuitesRequest([suite], ["silent"], out=tmp_path / "out"))
+    assert (tmp_path / "out" / name).read_text() == content
+
+
+def test_what_another_process_added_until_the_folder_was_free_is_kept(suite: Suite, tmp_path: Path):
+    request = SuitesRequest([suite], ["silent"], out=tmp_path / "out")
+    waiting = ResultsFolder(tmp_path / "out", request.plan)
+    run_suites(request)
+    rows = read_results(tmp_path / "out")["results"]
+    with waiting.running(["agentgym"]):
+        assert read_results(tmp_path / "out")["results"] == rows != []
 
 
 def test_another_policy_is_added_to_the_folder(suite: Suite, tmp_path: Path):
@@ -228,7 +251,11 @@ def test_a_folder_of_one_environment_takes_another_policy_but_no_other_arguments
     command = ["eval", "--env", "guess", "-n", "2", "--out", str(tmp_path)]
     assert CliRunner().invoke(app, [*command, "--policy", "silent", "--policy", "scripted"]).exit_code == 0
     assert CliRunner().invoke(app, [*command, "--policy", "random"]).exit_code == 0
-    assert {row["policy"] for row in read_results(tmp_path)["results"]} == {"silent", "scripted", "random"}
+    found = read_results(tmp_path)
+    assert {row["policy"] for row in found["results"]} == {"silent", "scripted", "random"}
+    assert "guess/test/0" not in json.dumps(found["settings"]), (
+        "a hash stands for the tasks, of which there may be many"
+    )
     assert CliRunner().invoke(app, ["compare", f"{tmp_path}@silent", f"{tmp_path}@random"]).exit_code == 0
     for change in (["--set", "max_turns=20"], ["--tasks", "train"], ["--seed", "1"], ["-k", "2"]):
         result = CliRunner().invoke(app, [*command, *change, "--policy", "random"])

@@ -30,10 +30,16 @@ class Source:
     @property
     def folder(self) -> Path | None:
         """The folder of results, if it is one."""
-        for path in (Path(self.name), Path(self.name.partition(_SIGN)[0])):
-            if path.is_dir():
-                return path
-        return None
+        return self._parts[0]
+
+    @property
+    def _parts(self) -> tuple[Path | None, str]:
+        """The folder and the policy, if they are named. Both may contain the sign between them."""
+        if not Path(self.name).is_file():
+            for end in (len(self.name), *(at for at, letter in enumerate(self.name) if letter == _SIGN)):
+                if (path := Path(self.name[:end])).is_dir():
+                    return path, self.name[end + 1 :]
+        return None, ""
 
     def run(self) -> Run:
         """Read the run.
@@ -59,8 +65,7 @@ class Source:
         return [SuiteId.from_dict(suite) for suite in read_results(self.folder)["suites"]]
 
     def _policy(self, folder: Path, policies: list[str]) -> str:
-        wanted = "" if Path(self.name).is_dir() else self.name.partition(_SIGN)[2]
-        if wanted:
+        if wanted := self._parts[1]:
             return named("policy", wanted, dict(zip(policies, policies, strict=True)))
         if len(policies) != 1:
             choices = " or ".join(f"{folder}{_SIGN}{policy}" for policy in policies) or "none is finished"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from agentgym.errors import UsageError
 from agentgym.records.json_lines import MAX_LINE, is_whole, mend_last_line, parse_line
@@ -72,12 +72,19 @@ class Annotations:
         return added
 
     def of(self, id: str, training_step: int | None = None) -> dict[str, dict[str, Any]]:
-        """Return what is known about a trajectory, by kind. Of several of one kind, the last one counts."""
+        """Return what is known about a trajectory, by kind. Of several of one kind, the last one counts.
+
+        Raises:
+            UsageError: The file has changed since it was read.
+        """
         places = self._places.get((id, training_step), {})
         if not places:
             return {}
-        with self.file.open("rb") as file:
-            return {kind: self._at(file, place) for kind, place in places.items()}
+        try:
+            with self.file.open("rb") as file:
+                return {kind: _data_at(file, place) for kind, place in places.items()}
+        except (OSError, ValueError, KeyError) as error:
+            raise UsageError(f"{str(self.file)!r} has changed since it was read; open it again") from error
 
     def add(self, annotations: Iterable[Annotation]) -> None:
         """Append annotations.
@@ -86,13 +93,13 @@ class Annotations:
             UsageError: The file cannot be written, or an annotation is not JSON data; nothing is lost.
         """
         try:
-            text = "".join(json.dumps(annotation.to_dict()) + "\n" for annotation in annotations).encode()
+            lines = [json.dumps(annotation.to_dict(), allow_nan=False) for annotation in annotations]
         except (TypeError, ValueError) as error:
             raise UsageError(f"an annotation must be JSON data: {error}") from error
         try:
             mend_last_line(self.file)
             with self.file.open("ab", buffering=0) as file:
-                file.write(text)
+                file.write("".join(f"{line}\n" for line in lines).encode())
         except OSError as error:
             raise UsageError(f"cannot write {str(self.file)!r}: {error.strerror or error}") from error
         self.refresh()
@@ -108,6 +115,7 @@ class Annotations:
                 return True
         raise UsageError(f"{self.file}: the line at byte {self._end} is not an annotation of this release")
 
-    def _at(self, file: Any, place: tuple[int, int]) -> dict[str, Any]:
-        file.seek(place[0])
-        return parse_line(file.read(place[1]))["data"]
+
+def _data_at(file: BinaryIO, place: tuple[int, int]) -> dict[str, Any]:
+    file.seek(place[0])
+    return parse_line(file.read(place[1]))["data"]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agentgym.commands.outputs import check_folder, held
 from agentgym.errors import UsageError
@@ -65,15 +65,15 @@ class ResultsFolder:
         self.path, self._plan = path, plan
         check_folder(path)
         (path / TRAJECTORIES).mkdir(exist_ok=True)
-        self._results = _read(path / RESULTS) or {"schema": SCHEMA_VERSION, **plan.to_dict(), "results": []}
-        self._check_same()
+        self._results = self._found()
 
     @contextmanager
     def running(self, command: list[str]) -> Iterator[None]:
         """Hold the folder against other processes, and note in `run.json` how long it is worked on by what command."""
         with held(self.path):
+            self._results = self._found()  # another process may have written until now
             started = provenance(command)
-            runs = [*(_read(self.path / RUN) or {"runs": []})["runs"], started]
+            runs = [*_runs(self.path / RUN), started]
             self._write(RUN, {"schema": SCHEMA_VERSION, "runs": runs})
             self._write(RESULTS, self._results)
             try:
@@ -99,10 +99,17 @@ class ResultsFolder:
         self._results["results"] = sorted([*rows, row], key=_pair)
         self._write(RESULTS, self._results)
 
-    def _check_same(self) -> None:
-        plan = self._plan.to_dict()
-        for name, given in json.loads(json.dumps(plan)).items():
-            recorded = self._results.get(name)
+    def _found(self) -> dict[str, Any]:
+        """Return the results so far. Raises `UsageError` if they are of another plan."""
+        if not (self.path / RESULTS).is_file():
+            return {"schema": SCHEMA_VERSION, **self._plan.to_dict(), "results": []}
+        found = read_results(self.path)
+        self._check_same(found)
+        return found
+
+    def _check_same(self, results: Mapping[str, Any]) -> None:
+        for name, given in json.loads(json.dumps(self._plan.to_dict())).items():
+            recorded = results[name]
             if isinstance(recorded, dict) and isinstance(given, dict):
                 recorded, given = _differing(recorded, given), _differing(given, recorded)
             if recorded != given:
@@ -164,6 +171,13 @@ def _read(path: Path) -> dict[str, Any] | None:
     if version != SCHEMA_VERSION:
         raise UsageError(f"{path} has schema version {version!r}; this release reads {SCHEMA_VERSION}")
     return found
+
+
+def _runs(path: Path) -> list[Any]:
+    runs = (_read(path) or {"runs": []}).get("runs")
+    if not isinstance(runs, list):
+        raise UsageError(f"{path}: not a file of results: it has no list of runs")
+    return cast(list[Any], runs)
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,11 +105,6 @@ class TrajectoryIndex:
         """Return the positions of the entries in order, without earlier tries of an episode: the last one counts."""
         return sorted({entry.key: position for position, entry in enumerate(self.entries)}.values())
 
-    def raw(self, position: int) -> bytes:
-        """Return the JSON of entry number `position`, without parsing it."""
-        with self._opened() as file:
-            return _line_at(file, self.entries[position])
-
     def read(self, position: int) -> Trajectory:
         """Return the trajectory of entry number `position`.
 
@@ -118,6 +113,12 @@ class TrajectoryIndex:
         """
         with self._opened() as file:
             return self._trajectory_at(file, self.entries[position])
+
+    def raw_all(self, entries: Iterable[Entry]) -> Iterator[bytes]:
+        """Yield the JSON of entries one after the other, without parsing it; the file is opened once."""
+        with self._opened() as file:
+            for entry in entries:
+                yield _line_at(file, entry)
 
     def read_all(self, entries: Iterable[Entry]) -> Iterator[Trajectory]:
         """Yield the trajectories of entries one after the other; the file is opened once. Raises as `read` does."""

@@ -32,6 +32,8 @@ def provenance(command: Sequence[str]) -> dict[str, Any]:
 def _without_secrets(word: str) -> str:
     """Return a word of a command without passwords in URLs, HTTP headers, and keys given where a name belongs."""
     name, equals, value = word.partition("=")
+    if name.startswith("--") and equals:
+        return f"{name}={_without_secrets(value)}"
     if name == "headers" or (name == "key" and not value.isidentifier()):
         return f"{name}{equals}***"
     without_password = re.sub(r"://[^/\s]*@", "://***@", word)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -148,11 +149,14 @@ class Collection:
             file, position = self._locate(key)
             return file.index.read(position)
 
-    def raw(self, key: str) -> bytes:
-        """Return the JSON of a trajectory, without parsing it."""
-        with self._lock:
-            file, position = self._locate(key)
-            return file.index.raw(position)
+    def raw_all(self, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield keys, each with the JSON of its trajectory; files are opened once for keys that follow each other."""
+        for _, some in groupby(keys, lambda key: key.partition(".")[0]):
+            with self._lock:
+                places = {key: self._locate(key) for key in some}
+                entries = [file.index.entries[position] for file, position in places.values()]
+                index = next(file.index for file, _ in places.values())
+            yield from zip(places, index.raw_all(entries), strict=True)
 
     def notes(self, key: str) -> dict[str, dict[str, Any]]:
         """Return what is known about a trajectory besides, by kind."""

@@ -32,20 +32,20 @@ class Search:
             self._known.move_to_end(wanted)
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-            for row in self._collection.rows:
-                if (key := row["key"]) not in read:
-                    read.add(key)
-                    if self._contains(key, wanted):
-                        found.add(key)
+            left = [row["key"] for row in self._collection.rows if row["key"] not in read]
+            for key, line in self._collection.raw_all(left):
+                read.add(key)
+                if _contains(line, wanted):
+                    found.add(key)
             return frozenset(found)
 
-    def _contains(self, key: str, wanted: str) -> bool:
-        line = self._collection.raw(key)
-        lowered = line.lower()
-        # JSON writes ASCII letters and digits as they are: most lines need no parsing.
-        if not all(word in lowered for word in _WORD.findall(wanted.encode("ascii", "replace"))):
-            return False
-        return any(wanted in text.lower() for text in texts_of(parse_line(line)))
+
+def _contains(line: bytes, wanted: str) -> bool:
+    lowered = line.lower()
+    # JSON writes ASCII letters and digits as they are: most lines need no parsing.
+    if not all(word in lowered for word in _WORD.findall(wanted.encode("ascii", "replace"))):
+        return False
+    return any(wanted in text.lower() for text in texts_of(parse_line(line)))
 
 
 def texts_of(trajectory: Mapping[str, Any]) -> Iterator[str]:
