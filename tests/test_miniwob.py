@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agentgym.envs.web import MiniWoBEnv
-from agentgym.envs.web.miniwob.page import MORE_TURNS, NEEDS_CONTEXT, NEEDS_RELOAD
+from agentgym.envs.web.miniwob.page import MORE_TURNS, NEEDS_CONTEXT, NEEDS_MOUSE, NEEDS_RELOAD
 from agentgym.envs.web.miniwob.solutions.registry import load_solutions
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
@@ -134,7 +134,8 @@ def test_more_episodes_than_contexts_wait_for_their_turn():
 
 
 def test_pages_with_a_treatment_are_pages():
-    assert set(NEEDS_RELOAD) | set(NEEDS_CONTEXT) | set(MORE_TURNS) <= set(MINIWOB_PAGES)
+    treated = [*NEEDS_RELOAD, *NEEDS_CONTEXT, *NEEDS_MOUSE, *MORE_TURNS]
+    assert set(treated) <= set(MINIWOB_PAGES)
 
 
 def test_pages_that_need_more_turns_have_them_and_others_keep_ten():

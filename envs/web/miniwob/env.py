@@ -16,7 +16,16 @@ from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
-from agentgym.envs.web.miniwob.page import ASKED, MORE_TURNS, NEEDS_CONTEXT, NEEDS_RELOAD, SAY, STATE, start_script
+from agentgym.envs.web.miniwob.page import (
+    ASKED,
+    MORE_TURNS,
+    NEEDS_CONTEXT,
+    NEEDS_MOUSE,
+    NEEDS_RELOAD,
+    SAY,
+    STATE,
+    start_script,
+)
 from agentgym.envs.web.miniwob.solutions.registry import Sight, load_solutions
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.messages import Pictured, ToolCall
@@ -141,7 +150,8 @@ class MiniWoBEnv(BrowserEnv):
                 self._page.goto(f"http://{HOST}/miniwob/{page}.html")
         with as_infrastructure_failure():
             self._page.renumber()
-            self._page.move_to(0, 0)  # not where the last episode left the mouse
+            if page in NEEDS_MOUSE:
+                self._page.move_to(0, 0)
             self._page.run(start_script(task.data["seed"]))
             self._page.read(SAY)
             self._instruction = str(self._page.read(ASKED))
