@@ -6,7 +6,8 @@
 The episodes are those of SQL tasks, played by the solution and copied under other ids, and one of 200 turns. Both
 viewers are served on this machine. In each run, each is started anew and opened in a browser of its own, by turns.
 Measured are the time from the command to the first rows, from the address to the first rows once the server runs, from
-a click to the messages of an episode, the memory of the page, and the frames while it scrolls. Ours is started twice:
+a click to the messages of an episode, the memory of the page, and the frames while it scrolls; in a second pass, the
+processor time that the page takes for the busiest of them in the long episode. Ours is started twice:
 without an index beside the file, and with the one that the first start has written.
 """
 
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -142,6 +144,10 @@ def measure(viewer: Viewer, prompt: str) -> dict[str, Any]:
         long = time.perf_counter() - asked
         page.wait_for_timeout(1000)
         in_long = page.evaluate(SCROLL)
+        page.evaluate("for (const e of document.querySelectorAll('*')) e.scrollTop = 0")
+        browser.start_tracing(page=page, categories=["blink", "toplevel"])
+        page.evaluate(SCROLL)
+        in_long["busiest_cpu_ms"] = _busiest_cpu_ms(json.loads(browser.stop_tracing()))
         result = {
             "name": viewer.name,
             "command_to_list_s": round(from_command, 3),
@@ -155,6 +161,21 @@ def measure(viewer: Viewer, prompt: str) -> dict[str, Any]:
         }
         browser.close()
     return result
+
+
+def _busiest_cpu_ms(trace: dict[str, Any]) -> float:
+    """Return the processor time of the page's main thread in the busiest frame of a trace.
+
+    A slow frame of a page that does little in it is one for which the machine had no time.
+    """
+    events = [event for event in trace["traceEvents"] if event.get("ph") == "X"]
+    drawn = [event for event in events if event["name"] == "FrameRequestCallbackCollection::ExecuteFrameCallbacks"]
+    frames = [event["ts"] for event in sorted(drawn, key=lambda event: event["ts"])]
+    spent = [0.0] * (len(frames) + 1)
+    for event in events:
+        if event["name"] == "ThreadControllerImpl::RunTask" and event["tid"] == drawn[0]["tid"]:
+            spent[bisect(frames, event["ts"])] += event.get("tdur", 0) / 1000
+    return round(max(spent[1:-1], default=0.0), 1)  # what finds the part to scroll comes before the first one
 
 
 def _open(page: Any, url: str, rows: str) -> None:

@@ -36,7 +36,7 @@ def way_to_goal(holes: set[Place]) -> list[str] | None:
 def _moves(place: Place) -> Iterator[tuple[str, Place]]:
     for name, (right, down) in WAYS.items():
         after = place[0] + right, place[1] + down
-        if 0 <= min(after) and max(after) < SIZE:
+        if min(after) >= 0 and max(after) < SIZE:
             yield name, after
 
 

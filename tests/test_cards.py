@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -210,6 +211,8 @@ def test_measured_speeds_are_shown_by_magnitude(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Subject, "make", lambda self: self.kind())
     speed = Speed(reset_ms=0.4, step_ms=47)
     assert "\n| speed | less than 1 ms for a reset, tens of ms for a step |\n" in card(ECHO, played=0, speed=speed)
+    known = replace(speed, machine="2 cores of a kettle")
+    assert " tens of ms for a step, on 2 cores of a kettle |\n" in card(ECHO, played=0, speed=known)
     assert "| 1 | tens of ms |" in overview([ECHO], {"echo": speed})
     assert "a step takes" not in overview([ECHO], {})
 

@@ -58,9 +58,11 @@ class Albums(Env):
         return "closed"
 
 
-def play(env: Env, said: list[Said], *, turns: int | None = None, **settings: Any) -> tuple[Fake, list[list[Message]]]:
+def play(
+    env: Env, said: list[Said], *, turns: int | None = None, strict: bool = True, **settings: Any
+) -> tuple[Fake, list[list[Message]]]:
     """Let a model that says this play; return the server and all observations."""
-    fake = Fake(lambda request, number: said[number], strict=True)
+    fake = Fake(lambda request, number: said[number], strict=strict)
     seen: list[list[Message]] = []
 
     async def episode(url: str) -> None:
@@ -258,6 +260,14 @@ def test_text_dialects_send_results_and_pictures_as_user_messages(pictures: bool
     told = json.dumps(fake.requests[1]["messages"][-1]["content"])
     assert told.count("<tool_response>") == 2
     assert told.count("image_url") == (4 if pictures else 0)
+
+
+@pytest.mark.parametrize(("pictures", "roles"), [(False, ["tool", "tool"]), (True, ["assistant", "user"])])
+def test_text_dialects_send_results_in_the_role_that_was_asked_for_but_for_pictures(pictures: bool, roles: list[str]):
+    env = Albums(dialect="hermes")
+    said = [completion(env.dialect.render("", [ToolCall("page", {"number": 1})] * 2, env.tools)), completion("?")]
+    fake, _ = play(env, said, strict=False, pictures=pictures, results="tool")
+    assert [message["role"] for message in fake.requests[1]["messages"]][-2:] == roles
 
 
 def test_what_an_environment_says_besides_results_comes_after_them():

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agentgym.envs.web import MiniWoBEnv
-from agentgym.envs.web.miniwob.page import NEEDS_CONTEXT, NEEDS_RELOAD
+from agentgym.envs.web.miniwob.page import MORE_TURNS, NEEDS_CONTEXT, NEEDS_MOUSE, NEEDS_RELOAD
 from agentgym.envs.web.miniwob.solutions.registry import load_solutions
 from agentgym.errors import UsageError
 from agentgym.messages import text_of
@@ -134,4 +134,32 @@ def test_more_episodes_than_contexts_wait_for_their_turn():
 
 
 def test_pages_with_a_treatment_are_pages():
-    assert set(NEEDS_RELOAD) | set(NEEDS_CONTEXT) <= set(MINIWOB_PAGES)
+    treated = [*NEEDS_RELOAD, *NEEDS_CONTEXT, *NEEDS_MOUSE, *MORE_TURNS]
+    assert set(treated) <= set(MINIWOB_PAGES)
+
+
+def test_pages_that_need_more_turns_have_them_and_others_keep_ten():
+    limits = {page: MiniWoBEnv(page=page).max_turns for page in ("click-button", "choose-date", "book-flight")}
+    assert limits == {"click-button": 10, "choose-date": 15, "book-flight": 15}
+    assert MiniWoBEnv(page=["click-button", "choose-date"]).max_turns == 15
+    assert MiniWoBEnv(page="choose-date", max_turns=3).max_turns == 3
+
+
+@pytest.mark.web
+def test_the_turn_limit_of_a_page_is_enough_for_the_farthest_month():
+    need_browser()
+    env = MiniWoBEnv(page="choose-date")
+    try:
+        env.reset(options={"task": task("choose-date", 0)})
+        last = play_solution(env)
+        assert (last.info["ending"], len(env._turns)) == ("solved", 14)
+    finally:
+        env.close()
+
+
+@pytest.mark.web
+def test_where_the_last_episode_left_the_mouse_does_not_matter(env: MiniWoBEnv):
+    for seed in (213, 214):  # whose list opens where the first one's button was
+        env.reset(options={"task": task("book-flight", seed)})
+        assert play_solution(env).info["ending"] == "solved"
+        assert len(env._turns) == 10

@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 from agentgym.cli import app
 from agentgym.commands import suite_runs
+from agentgym.commands.evaluate import _preparation
 from agentgym.commands.suite_runs import SuitesReport, SuitesRequest, print_report, run_suites
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.policy import Player, SilentPolicy
@@ -21,6 +25,7 @@ from agentgym.suites.pinning import add_entry, pin_tasks
 from agentgym.trajectory import read_jsonl
 from tests.suite_cases import LINES
 
+PLAYED = ("scripted", "silent")
 SUITE = """\
 name: pair
 version: 1
@@ -205,6 +210,19 @@ def test_the_command_plays_a_suite_and_judges_by_the_share(file: Path, tmp_path:
     assert CliRunner().invoke(app, [*command, "--policy", "silent", "--fail-under", "0.5"]).exit_code == 1
     told = CliRunner().invoke(app, [*command, "--policy", "scripted", "--policy", "silent", "--json"])
     assert [row["policy"] for row in json.loads(told.stdout)["results"]] == ["scripted", "silent"] * 2
+
+
+def test_a_log_says_each_result_when_it_is_there_and_what_a_model_needs_before_it_plays(file: Path):
+    said = CliRunner().invoke(app, ["eval", "--suite", str(file), "--policy", "scripted", "--policy", "silent"]).stderr
+    lines = [re.sub(r"[\d.]+ %  \S+", "SHARE", line) for line in said.splitlines()]
+    wanted = [rf"{env}: {policy}: SHARE  \(3 tasks, \d+ s\)" for env in ("guess", "errand") for policy in PLAYED]
+    assert len(lines) == len(wanted)
+    assert all(re.fullmatch(pattern, line) for pattern, line in zip(wanted, lines, strict=True)), lines
+    log = StringIO()
+    tell = _preparation(Progress(console=Console(file=log), disable=True), "guess: tiny")
+    for done in range(3):
+        tell("warm start", done, 300)
+    assert log.getvalue() == "guess: tiny: warm start …\n"
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,7 @@ def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -
         dtype = training_dtype(config.bf16, config.lora_rank)
         return load_checkpoint(config.model, dtype, progress=progress)
 
+    transformers_logging.disable_progress_bar()  # ours are shown
     if config.model != TINY and not config.is_warm_started:
         return load()
     early = replace(config, use_vllm=False)  # vLLM has no engine yet

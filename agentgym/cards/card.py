@@ -70,8 +70,13 @@ def _facts(subject: Subject, env: Env, speed: Speed | None) -> str:
     if env.max_concurrent is not None:
         rows.append(("at the same time", f"at most {env.max_concurrent} episodes in a process"))
     if speed is not None:
-        rows.append(("speed", f"{_magnitude(speed.reset_ms)} for a reset, {_magnitude(speed.step_ms)} for a step"))
+        rows.append(("speed", _speed(speed)))
     return table(("", ""), rows)
+
+
+def _speed(speed: Speed) -> str:
+    told = f"{_magnitude(speed.reset_ms)} for a reset, {_magnitude(speed.step_ms)} for a step"
+    return f"{told}, on {speed.machine}" if speed.machine else told
 
 
 def _magnitude(value: float) -> str:

@@ -16,16 +16,26 @@ class Speed:
 
     reset_ms: float
     step_ms: float
+    machine: str = ""
+    """Where they were measured."""
 
 
 def read_speeds(path: Path) -> Mapping[str, Speed]:
-    """Return the speeds in a file of results: `rows` with `environment`, `reset_ms` and `step_ms`.
+    """Return the speeds in a file of results: `rows` with `environment`, `reset_ms` and `step_ms`, and `hardware`.
 
     Raises:
         UsageError: The file cannot be read, or has another form.
     """
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-        return {row["environment"]: Speed(float(row["reset_ms"]), float(row["step_ms"])) for row in rows}
+        content = json.loads(path.read_text(encoding="utf-8"))
+        machine = _machine(content["hardware"]) if "hardware" in content else ""
+        return {
+            row["environment"]: Speed(float(row["reset_ms"]), float(row["step_ms"]), machine) for row in content["rows"]
+        }
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read speeds from {str(path)!r}: {error!r}") from error
+
+
+def _machine(hardware: Mapping[str, object]) -> str:
+    """Return the machine's processor and the cores that were used."""
+    return f"{hardware['cores']} cores of {hardware['cpu']}"

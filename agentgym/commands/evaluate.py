@@ -93,7 +93,7 @@ def run_evaluation(request: EvaluationRequest, *, as_json: bool = False) -> Summ
 
 
 def evaluated(
-    request: EvaluationRequest, progress: Progress, *, load: LoadPolicy = load_policy, label: str = "episodes"
+    request: EvaluationRequest, progress: Progress, *, load: LoadPolicy = load_policy, label: str | None = None
 ) -> Summary:
     """Run an evaluation and return its summary.
 
@@ -101,7 +101,7 @@ def evaluated(
         request: What to evaluate.
         progress: Shows how far it is.
         load: Loads the policy.
-        label: A name for the progress bar.
+        label: Says in progress bars what is evaluated, where it is one of several.
 
     Raises:
         AgentGymError: The request cannot be met.
@@ -110,11 +110,11 @@ def evaluated(
         check_file(request.out, apart_from=Path(request.tasks if isinstance(request.tasks, str) else TEST))
     factory = EnvFactory(full_env_id(request.env), _arguments(request))
     tasks = tasks_of(factory, request)
-    policy = _policy(factory, _for(request, request.policy), progress, load)
+    policy = _policy(factory, _for(request, request.policy), progress, load, label)
     models = [policy]
 
     def load_other(name: str | None) -> Policy:
-        other = policy if name is None else _policy(factory, _for(request, name), progress, load)
+        other = policy if name is None else _policy(factory, _for(request, name), progress, load, label)
         models.extend([other] if other is not policy else [])
         return other
 
@@ -134,7 +134,7 @@ def evaluated(
             out=request.out,
             limits=request.limits,
             seed=request.seed,
-            on_progress=_bar(progress, len(tasks) * request.attempts, label),
+            on_progress=_bar(progress, len(tasks) * request.attempts, label or "episodes"),
             workers=request.workers,
             failures=Failures(breaker=Breaker()),
             search=search,
@@ -224,15 +224,10 @@ def tasks_of(factory: EnvFactory, request: EvaluationRequest) -> list[Task]:
         return choose_tasks(env, request.tasks or split, request.limit)
 
 
-def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress, load: LoadPolicy) -> Policy:
+def _policy(
+    factory: EnvFactory, request: EvaluationRequest, progress: Progress, load: LoadPolicy, label: str | None
+) -> Policy:
     kwargs = {key: value for key, value in factory.kwargs.items() if key != "dialect"}
-    bars: dict[str, TaskID] = {}
-
-    def tell(what: str, done: int, of: int) -> None:
-        if what not in bars:
-            bars[what] = progress.add_task(what, total=of, note="")
-        progress.update(bars[what], completed=done, total=of)
-
     policy = load(
         request.policy,
         env_id=factory.env_id,
@@ -243,7 +238,7 @@ def _policy(factory: EnvFactory, request: EvaluationRequest, progress: Progress,
         concurrency=request.limits.max_in_flight,
         max_new_tokens=request.limits.max_new_tokens,
         endpoint=request.endpoint,
-        progress=tell,
+        progress=_preparation(progress, label),
     )
     suffix = f" at temperature {request.temperature:g}"
     if has_weights(request.policy) and request.temperature != 1.0 and not policy.name.endswith(suffix):
@@ -264,6 +259,24 @@ def progress_bars() -> Progress:
     )
     shown_on = console(stderr=True)
     return Progress(*columns, console=shown_on, transient=True, disable=not shown_on.is_terminal)
+
+
+def _preparation(progress: Progress, label: str | None) -> Callable[[str, int, int], None]:
+    """Return a callback that shows what a policy needs before it can play: a bar, or a line where there are none.
+
+    Teaching the tiny model takes minutes; a log without a line about it looks like a command that hangs.
+    """
+    bars: dict[str, TaskID] = {}
+    begin = "" if label is None else f"{label}: "
+
+    def tell(what: str, done: int, of: int) -> None:
+        if what not in bars:
+            bars[what] = progress.add_task(f"{begin}{what}", total=of, note="")
+            if progress.disable:
+                progress.console.print(f"{begin}{what} …", markup=False, highlight=False, soft_wrap=True)
+        progress.update(bars[what], completed=done, total=of)
+
+    return tell
 
 
 def _bar(progress: Progress, total: int, label: str) -> OnProgress:

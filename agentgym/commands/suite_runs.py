@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -179,10 +180,26 @@ def _play_all(
     pool = _Policies()
     with progress_bars() as progress:
         for pair in pairs:
+            started = time.monotonic()
             played = _played(pair, request, progress, pool, folder)
+            _finished(played, time.monotonic() - started, progress)
             report.pairs.append(played)
             if folder is not None and played.summary is not None:
                 folder.keep(pair.suite.name, pair.entry.name, pair.policy, played.summary)
+
+
+def _finished(pair: Pair, seconds: float, progress: Progress) -> None:
+    """Print the result of a pair, in place of its bars, which would leave no room on the screen for those to come."""
+    for bar in progress.task_ids:
+        progress.remove_task(bar)
+    if pair.summary is not None:
+        name = plain(f"{pair.entry.name}: {pair.policy}")
+        said = Text.assemble(f"{name}: ", _cell(pair), f"  ({_tasks(pair)} tasks, {_duration(seconds)})")
+        progress.console.print(said, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def _compare(report: SuitesReport, folder: ResultsFolder, policies: Sequence[str]) -> None:

@@ -8,15 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
@@ -33,6 +29,7 @@ from agentgym.trainers.logbook.records import read_metrics
 from agentgym.trainers.tiny import TinyShape, tiny_model
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.sync import engine_scores
+from tests.vllm_servers import RUN, served
 
 pytestmark = [
     pytest.mark.vllm,
@@ -43,12 +40,6 @@ pytestmark = [
 ]
 
 PROMPTS = [[40 + 7 * n + i for i in range(5 + 9 * n)] for n in range(8)]
-RUN = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "TORCHDYNAMO_DISABLE": "1",
-    "OMP_NUM_THREADS": "2",
-}
 
 
 @pytest.fixture(scope="module")
@@ -77,35 +68,8 @@ def in_process(folder: Path) -> dict[float, VLLMPolicy]:
 @pytest.fixture(scope="module")
 def url(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a server of the checkpoint is."""
-    port = free_port()
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--port", str(port)]
-    command += ["--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager", "--no-enable-chunked-prefill"]
-    command += ["--logprobs-mode", "processed_logprobs", "--max-num-seqs", "16", "--generation-config", "vllm"]
-    log = tmp_path_factory.mktemp("server") / "log"
-    with log.open("wb") as out:
-        server = subprocess.Popen(command, env=os.environ | RUN, stdout=out, stderr=out)
-    try:
-        await_health(server, f"http://127.0.0.1:{port}/health", log)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(60)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def await_health(server: Any, url: str, log: Path) -> None:
-    while server.poll() is None:
-        try:
-            with urlopen(url, timeout=5):
-                return
-        except (URLError, OSError):
-            time.sleep(0.2)
-    raise AssertionError(log.read_text(errors="replace")[-4_000:])
+    with served(folder, tmp_path_factory.mktemp("server") / "log") as address:
+        yield address
 
 
 def policy_at(name: str, temperature: float, engine: Any = None) -> Any:

@@ -134,7 +134,8 @@ class _EndpointPlayer:
         messages = messages if policy.history is None else policy.history(messages)
         sees, keeps = policy.settings.pictures, policy.settings.reasoning == "keep"
         if not self._native:
-            return as_text(messages, self._seat, pictures=sees, reasoning=keeps)
+            results = policy.settings.results
+            return as_text(messages, self._seat, pictures=sees, reasoning=keeps, results=results)
         return with_calls(messages, pictures=sees, reasoning=keeps)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from agentgym.history import drop_reasoning
 from agentgym.messages import Message, calls_of, pictures_in, text_of, without_pictures
@@ -48,23 +48,29 @@ def with_calls(messages: Iterable[Message], *, pictures: bool, reasoning: bool) 
     return sent
 
 
-def as_text(messages: Iterable[Message], seat: Seat, *, pictures: bool, reasoning: bool) -> list[Wire]:
-    """Return a conversation for a model that writes calls as text: results are user messages.
+def as_text(
+    messages: Iterable[Message], seat: Seat, *, pictures: bool, reasoning: bool, results: Literal["user", "tool"]
+) -> list[Wire]:
+    """Return a conversation for a model that writes calls as text.
 
     Args:
         messages: The conversation.
         seat: Has the dialect that writes the calls of an opening conversation.
         pictures: Whether the model sees pictures.
         reasoning: Whether the model's reasoning in earlier turns is sent.
+        results: The role of results. Those with pictures are user messages in any case.
     """
     sent: list[Wire] = []
     for message in messages if reasoning else drop_reasoning(list(messages)):
         role = str(message.get("role"))
+        seen = pictures and bool(pictures_in(message))
         if role == "assistant":
             sent.append({"role": role, "content": _written(message, seat), **_reasoning(message)})
+        elif role == "tool" and results == "tool" and not seen:
+            sent.append({"role": role, "content": _text(message, pictures)})
         elif role == "tool":
             text = f"<tool_response>\n{_text(message, pictures)}\n</tool_response>"
-            _add(sent, "user", [*_block(text), *_pictures(message)] if pictures and pictures_in(message) else text)
+            _add(sent, "user", [*_block(text), *_pictures(message)] if seen else text)
         else:
             _add(sent, role, _content(message, pictures))
     return sent

@@ -64,6 +64,9 @@ class EndpointSettings:
     reasoning: Literal["drop", "keep"] = "drop"
     """Whether a turn's reasoning (`reasoning_content`, or `<think>` in its text) is sent back in later turns. It is
     recorded either way."""
+    results: Literal["user", "tool"] = "user"
+    """The role of results, where the model writes its calls as text. Every server takes `user`; `tool` leaves it to the
+    chat template, as in training here."""
 
     # Connection
     key: str = "OPENAI_API_KEY"

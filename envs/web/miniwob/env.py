@@ -16,7 +16,16 @@ from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
-from agentgym.envs.web.miniwob.page import ASKED, NEEDS_CONTEXT, NEEDS_RELOAD, SAY, STATE, start_script
+from agentgym.envs.web.miniwob.page import (
+    ASKED,
+    MORE_TURNS,
+    NEEDS_CONTEXT,
+    NEEDS_MOUSE,
+    NEEDS_RELOAD,
+    SAY,
+    STATE,
+    start_script,
+)
 from agentgym.envs.web.miniwob.solutions.registry import Sight, load_solutions
 from agentgym.errors import InfrastructureError, UsageError, require
 from agentgym.messages import Pictured, ToolCall
@@ -38,7 +47,7 @@ class MiniWoBEnv(BrowserEnv):
     Observation: the instruction, the accessibility tree as text with refs, then its changes.
     Reward: `outcome` 1 if the page's own reward, without its time penalty, is above 0. Smaller parts for actions that
         succeed are paid only to solved episodes.
-    Episode end: the page has decided, or 10 turns have passed.
+    Episode end: the page has decided, or 10 turns have passed; 15 where a page needs more (`choose-date`).
     Needs: the extra `[web]` and a Chromium.
     Version history: v0, first version.
 
@@ -85,6 +94,7 @@ class MiniWoBEnv(BrowserEnv):
         tasks: TaskSource | None = None,
         viewport: tuple[int, int] = (320, 320),
         wording: Wording = "natural",
+        max_turns: int | None = None,
         **kwargs: Any,
     ):
         self.wording: Wording = one_of("wording", wording, get_args(Wording))
@@ -92,7 +102,10 @@ class MiniWoBEnv(BrowserEnv):
             self.system_prompt, self.states_turns, self.example_call = _PLAIN_PROMPT, False, None
         if tasks is not None and (page is not None or task_seed is not None):
             raise UsageError("tasks=... was given, so page and task_seed cannot be chosen too; give one or the other")
-        super().__init__(tasks=tasks or MiniWoBTasks(page, task_seed or 0), viewport=viewport, **kwargs)
+        if tasks is None:
+            tasks = MiniWoBTasks(page, task_seed or 0)
+            max_turns = max_turns_on(tasks.pages) if max_turns is None else max_turns
+        super().__init__(tasks=tasks, viewport=viewport, max_turns=max_turns, **kwargs)
         self._instruction = ""
         self._loaded = ""
 
@@ -137,6 +150,8 @@ class MiniWoBEnv(BrowserEnv):
                 self._page.goto(f"http://{HOST}/miniwob/{page}.html")
         with as_infrastructure_failure():
             self._page.renumber()
+            if page in NEEDS_MOUSE:
+                self._page.move_to(0, 0)
             self._page.run(start_script(task.data["seed"]))
             self._page.read(SAY)
             self._instruction = str(self._page.read(ASKED))
@@ -154,6 +169,11 @@ class MiniWoBEnv(BrowserEnv):
         if self._view is None:
             raise InfrastructureError("the page is gone; reset the environment")
         return self._view
+
+
+def max_turns_on(pages: Sequence[str]) -> int:
+    """Return the turns that an episode on any of these pages may take."""
+    return max(MORE_TURNS.get(page, MiniWoBEnv.max_turns) for page in pages)
 
 
 def pages_folder() -> Path:

@@ -7,6 +7,7 @@ accessibility tree describes what a picture shows; nothing else about them chang
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 _ICONS = {
     ".alink": ("link", ""),
@@ -130,6 +131,24 @@ NEEDS_RELOAD = {
 
 NEEDS_CONTEXT = {"terminal": "it shows the date, which advances from episode to episode"}
 """Pages that need a fresh browser context for every episode, and why."""
+
+_OPENS = "a list that opens under the mouse chooses the item on which the last episode left it"
+NEEDS_MOUSE = dict.fromkeys(
+    (
+        "book-flight",
+        "book-flight-nodelay",
+        "click-menu",
+        "click-menu-2",
+        "use-autocomplete",
+        "use-autocomplete-nodelay",
+    ),
+    _OPENS,
+)
+"""Pages on which the mouse starts every episode at the same place, and why."""
+
+_LONG = ("book-flight", "book-flight-nodelay", "choose-date", "choose-date-nodelay", "click-checkboxes-large")
+MORE_TURNS: Mapping[str, int] = dict.fromkeys(_LONG, 15)
+"""Turn limits of pages with tasks that ten turns do not solve: eleven months to turn, or twelve boxes to tick."""
 
 SAY = "window.sayInWords()"
 ASKED = "(asked => typeof asked === 'string' ? asked : asked.utterance)(core.getUtterance())"

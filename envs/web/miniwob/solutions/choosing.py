@@ -8,6 +8,7 @@ from datetime import datetime
 from agentgym.engine.steps import Solution
 from agentgym.envs.web.miniwob.solutions.registry import Sight, click, player
 from agentgym.messages import ToolCall
+from agentgym.tools.browser import Node
 
 
 @player("click-option")
@@ -50,13 +51,7 @@ def choose_date(sight: Sight) -> Solution:
     (date,) = sight.words(r"Select (\S+) as the date")
     wanted = datetime.strptime(date, "%m/%d/%Y")
     yield sight.click("textbox")
-    while True:
-        shown = datetime.strptime(_month_shown(sight), "%B %Y")
-        if (shown.year, shown.month) == (wanted.year, wanted.month):
-            break
-        later = (shown.year, shown.month) < (wanted.year, wanted.month)
-        yield sight.click("button", "Next" if later else "Prev")
-    yield sight.click("link", str(wanted.day))
+    yield from _pick_day(sight, wanted)
     yield sight.click("button", "Submit")
 
 
@@ -83,10 +78,25 @@ def complete(sight: Sight) -> Solution:
     match = re.search(r'starts with "(.+?)"(?: and ends with "(.+?)")?', sight.instruction)
     assert match is not None
     yield sight.type(match[1])
-    view = sight.look()
-    items = [(view.text_of(place), node) for place, node in enumerate(view.nodes) if node.role == "listitem"]
-    yield click(next(node for text, node in items if text.endswith(match[2] or "")))
+    yield click(next(node for text, node in _suggestions(sight) if text.endswith(match[2] or "")))
     yield sight.click("button", "Submit")
+
+
+@player("book-flight", "book-flight-nodelay")
+def book_flight(sight: Sight) -> Solution:
+    """Search for flights from suggested airports on a day of the calendar, and book the cheapest or shortest one."""
+    which, origin, destination, date = sight.words(r"the (\w+) one-way flight from: (.+) to: (.+) on ([\d/]+)")
+    for place, airport in enumerate((origin, destination)):
+        # Where suggestions appear under the mouse, a click takes the one that it lay on; then once more.
+        while not re.search(rf"{re.escape(airport)}.*\)$", sight.all("textbox")[place].value):
+            yield sight.type(airport, nth=place)
+            yield click(next(node for text, node in _suggestions(sight) if airport in text))
+    yield sight.click("textbox", nth=2)
+    yield from _pick_day(sight, datetime.strptime(date, "%m/%d/%Y"))
+    yield sight.click("button", "Search")
+    offers = [node for node in sight.all("button") if "$" in node.name]
+    values = _durations(sight) if which == "shortest" else [int(node.name.partition("$")[2]) for node in offers]
+    yield click(offers[values.index(min(values))])
 
 
 @player("odd-or-even")
@@ -135,12 +145,34 @@ def buy_ticket(sight: Sight) -> Solution:
     """Buy the cheapest, most expensive, shortest or longest ticket."""
     which, what = sight.words(r"the ((?:most )?\w+) (cost|price|duration)")
     if what == "duration":
-        texts = [node.value for node in sight.look().nodes if re.search(r"\d+h \d+m", node.value)]
-        values = [int(h) * 60 + int(m) for h, m in re.findall(r"(\d+)h (\d+)m", " ".join(texts))]
+        values = _durations(sight)
     else:
         values = [int(node.name.partition("$")[2]) for node in sight.all("button")]
     best = max if which in ("longest", "highest", "most expensive") else min
     yield sight.click("button", nth=values.index(best(values)))
+
+
+def _pick_day(sight: Sight, wanted: datetime) -> Solution:
+    """Turn an open calendar to the month and click the day."""
+    while True:
+        shown = datetime.strptime(_month_shown(sight), "%B %Y")
+        if (shown.year, shown.month) == (wanted.year, wanted.month):
+            break
+        later = (shown.year, shown.month) < (wanted.year, wanted.month)
+        yield sight.click("button", "Next" if later else "Prev")
+    yield sight.click("link", str(wanted.day))
+
+
+def _suggestions(sight: Sight) -> list[tuple[str, Node]]:
+    """Return the text and the element of each suggestion for what was typed."""
+    view = sight.look()
+    return [(view.text_of(place), node) for place, node in enumerate(view.nodes) if node.role == "listitem"]
+
+
+def _durations(sight: Sight) -> list[int]:
+    """Return the shown durations in minutes."""
+    texts = [node.value for node in sight.look().nodes if re.search(r"\d+h \d+m", node.value)]
+    return [int(h) * 60 + int(m) for h, m in re.findall(r"(\d+)h (\d+)m", " ".join(texts))]
 
 
 def _month_shown(sight: Sight) -> str:

@@ -40,6 +40,16 @@ def click_named_link(sight: Sight) -> Solution:
     yield sight.click("link", name)
 
 
+@player("click-menu")
+def walk_menu(sight: Sight) -> Solution:
+    """Hover over the parents, which opens their menus, and click the last item: a click on a parent selects it."""
+    (names,) = sight.words(r"Select (.+)")
+    *parents, last = names.split(">")
+    for name in parents:
+        yield ToolCall("hover", {"ref": sight.all("menuitem", name)[0].ref})
+    yield sight.click("menuitem", last)
+
+
 @player("click-dialog")
 def close_dialog(sight: Sight) -> Solution:
     """Close the dialog."""
