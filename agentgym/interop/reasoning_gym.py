@@ -11,16 +11,18 @@ from agentgym.choices import named
 from agentgym.endings import Reason
 from agentgym.engine.authoring import EnvArguments
 from agentgym.engine.steps import Solution
-from agentgym.errors import BrokenTask, NoSolution, TaskError, require
+from agentgym.errors import BrokenTask, NoSolution, TaskError
 from agentgym.foreign.errors import as_usage_error, describe
 from agentgym.interop.caveats import Caveat
 from agentgym.interop.randomness import Randomness
-from agentgym.interop.wrapped import Wrapped
+from agentgym.interop.wrapped import Wrapped, package
 from agentgym.messages import ToolCall
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme
 from agentgym.task import TEST, TRAIN, GeneratedTasks, Task, split_of
 from agentgym.toolset import Toolset, tool
 
+_factory = package("reasoning_gym.factory", "reasoning-gym")
+package("reasoning_gym", "reasoning-gym")  # which registers the generators
 _SHARES = {TRAIN: 0.8, TEST: 0.2}
 _FIRST_SEED = {TRAIN: 0, TEST: 2**31}
 _CHUNK = 500
@@ -38,10 +40,7 @@ class Generator:
     """One generator of reasoning-gym with its settings."""
 
     def __init__(self, name: str, config: Mapping[str, Any]):
-        require("reasoning_gym", "reasoning-gym")
-        from reasoning_gym.factory import DATASETS
-
-        named("dataset", name, DATASETS)
+        named("dataset", name, _factory.DATASETS)
         self.name, self.config = name, dict(config)
         self._randomness = Randomness()
         self._made: OrderedDict[int, Any] = OrderedDict()
@@ -59,11 +58,9 @@ class Generator:
             return float(self._dataset(seed).score_answer(answer, entry=item))
 
     def _dataset(self, seed: int) -> Any:
-        from reasoning_gym import create_dataset
-
         if seed not in self._made:
             with as_usage_error(f"the dataset {self.name!r} cannot be made"):
-                self._made[seed] = create_dataset(self.name, **{"size": _CHUNK, **self.config, "seed": seed})
+                self._made[seed] = _factory.create_dataset(self.name, **{"size": _CHUNK, **self.config, "seed": seed})
             if len(self._made) > _KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(seed)

@@ -8,14 +8,15 @@ from typing import Any, ClassVar, Unpack
 from agentgym.choices import named
 from agentgym.endings import Ending, Reason
 from agentgym.engine.authoring import EnvArguments
-from agentgym.errors import AgentGymError, UsageError, require
+from agentgym.errors import AgentGymError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
 from agentgym.interop.seeds import FIRST_SEED, seed_tasks
-from agentgym.interop.wrapped import Wrapped
+from agentgym.interop.wrapped import Wrapped, package
 from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.task import Task
 
+_arena = package("textarena", "textarena")
 _TURNS = 60
 _RAW = "-raw"
 _TRIED_SEEDS = 4
@@ -46,10 +47,7 @@ class TextArenaEnv(Wrapped):
     harmless_arguments = frozenset(Wrapped.harmless_arguments | {"game"})
 
     def __init__(self, game: str, settings: Mapping[str, Any] | None = None, **kwargs: Unpack[EnvArguments]):
-        require("textarena", "textarena")
-        from textarena.envs.registration import ENV_REGISTRY
-
-        games = {name.removesuffix(_RAW): name for name in ENV_REGISTRY if name.endswith(_RAW)}
+        games = {name.removesuffix(_RAW): name for name in _arena.ENV_REGISTRY if name.endswith(_RAW)}
         self._id = named("game", game, games)
         self._game, self._settings = game, dict(settings or {})
         self._inner: Any = None
@@ -70,11 +68,9 @@ class TextArenaEnv(Wrapped):
         return f"{task.prompt}\n\n{self._begin(task.data['seed'])}"
 
     def _begin(self, seed: int) -> str:
-        import textarena
-
         self._randomness.seed(seed)
         with self._foreign(f"{self._game}: reset"):
-            self._inner = textarena.make(self._id, **self._settings)
+            self._inner = _arena.make(self._id, **self._settings)
             self._inner.reset(num_players=1, seed=seed)
             return self._said()
 
@@ -90,10 +86,8 @@ class TextArenaEnv(Wrapped):
 
     def _said(self) -> str:
         """Return what the game has said since the last time, without the player's own words."""
-        from textarena import ObservationType
-
         _, said = self._inner.get_observation()
-        return "\n".join(text for _, text, kind in said if kind is not ObservationType.PLAYER_ACTION)
+        return "\n".join(text for _, text, kind in said if kind is not _arena.ObservationType.PLAYER_ACTION)
 
     def _conclude(self, rewards: Mapping[int, float], facts: Mapping[int, Mapping[str, Any]]) -> None:
         reward = float(rewards[0])

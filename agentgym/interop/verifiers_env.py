@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, ClassVar, Unpack
 
 from agentgym.endings import Ending, Reason
+from agentgym.engine.actions import text_in
 from agentgym.engine.authoring import EnvArguments
-from agentgym.errors import AgentGymError, InfrastructureError, UsageError, require
+from agentgym.errors import AgentGymError, InfrastructureError, UsageError
 from agentgym.foreign.errors import as_usage_error, describe, place_of
 from agentgym.interop.caveats import Caveat
-from agentgym.interop.wrapped import Wrapped
+from agentgym.interop.wrapped import Wrapped, package
 from agentgym.loading import load_named
 from agentgym.messages import Message
 from agentgym.rewards import OUTCOME, Channel, Scheme
@@ -22,6 +25,12 @@ from agentgym.schema_tool import SchemaTool
 from agentgym.task import TEST, TRAIN, Task, TaskList
 from agentgym.toolset import Toolset
 
+_legacy = package("verifiers.legacy", "verifiers")
+_types = package("verifiers.legacy.types", "verifiers")
+_utils = package("verifiers.legacy.utils.message_utils", "verifiers")
+_environment = package("verifiers.legacy.envs.environment", "verifiers")
+_datasets = package("datasets", "verifiers")
+_lock = threading.Lock()
 _TURNS = 10
 _UNLIMITED = float("inf")
 _TOTAL = "reward"
@@ -55,11 +64,10 @@ class VerifiersEnv(Wrapped):
         solved_at: float | None = None,
         **kwargs: Unpack[EnvArguments],
     ):
-        require("verifiers", "verifiers")
         make = load_named(env, "a function that returns a verifiers environment") if isinstance(env, str) else env
         self.name = make.__module__ if make.__name__ == "load_environment" else make.__name__
         with as_usage_error(f"the verifiers environment {self.name!r} cannot be made"):
-            self._inner = _checked(make(**(settings or {})))
+            self._inner, rows = _made(make, settings or {})
         self._solved_at = self._inner.pass_threshold if solved_at is None else solved_at
         self._errors = _heard(self._inner.rubric)
         self._names = _function_names(self._inner.rubric)
@@ -68,29 +76,25 @@ class VerifiersEnv(Wrapped):
             _TOTAL: Channel("the rubric's reward", -_UNLIMITED, _UNLIMITED),
             **{name: Channel(f"the rubric's {name}", -_UNLIMITED, _UNLIMITED) for name in self._names},
         }
-        self.tools = Toolset(SchemaTool(_schema(one), self._caller(one.name)) for one in self._inner.tool_defs or ())
+        self.tools = Toolset(SchemaTool(_schema(one), functools.partial(self._called, one.name)) for one in self._inner.tool_defs or ())
         if kwargs.get("scheme") == "own":
             kwargs["scheme"] = Scheme({_TOTAL: 1.0}, allow_unsound=True)
         kwargs["max_turns"] = kwargs.get("max_turns") or (self._inner.max_turns if self._inner.max_turns > 0 else _TURNS)
-        super().__init__(tasks=_tasks(self.name, self._inner), **kwargs)
+        super().__init__(tasks=_tasks(self.name, rows), **kwargs)
 
     async def start(self, task: Task) -> list[Message]:
         """Set up a rollout of the task's row, without a model: this environment is told what the model said."""
-        from verifiers.legacy.types import ClientConfig
-
         row = {**task.data["row"], **task.gold}
         with self._broken_if_raises("setup"):
-            state = await self._inner.init_state(row, _NoClient(ClientConfig()), "agentgym")
+            state = await self._inner.init_state(row, _no_model, "agentgym")
             self._state = await self._inner.setup_state(state) or state
         self._turn_prompt = list(self._state["prompt"])
         self.system_prompt = "\n\n".join(_text(one) for one in self._turn_prompt if one.role == "system")
         return [{"role": one.role, "content": _text(one)} for one in self._turn_prompt if one.role != "system"]
 
-    def _caller(self, name: str) -> Callable[[dict[str, Any]], Any]:
-        async def call(arguments: dict[str, Any]) -> str:
-            return await self._said("", name, arguments)
-
-        return call
+    async def _called(self, name: str, arguments: dict[str, Any]) -> str:
+        """Run a tool."""
+        return await self._said("", name, arguments)
 
     async def respond(self, text: str) -> str:
         """Pass on a message without a call."""
@@ -98,11 +102,9 @@ class VerifiersEnv(Wrapped):
 
     async def _said(self, text: str, tool: str | None, arguments: Mapping[str, Any]) -> str:
         """Add a turn of the model to the rollout; return what the environment answers."""
-        from verifiers.legacy.types import AssistantMessage, ToolCall
-
         number = len(self._state["trajectory"]) + 1
-        calls = [ToolCall(id=f"call_{number}", name=tool, arguments=json.dumps(arguments))] if tool else None
-        said = AssistantMessage(content=text, tool_calls=calls)
+        calls = [_types.ToolCall(id=f"call_{number}", name=tool, arguments=json.dumps(arguments))] if tool else None
+        said = _types.AssistantMessage(content=text, tool_calls=calls)
         with self._broken_if_raises("step"):
             await self._inner.add_trajectory_step(self._state, self._step_of(said))
             if await self._inner.is_completed(self._state):
@@ -116,12 +118,10 @@ class VerifiersEnv(Wrapped):
             return self._over(shown) if await self._inner.is_completed(self._state) else shown
 
     def _step_of(self, said: Any) -> Any:
-        from verifiers.legacy.types import TrajectoryStep
-
-        return TrajectoryStep(
+        return _types.TrajectoryStep(
             prompt=self._turn_prompt,
             completion=[said],
-            response=None,  # type: ignore[typeddict-item]  # no model was asked
+            response=None,  # no model was asked
             tokens=None,
             reward=None,
             advantage=None,
@@ -139,6 +139,9 @@ class VerifiersEnv(Wrapped):
     async def grade(self) -> dict[str, float]:
         """Score the rollout with the rubric. A function of it that raises fails the episode: verifiers would pay 0."""
         with self._broken_if_raises("scoring"):
+            if not self._state["trajectory"]:  # every turn was a mistake; rubrics expect that the model said something
+                said = _types.AssistantMessage(content=text_in(self._actions[-1]) if self._actions else "")
+                await self._inner.add_trajectory_step(self._state, self._step_of(said))
             await self._inner.cleanup(self._state)
             self._errors.clear()
             await self._inner.rubric.score_rollout(self._state)
@@ -170,28 +173,49 @@ class VerifiersEnv(Wrapped):
         )
 
 
-def _checked(env: Any) -> Any:
-    """Return the environment. Raises `UsageError` if it is none that can be played turn by turn."""
-    from verifiers.legacy import MultiTurnEnv
+def _made(make: Callable[..., Any], settings: Mapping[str, Any]) -> tuple[Any, dict[str, list[dict[str, Any]]]]:
+    """Return an environment and its rows by split, without what its making does to the whole process.
 
-    if not isinstance(env, MultiTurnEnv):
-        raise UsageError(f"a {type(env).__name__} is no MultiTurnEnv of verifiers.legacy, which can be played by turns")
-    return env
+    Its rows for evaluation would fall back to those for training, which is no split.
+    """
+    with _lock, _quietly():
+        env = make(**settings)
+        if not isinstance(env, _legacy.MultiTurnEnv):
+            raise UsageError(f"a {type(env).__name__} is no MultiTurnEnv of verifiers.legacy, played turn by turn")
+        rows = {TRAIN: env.get_dataset().to_list()}
+        if (held_out := env.build_eval_dataset()) is not None:
+            rows[TEST] = held_out.to_list()
+        return env, rows
 
 
-def _client_class() -> type[Any]:
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep the block from setting signal and exit handlers, as verifiers does, and from showing progress bars."""
+    bars = _datasets.are_progress_bars_disabled()
+    before = _environment.signal, _environment.atexit
+    _environment.signal = SimpleNamespace(**{**vars(signal), "signal": lambda *_: None})
+    _environment.atexit = SimpleNamespace(register=lambda _: None)
+    _datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        _environment.signal, _environment.atexit = before
+        if not bars:
+            _datasets.enable_progress_bars()
+
+
+def _without_model() -> Any:
     """Return a client of verifiers that asks no model."""
-    from verifiers.legacy.clients import Client
 
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
         raise InfrastructureError("a verifiers environment asked the policy's model outside of a turn")
 
-    abstract = dict.fromkeys(getattr(Client, "__abstractmethods__", ()), refuse)
-    return type("NoClient", (Client,), {**abstract, "setup_client": lambda self, config: None})
+    base = package("verifiers.legacy.clients", "verifiers").Client
+    kind = type("NoModel", (base,), {**dict.fromkeys(base.__abstractmethods__, refuse), "setup_client": refuse})
+    return kind(None)
 
 
-def _NoClient(config: Any) -> Any:  # noqa: N802
-    return _client_class()(config)
+_no_model = _without_model()
 
 
 def _schema(definition: Any) -> dict[str, Any]:
@@ -200,9 +224,7 @@ def _schema(definition: Any) -> dict[str, Any]:
 
 
 def _normal(message: Any) -> Any:
-    from verifiers.legacy.utils.message_utils import normalize_messages
-
-    return message if hasattr(message, "role") else normalize_messages([message], field_name="env_response")[0]
+    return message if hasattr(message, "role") else _utils.normalize_messages([message], field_name="env_response")[0]
 
 
 def _text(message: Any) -> str:
@@ -249,24 +271,13 @@ def _hearing(function: Callable[..., Any], errors: list[Exception]) -> Callable[
     return heard
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of one split."""
-
-    split: str
-    rows: Sequence[Mapping[str, Any]]
-
-    def tasks(self, name: str) -> Iterator[Task]:
-        for index, row in enumerate(self.rows):
-            public = {key: value for key, value in row.items() if key in _PUBLIC}
-            hidden = {key: value for key, value in row.items() if key not in _PUBLIC and value is not None}
-            prompt = row["prompt"] if isinstance(row["prompt"], str) else str(row["prompt"][-1].get("content", ""))
-            yield Task(f"{name}/{self.split}/{index}", self.split, prompt, data={"row": public}, gold=hidden)
+def _tasks(name: str, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> TaskList:
+    """Return rows as tasks. What is neither the prompt nor an id may tell the answer."""
+    return TaskList(_task(name, split, n, row) for split, some in rows.items() for n, row in enumerate(some))
 
 
-def _tasks(name: str, env: Any) -> TaskList:
-    """Return the rows of an environment as tasks. Its rows for evaluation fall back to those for training: no split."""
-    splits = [_Rows(TRAIN, env.get_dataset().to_list())]
-    if env.build_eval_dataset() is not None or env.eval_dataset is not None:
-        splits.append(_Rows(TEST, env.eval_dataset.to_list()))
-    return TaskList(task for rows in splits for task in rows.tasks(name))
+def _task(name: str, split: str, index: int, row: Mapping[str, Any]) -> Task:
+    public = {key: value for key, value in row.items() if key in _PUBLIC}
+    hidden = {key: value for key, value in row.items() if key not in _PUBLIC and value is not None}
+    prompt = row["prompt"] if isinstance(row["prompt"], str) else str(row["prompt"][-1].get("content", ""))
+    return Task(f"{name}/{split}/{index}", split, prompt, data={"row": public}, gold=hidden)
