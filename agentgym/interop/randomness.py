@@ -25,22 +25,30 @@ class Randomness:
 
     def __init__(self) -> None:
         self._inside: tuple[Any, Any] | None = None
+        self._is_in = False
 
     def seed(self, seed: int) -> None:
         """Seed both generators as `random.seed` and `numpy.random.seed` do."""
         legacy = np.random.RandomState(seed % _NUMPY_SEEDS)
         self._inside = random.Random(seed).getstate(), legacy.get_state()
+        if self._is_in:
+            _set(self._inside)
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:
-        """Let the block use these generators; afterwards the process has its own again."""
+        """Let the block use these generators; afterwards the process has its own again. Blocks may be nested."""
         with _lock:
+            if self._is_in:
+                yield
+                return
+            self._is_in = True
             outside = random.getstate(), np.random.get_state()
             if self._inside is not None:
                 _set(self._inside)
             try:
                 yield
             finally:
+                self._is_in = False
                 self._inside = random.getstate(), np.random.get_state()
                 _set(outside)
 

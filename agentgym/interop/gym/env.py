@@ -17,7 +17,7 @@ from agentgym.foreign.errors import as_usage_error
 from agentgym.interop.caveats import Caveat
 from agentgym.interop.gym.actions import Arguments
 from agentgym.interop.gym.describing import action_names, described
-from agentgym.interop.gym.planning import choices, find_plan
+from agentgym.interop.gym.planning import Plans, choices, find_plan
 from agentgym.interop.gym.showing import is_picture, plain_text, png_of, text_of_value
 from agentgym.interop.seeds import FIRST_SEED, seed_tasks
 from agentgym.interop.wrapped import Wrapped
@@ -30,6 +30,8 @@ from agentgym.toolset import Toolset
 _TURNS = 100
 _UNLIMITED = float("inf")
 _TRIED_SEEDS = 4
+
+_plans = Plans()
 
 
 class GymEnv(Wrapped):
@@ -152,16 +154,22 @@ class GymEnv(Wrapped):
         Raises:
             NoSolution: It found none: its time is bounded, and so is the number of actions it can choose from.
         """
-        planner = copy.copy(self)
-        try:
-            options = [(one, planner._action(one)) for one in choices(self._arguments.schema)]
-            plan = find_plan(planner.begin, planner.advance, [action for _, action in options], task.data["seed"])
-        finally:
-            planner.close()
+        options, seed = choices(self._arguments.schema), task.data["seed"]
+        key = type(self), repr(self._made_with), seed
+        plan = _plans.get(key, lambda: self._plan(options, seed))
         if plan is None:
             raise NoSolution(f"no way to solve {task.id!r} was found by trying; override solution()")
         for place in plan:
-            yield ToolCall("act", options[place][0])
+            yield ToolCall("act", options[place])
+
+    def _plan(self, options: Sequence[Mapping[str, Any]], seed: int) -> list[int] | None:
+        planner = copy.copy(self)
+        try:
+            actions = [planner._action(one) for one in options]
+            with planner._randomness.swapped_in():  # once, since that takes longer than most steps
+                return find_plan(planner.begin, planner.advance, actions, seed)
+        finally:
+            planner.close()
 
     def caveats(self) -> tuple[Caveat, ...]:
         """Try whether seeds matter, whether they repeat, and whether a solution can be found."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from agentgym.interop.gym.showing import text_of_value
 
 _MOST_CHOICES = 32
-_MOST_STEPS = 40_000
+_MOST_STEPS = 5_000
 """Steps of the environment after which the search gives up, for each of the two ways to tell states apart."""
 
 
@@ -29,8 +29,10 @@ def choices(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
     if "enum" in schema:
         return schema["enum"]
-    length = schema.get("minItems", 0)
-    inner = _values(schema["items"]) if "items" in schema and length == schema.get("maxItems") else ()
+    length = schema.get("minItems")
+    if "items" not in schema or length is None or length != schema.get("maxItems"):
+        return ()
+    inner = _values(schema["items"])
     return [list(one) for one in product(inner, repeat=length)] if len(inner) ** length <= _MOST_CHOICES else ()
 
 
@@ -73,6 +75,24 @@ class _Search:
 
     def _key(self, observation: Any, depth: int) -> tuple[str, int]:
         return text_of_value(observation), depth if self.by_depth else 0
+
+
+_REMEMBERED = 512
+
+
+class Plans:
+    """Remembers what was found: a search takes much longer than to play what it finds."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Hashable, list[int] | None] = OrderedDict()
+
+    def get(self, key: Hashable, find: Callable[[], list[int] | None]) -> list[int] | None:
+        """Return what is remembered under a key, or what `find` returns now."""
+        if key not in self._known:
+            self._known[key] = find()
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return self._known[key]
 
 
 def find_plan(

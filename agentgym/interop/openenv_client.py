@@ -1,0 +1,139 @@
+"""`OpenEnvEnv`: an environment on an OpenEnv server, whose typed action becomes a tool."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
+
+from agentgym.endings import Ending, Reason
+from agentgym.engine.authoring import EnvArguments
+from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.foreign.errors import describe
+from agentgym.interop.caveats import Caveat
+from agentgym.interop.seeds import FIRST_SEED, seed_tasks
+from agentgym.interop.wrapped import Wrapped, package
+from agentgym.rewards import OUTCOME, Channel, Scheme
+from agentgym.schema_tool import SchemaTool
+from agentgym.task import Task
+from agentgym.toolset import Toolset
+
+_client = package("openenv.core.generic_client", "openenv")
+_UNLIMITED = float("inf")
+_ASK_S = 30.0
+_TRIED_SEEDS = 4
+_INVALID = "code: VALIDATION_ERROR"
+_OWN = frozenset({"done", "reward", "metadata"})
+
+
+class OpenEnvEnv(Wrapped):
+    """Play an environment that an OpenEnv server runs. Each instance is one session of the server.
+
+    Task: one seed, which `reset` passes on; whether the server honours it is for the server to say (`caveats`).
+    Tools: `act`, whose arguments are the fields of the server's action.
+    Observation: the fields of the server's observation.
+    Reward: `outcome` 1 if the sum of rewards reaches `solved_at`; `reward`, what the server pays for the turn, which
+        the scheme `own` passes on.
+    Episode end: the server says `done` (`solved` or `over`; it does not tell limits apart), or `max_turns`.
+
+    Args:
+        url: The server, such as `http://127.0.0.1:8000`.
+        prompt: What the model is told; the server says nothing about its task but the first observation.
+        solved_at: The sum of rewards from which an episode counts as solved.
+        answer_s: Seconds to wait for an answer.
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the sum of rewards reached what counts as solved"),
+        "reward": Channel("what the server pays for the turn", -_UNLIMITED, _UNLIMITED, per_turn=True),
+    }
+    schemes: ClassVar[Mapping[str, Scheme]] = {"own": Scheme({"reward": 1.0}, allow_unsound=True)}
+    reasons: ClassVar[Mapping[str, Ending]] = {"over": Ending.TERMINATED}
+    max_turns = 50
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        prompt: str = "",
+        solved_at: float = 1.0,
+        answer_s: float = _ASK_S,
+        **kwargs: Unpack[EnvArguments],
+    ):
+        self._url, self._solved_at, self._answer_s = url.rstrip("/"), solved_at, answer_s
+        self._session: Any = None
+        schema = {"name": "act", "description": "Take one action.", "parameters": self._action_schema()}
+        self.tools = Toolset([SchemaTool(schema, self._act)])
+        prompt = prompt or "Reach the goal of the environment."
+        super().__init__(tasks=seed_tasks("openenv", f"{prompt}\n\nCall `act` in every turn."), **kwargs)
+
+    def _action_schema(self) -> dict[str, Any]:
+        """Return the schema of the server's action, without what concerns no model."""
+        try:
+            with urllib.request.urlopen(f"{self._url}/schema", timeout=self._answer_s) as reply:
+                schema = json.load(reply)["action"]
+        except (OSError, ValueError, KeyError) as error:
+            raise UsageError(f"{self._url} is no OpenEnv server that can be reached: {describe(error)}") from error
+        fields = {name: one for name, one in schema.get("properties", {}).items() if name != "metadata"}
+        described = {name: {"description": f"The action's {name}.", **one} for name, one in fields.items()}
+        return {**schema, "properties": described}
+
+    def start(self, task: Task) -> str:
+        """Reset the server's episode with the task's seed."""
+        self._total = 0.0
+        result = self._asked(lambda session: session.reset(seed=task.data["seed"]), "reset")
+        return f"{task.prompt}\n\n{_text(result.observation)}"
+
+    def _act(self, arguments: dict[str, Any]) -> str:
+        result = self._asked(lambda session: session.step(arguments), "step")
+        reward = float(result.reward or 0.0)
+        self._total += reward
+        self.reward("reward", reward)
+        if result.done:
+            solved = self._total >= self._solved_at
+            self.reward(OUTCOME, float(solved))
+            self.finish(Reason.SOLVED if solved else "over")
+        return _text(result.observation)
+
+    def _asked(self, ask: Any, what: str) -> Any:
+        """Ask the server in this instance's session. What fails there or on the way is an `InfrastructureError`."""
+        try:
+            if self._session is None:
+                self._session = _client.GenericEnvClient(self._url, message_timeout_s=self._answer_s).sync()
+                self._session.connect()
+            return ask(self._session)
+        except Exception as error:
+            if _INVALID in str(error):
+                raise ToolError("The server refuses this action: it is not of the form that it declares.") from error
+            self.release()  # the next episode begins in a new session
+            raise InfrastructureError(f"{self._url}: {what}: {describe(error)}") from error
+
+    def release(self) -> None:
+        """End the session."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Try whether the server honours seeds: two resets with one seed must begin alike, and play alike."""
+        first = FIRST_SEED["train"]
+        found: list[Caveat] = []
+        openings = [self._opening(first + number) for number in range(_TRIED_SEEDS)]
+        if [self._opening(first + number) for number in range(_TRIED_SEEDS)] != openings:
+            found.append(Caveat("seed-honoured", "the server ignores seeds: two resets with one seed begin differently"))
+        elif len({*openings}) == 1:
+            found.append(Caveat(None, "all seeds begin alike: either what differs is hidden, or seeds are ignored"))
+        return (*found, Caveat("solution-solves", "an OpenEnv server has no solutions"))
+
+    def _opening(self, seed: int) -> str:
+        return _text(self._asked(lambda session: session.reset(seed=seed), "reset").observation)
+
+
+def _text(observation: Mapping[str, Any]) -> str:
+    """Return the fields of an observation, one in a line."""
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, sort_keys=True)}"
+        for name, value in observation.items()
+        if name not in _OWN
+    )

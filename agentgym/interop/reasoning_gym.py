@@ -1,0 +1,187 @@
+"""`ReasoningGymEnv`: any generator of reasoning-gym, scored by itself."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Unpack
+
+from agentgym.choices import named
+from agentgym.endings import Reason
+from agentgym.engine.authoring import EnvArguments
+from agentgym.engine.steps import Solution
+from agentgym.errors import BrokenTask, NoSolution, TaskError
+from agentgym.foreign.errors import as_usage_error, describe
+from agentgym.interop.caveats import Caveat
+from agentgym.interop.randomness import Randomness
+from agentgym.interop.wrapped import Wrapped, package
+from agentgym.messages import ToolCall
+from agentgym.rewards import OUTCOME, SOLVED_AT, Channel, Scheme
+from agentgym.task import TEST, TRAIN, GeneratedTasks, Task, split_of
+from agentgym.toolset import Toolset, tool
+
+_factory = package("reasoning_gym.factory", "reasoning-gym")
+package("reasoning_gym", "reasoning-gym")  # which registers the generators
+_SHARES = {TRAIN: 0.8, TEST: 0.2}
+_FIRST_SEED = {TRAIN: 0, TEST: 2**31}
+_CHUNK = 500
+"""Items of one data set; several generators have no more for one seed."""
+_TRIES = 100
+_APART = 2**20
+"""Seeds between the tries for one task, so that tasks share no item."""
+_KEPT = 6
+"""Data sets kept: some take seconds to make, and megabytes."""
+
+_ASKS = {"tool": "Call `answer` with your final answer alone.", "text": "Write your final answer alone, nothing else."}
+
+
+class Generator:
+    """One generator of reasoning-gym with its settings."""
+
+    def __init__(self, name: str, config: Mapping[str, Any]):
+        named("dataset", name, _factory.DATASETS)
+        self.name, self.config = name, dict(config)
+        self._randomness = Randomness()
+        self._made: OrderedDict[int, Any] = OrderedDict()
+
+    def item(self, seed: int, index: int) -> dict[str, Any]:
+        """Return an item: `question`, `answer` and `metadata`."""
+        self._randomness.seed(seed + index)
+        with self._randomness.swapped_in():
+            return self._dataset(seed)[index]
+
+    def score(self, answer: str, seed: int, index: int) -> float:
+        """Return the generator's own score of an answer to an item."""
+        item = self.item(seed, index)
+        with self._randomness.swapped_in():
+            return float(self._dataset(seed).score_answer(answer, entry=item))
+
+    def _dataset(self, seed: int) -> Any:
+        if seed not in self._made:
+            with as_usage_error(f"the dataset {self.name!r} cannot be made"):
+                self._made[seed] = _factory.create_dataset(self.name, **{"size": _CHUNK, **self.config, "seed": seed})
+            if len(self._made) > _KEPT:
+                self._made.popitem(last=False)
+        self._made.move_to_end(seed)
+        return self._made[seed]
+
+
+def _task(generator: Generator, split: str, index: int) -> Task:
+    """Return the first item for this index whose question belongs to the split: seeds alone repeat questions."""
+    chunk, place = divmod(index, _CHUNK)
+    for number in range(_TRIES):
+        seed = _FIRST_SEED[split] + chunk * _CHUNK + number * _APART
+        item = generator.item(seed, place)
+        if split_of(item["question"], _SHARES) == split:
+            data = {"dataset": generator.name, "seed": seed, "index": place}
+            gold = {"answer": item["answer"]}
+            return Task(f"{generator.name}/{split}/{index}", split, item["question"], data=data, gold=gold)
+    raise TaskError(f"{generator.name!r} has too few different questions for the split {split!r}")
+
+
+class ReasoningGymEnv(Wrapped):
+    """Answer a question that a generator of reasoning-gym asks.
+
+    Task: an item of the generator. Its question decides the split.
+    Tools: `answer`, or none with `answer_by="text"`.
+    Reward: `outcome` 1 if the generator scores the answer 1; `score`, its score, which the scheme `own` pays.
+    Episode end: an answer, or 4 turns have passed.
+
+    Args:
+        dataset: Name of the generator, such as `chain_sum`.
+        config: Its settings, such as `{"min_terms": 3}`.
+        answer_by: `"tool"`, or `"text"`: the first message is the answer.
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the generator scores the answer 1"),
+        "score": Channel("the generator's score of the answer"),
+    }
+    schemes: ClassVar[Mapping[str, Scheme]] = {"own": Scheme({"score": 1.0}, allow_unsound=True)}
+    max_turns = 4
+    harmless_arguments = frozenset(Wrapped.harmless_arguments | {"dataset", "config", "answer_by"})
+
+    def __init__(
+        self,
+        dataset: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        answer_by: str = "tool",
+        **kwargs: Unpack[EnvArguments],
+    ):
+        self._ask = named("answer_by", answer_by, _ASKS)
+        if answer_by == "text":
+            self.tools = Toolset(())
+        self._source = Generator(dataset, config or {})
+        tasks = GeneratedTasks(dataset, partial(_task, self._source), dict.fromkeys(_SHARES))
+        super().__init__(tasks=tasks, **kwargs)
+
+    def start(self, task: Task) -> str:
+        """Ask the question."""
+        self._problem = ""
+        return f"{task.prompt}\n\n{self._ask}"
+
+    @tool
+    def answer(self, answer: str) -> str:
+        """Give the final answer. This ends the episode.
+
+        Args:
+            answer: The answer alone, in the form that the question asks for.
+        """
+        return self._answered(answer)
+
+    def respond(self, text: str) -> str:
+        """Score a message, if that is how answers are given."""
+        return super().respond(text) if len(self.tools) else self._answered(text)
+
+    def _answered(self, answer: str) -> str:
+        score = self._score(answer)
+        self.reward("score", score)
+        self.reward(OUTCOME, float(score >= SOLVED_AT))
+        self.finish(Reason.ANSWERED)
+        return "Answered."
+
+    def _score(self, answer: str) -> float:
+        where = self.task.data["seed"], self.task.data["index"]
+        try:
+            return self._source.score(answer, *where)
+        except Exception as error:
+            # A scorer that reads its own gold was given what cannot be read: the model's doing.
+            self._problem = f"the scorer could not read the answer: {describe(error)}"
+            self._must_score_gold(self.task)
+            return 0.0
+
+    def _must_score_gold(self, task: Task) -> None:
+        try:
+            self._source.score(task.gold["answer"], task.data["seed"], task.data["index"])
+        except Exception as error:
+            raise BrokenTask(f"{task.id!r}: its own answer cannot be scored: {describe(error)}") from error
+
+    def details(self) -> Mapping[str, Any]:
+        """Say why an answer could not be scored."""
+        return {"problem": self._problem} if self._problem else {}
+
+    def solution(self, task: Task) -> Solution:
+        """Give the generator's own answer. Raises `NoSolution` if its scorer does not accept that."""
+        gold = task.gold["answer"]
+        if not isinstance(gold, str):
+            raise NoSolution(f"{self._source.name!r} gives no answer of its own")
+        score = self._source.score(gold, task.data["seed"], task.data["index"])
+        if score < SOLVED_AT:
+            raise NoSolution(f"{self._source.name!r} scores its own answer {score:g}")
+        yield ToolCall("answer", {"answer": gold}) if len(self.tools) else gold
+
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Try whether items repeat, and whether the generator accepts its own answers."""
+        task = self.tasks.get(TRAIN, 0)
+        found: list[Caveat] = []
+        again = Generator(self._source.name, self._source.config).item(task.data["seed"], task.data["index"])
+        if again["question"] != task.prompt:
+            found.append(Caveat("seed-honoured", "seeds are ignored: an item is another one when made again"))
+        for index in range(4):
+            try:
+                next(self.solution(self.tasks.get(TRAIN, index)))
+            except NoSolution as error:
+                return (*found, Caveat("solution-solves", str(error)))
+        return tuple(found)
