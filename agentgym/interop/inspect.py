@@ -221,13 +221,11 @@ class Playing:
         return messages
 
     async def clean_up(self, state: TaskState) -> None:
-        """Give back the environment of a sample; the last one closes all."""
+        """Give back the environment of a sample; the last one closes them."""
         pool, episode = self._running.pop(state.uuid, (None, None))
         if pool is not None and episode is not None:
             await pool.give_back(episode)
-        if not self._running:
-            for idle in self._pools.values():
-                await idle.close()
+            await pool.close_if_idle()
 
 
 @solver
