@@ -19,6 +19,7 @@ class _Here:
 
     pool: EnvPool
     room: asyncio.Semaphore | None = None
+    playing: int = 0
 
 
 class PooledEpisodes:
@@ -44,10 +45,11 @@ class PooledEpisodes:
             most = await here.pool.at_once(_MANY)
             here.room = here.room or asyncio.Semaphore(most)
         await here.room.acquire()
+        here.playing += 1
         try:
             return CalledEpisode(await here.pool.take(self._make_s))
         except BaseException:
-            here.room.release()
+            self._leave(here)
             raise
 
     async def give_back(self, episode: CalledEpisode) -> None:
@@ -59,8 +61,17 @@ class PooledEpisodes:
             else:
                 here.pool.give_back(episode.env)
         finally:
-            if here.room is not None:
-                here.room.release()
+            self._leave(here)
+
+    def _leave(self, here: _Here) -> None:
+        here.playing -= 1
+        if here.room is not None:
+            here.room.release()
+
+    async def close_if_idle(self) -> None:
+        """Close the environments of this event loop if none is playing: for programs that never say that they end."""
+        if not self._here().playing:
+            await self.close()
 
     async def close(self) -> None:
         """Close the idle environments of this event loop."""
