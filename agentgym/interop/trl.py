@@ -12,9 +12,10 @@ import re
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial, reduce, wraps
 from io import BytesIO
-from typing import Any, ClassVar, Literal, Optional, Union
+from operator import or_
+from typing import Any, ClassVar, Literal
 
 from agentgym.errors import BrokenTask, InfrastructureError, UsageError, require
 from agentgym.interop.called import CalledEpisode, as_text
@@ -187,7 +188,9 @@ def _class_again(kind: type[Environment]) -> Any:
     if "plan" not in vars(kind):
         return kind.__qualname__
     plan = kind.plan
-    return partial(environment_class, plan.env, attempts=plan.attempts, stop_after=plan.stop_after, **plan.arguments), ()
+    return partial(
+        environment_class, plan.env, attempts=plan.attempts, stop_after=plan.stop_after, **plan.arguments
+    ), ()
 
 
 copyreg.pickle(_Generated, _class_again)  # type: ignore[arg-type]
@@ -267,13 +270,12 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
     """Return the type whose schema is nearest to `schema`."""
     if "enum" in schema:
         return Literal[tuple(schema["enum"])]
-    if options := schema.get("anyOf"):
-        return Union[tuple(_annotation(option) for option in options)]
     kind = schema.get("type")
-    if isinstance(kind, list):
-        return Union[tuple(_annotation({**schema, "type": one}) for one in kind)]
+    options = schema.get("anyOf") or ([{**schema, "type": one} for one in kind] if isinstance(kind, list) else None)
+    if options:
+        return reduce(or_, map(_annotation, options))
     if kind == "array" and "items" in schema:
         return list[_annotation(schema["items"])]
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
         return dict[str, _annotation(schema["additionalProperties"])]
-    return Any if kind is None else Optional[_TYPES[kind]] if schema.get("nullable") else _TYPES[kind]
+    return _TYPES.get(str(kind), Any)
