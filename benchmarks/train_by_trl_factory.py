@@ -1,6 +1,6 @@
-"""Train with TRL's own `GRPOTrainer` through `environment_factory`, on CPU: a tiny model that begins with random guesses.
+"""Train with TRL's own `GRPOTrainer` through `environment_factory`, on CPU, from a tiny model that guesses.
 
-Nothing of our trainer takes part. The model (0.1 M weights) learned to write calls from random play, by TRL's `SFTTrainer`.
+Nothing of our trainer takes part. The model (0.1 M weights) learned to write calls from random play, by `SFTTrainer`.
 """
 
 from __future__ import annotations
