@@ -195,7 +195,7 @@ def test_an_outage_ends_the_training_even_where_exceptions_are_shown_to_the_poli
     shaky.breaks = 2
     environment.add()
     environment.reset(**row)
-    with pytest.raises(Outage, match="2 episodes of .* failed in a row"):
+    with pytest.raises(Outage, match=r"2 episodes of .* failed in a row"):
         environment.add()
     assert not issubclass(Outage, Exception)
 

@@ -195,4 +195,3 @@ def test_tools_of_a_conversation_share_an_episode_in_verl_s_own_loop():
     env = make(PROBE, dialect="native")
     opening, _ = env.reset(seed=0, options={"index": 0})
     assert text_of(opening[-1]) in tokenizer_of("qwen2_5").decode(output.prompt_ids)
-
