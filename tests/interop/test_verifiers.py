@@ -26,7 +26,7 @@ STATE = ["turn_rewards", "ending", "channels", "task_id", "trajectory"]
 
 def evaluated(env: Any, url: str, **options: Any) -> list[dict[str, Any]]:
     """The outputs of verifiers' own evaluation, in the order of the tasks."""
-    from verifiers.legacy.types import ClientConfig
+    from verifiers.types import ClientConfig  # pyright: ignore[reportMissingImports]
 
     client = ClientConfig(api_base_url=url, api_key_var="NO_KEY", max_retries=0)
     done = asyncio.run(env.evaluate(client, "scripted", state_columns=STATE, on_progress=[], **options))
