@@ -66,7 +66,7 @@ def tokenizer_for(conversations: list[dict[str, Any]]) -> Any:
     return tokenizer
 
 
-def begun_model(folder: Path, *, seed: int = 0, count: int = 512, steps: int = 150) -> tuple[Any, Any]:
+def begun_model(folder: Path, *, seed: int = 0, count: int = 512, steps: int = 300) -> tuple[Any, Any]:
     """Return a model that plays at random, by TRL's supervised trainer, and its tokenizer."""
     conversations = list(plays(count, seed))
     tokenizer = tokenizer_for(conversations)
@@ -96,7 +96,7 @@ def trained(
         num_generations=size,
         max_completion_length=96,
         max_tool_calling_iterations=TURNS,
-        learning_rate=2e-3,
+        learning_rate=4e-4,
         beta=0.0,
         logging_steps=1,
         seed=seed,

@@ -142,9 +142,9 @@ class Driver:
                 outcome = await generated(row, say, workers)
             except Exception as error:
                 return Seen(error=type(error).__name__)
-            texts = [message["content"] for message in outcome["history"]]
+            read = [message["content"] for message in outcome["history"] if message["role"] == "user"]
             ending = outcome["metadata"]["ending"]
-            return Seen(texts, [], outcome["rewards"], outcome["metrics"]["reward"], ending)
+            return Seen(read, [], outcome["rewards"], outcome["metrics"]["reward"], ending)
 
         async def everything() -> list[list[Seen]]:
             with ThreadPoolExecutor(8) as workers:

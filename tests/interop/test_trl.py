@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import gc
 import inspect
+import math
 import pickle
+import re
 import subprocess
 import sys
+import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
+from agentgym.dialects import get_dialect
 from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.trl import BROKEN, Outage, environment_class, episode_of, rows, unless_failed
-from agentgym.messages import Pictured
+from agentgym.messages import Pictured, ToolCall
 from agentgym.registry import list_environments, load_class, make
 from agentgym.task import Task, TaskList
 from agentgym.toolset import tool
+from tests.chat_templates import tokenizer_of
+from tests.interop import probe_env
+from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
 from tests.interop.probe_env import BROKEN_SEED, PNG, PROBE
 
 SHAKY = "tests.interop.test_trl:ShakyEnv"
@@ -258,7 +265,8 @@ def test_a_prompt_that_is_not_the_episode_s_opening_is_refused_and_an_empty_one_
 
 def test_pictures_are_blocks_as_trl_takes_them():
     image = pytest.importorskip("PIL.Image", reason="needs the [web] extra")
-    text, picture = begun().show()
+    assert begun().show().endswith("(A picture was shown here, which you cannot see.)")
+    text, picture = begun(pictures=True).show()
     assert text == {"type": "text", "text": "Here."}
     assert isinstance(picture["image"], image.Image)
 
@@ -287,3 +295,89 @@ class OddlyNamedEnv(ShakyEnv):
 def test_tools_that_trl_would_take_for_something_else_are_refused():
     with pytest.raises(UsageError, match="'get_reward'"):
         environment_class("tests.interop.test_trl:OddlyNamedEnv")
+
+
+class Driver:
+    """Plays in TRL's own trainer, whose model is a script."""
+
+    adapter = package = "trl"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        members = max(2, attempts)
+        inputs = [row for index in range(len(episodes)) for row in [opened(index, seed + index)] * members]
+        trainer = scripted(lambda messages: said_next(messages, episodes, seed), members, inputs)
+        output = trainer._generate_and_score_completions(inputs)
+        ids = [[*prompt, *said] for prompt, said in zip(output["prompt_ids"], output["completion_ids"], strict=True)]
+        texts = trainer.processing_class.batch_decode(ids)
+        rewards = trainer.rewards[:, 0].tolist()
+        seen = [as_seen(text, reward) for text, reward in zip(texts, rewards, strict=True)]
+        return [seen[start : start + attempts] for start in range(0, len(seen), members)]
+
+
+def opened(index: int, seed: int) -> dict[str, Any]:
+    """A row of `ProbeEnv` whose opening is told by `reset`, since one of its episodes cannot begin."""
+    return {"prompt": [{"role": "user", "content": ""}], "task_id": f"probe/train/{index}", "seed": seed}
+
+
+def as_seen(text: str, reward: float) -> Seen:
+    read = [message["content"] for message in conversation(text) if message["role"] == "user"]
+    return Seen(read, error="left out") if math.isnan(reward) else Seen(read, reward=reward)
+
+
+def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: list[Any]) -> Any:
+    """TRL's trainer with a model that says what it is told to."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
+
+    from agentgym.trainers.tiny import TinyShape, tiny_model
+
+    tokenizer = tokenizer_of("qwen2_5")
+    tokenizer.pad_token = "<|endoftext|>"
+    dialect, tools = get_dialect("hermes"), make(PROBE).tools
+
+    class Scripted(GRPOTrainer):
+        def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
+            said = [self._said(tokenizer.decode(ids)) for ids in prompt_ids]
+            return [[*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id] for text in said], None
+
+        def _said(self, text: str) -> str:
+            move = say(conversation(text)) if re.search(r"\b\d{9}\b", text) else ToolCall("roll")
+            return "I am done." if move is None else dialect.render("", [move], tools)
+
+        def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Any:
+            self.rewards = super()._calculate_rewards(*args, **kwargs)
+            return self.rewards
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = GRPOConfig(
+            output_dir=folder,
+            per_device_train_batch_size=len(inputs),
+            num_generations=members,
+            max_completion_length=1500,
+            max_tool_calling_iterations=8,
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+        )
+        return Scripted(
+            tiny_model(tokenizer, TinyShape(hidden=32, layers=1, feed_forward=32, context=4096), 0),
+            args=config,
+            train_dataset=Dataset.from_list(inputs),
+            processing_class=tokenizer,
+            environment_factory=environment_class(PROBE),
+        )
+
+
+def conversation(text: str) -> list[Any]:
+    """The messages that a prompt of Qwen 2.5 shows."""
+    parts = [part.partition("\n") for part in text.split("<|im_start|>")[1:]]
+    return [{"role": role, "content": content} for role, _, content in parts if content]
+
+
+@pytest.mark.train
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("trl", reason="needs the [train] extra")
+    monkeypatch.setattr(probe_env, "MEETING_S", 0.05)
+    hold(Driver(), guarantee)

@@ -135,5 +135,5 @@ def test_the_example_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path:
     tasks = tasks_of("sql", "test", 2, 0)
     with replaying_model(played("sql", ScriptedPolicy(), tasks)) as url:
         for block in blocks_of(DOCS / "interop" / "verifiers.md"):
-            if block.language == "python" and block.why_not is None:
+            if block.language == "python" and block.file is None:
                 exec(compile(block.text.replace("http://localhost:8000/v1", url), "verifiers.md", "exec"), {})

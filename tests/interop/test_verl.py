@@ -152,8 +152,9 @@ class Driver:
             except Exception as error:
                 return Seen(error=type(error).__name__)
             told = output.extra_fields
-            texts = [server.tokenizer.decode([*output.prompt_ids, *output.response_ids])]
-            return Seen(texts, [], told["turn_scores"], output.reward_score, told["ending"])
+            whole = conversation(server.tokenizer.decode([*output.prompt_ids, *output.response_ids]))
+            read = [message["content"] for message in whole if message["role"] == "user"]
+            return Seen(read, [], told["turn_scores"], output.reward_score, told["ending"])
 
         async def everything() -> list[list[Seen]]:
             plays = [one(index) for index in range(len(episodes)) for _ in range(attempts)]
