@@ -11,42 +11,28 @@ from typing import Any
 import torch
 import trl
 from datasets import Dataset
+from tokenizers import AddedToken
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer  # pyright: ignore[reportPrivateImportUsage]
 
-from agentgym.envs.guess import GuessEnv
 from agentgym.interop.trl import environment_class, rows
 from agentgym.messages import ToolCall, assistant
 from agentgym.registry import make
-from agentgym.task import Task, TaskList, iterate
 from agentgym.trainers.tiny import TinyShape, tiny_model, tiny_tokenizer
+from benchmarks._guessing import HIGHEST, TURNS, arguments
 
 ENV = "guess"
-HIGHEST, TURNS = 10, 3
-"""Three guesses at one of ten numbers: chance finds it in three of ten episodes, halving in seven."""
 CALL = '<tool_call>\n{"name": "guess", "arguments": {"number": ', "}}\n</tool_call>"
+ANSWER = ("\n<tool_response>\n", "\n</tool_response>")
+"""How the template writes results, which become one token each."""
 QUIET = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True, "bf16": False}
-
-
-def easy_tasks() -> TaskList:
-    """The easy tasks of training: a number from 1 to 10."""
-    some = iterate(GuessEnv.default_tasks(), "train", 2000)
-    numbers: dict[int, Task] = {}
-    for task in some:
-        if task.data["highest"] == HIGHEST:
-            numbers.setdefault(task.gold["number"], task)
-    return TaskList(numbers[number] for number in sorted(numbers))
-
-
-def arguments() -> dict[str, Any]:
-    return {"tasks": easy_tasks(), "max_turns": TURNS}
 
 
 def plays(count: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield conversations of a player that guesses at random, in the form that TRL trains on."""
-    chance, tasks = random.Random(seed), easy_tasks()
+    chance = random.Random(seed)
     with closing(make(ENV, dialect="native", **arguments())) as env:
         for number in range(count):
-            messages, info = env.reset(seed=number, options={"index": number % tasks.size("train")})
+            messages, info = env.reset(seed=number, options={"index": number % HIGHEST})
             conversation: list[Any] = list(messages)
             done = False
             while not done:
@@ -54,6 +40,7 @@ def plays(count: int, seed: int) -> Iterator[dict[str, Any]]:
                 result = env.step(action)
                 conversation += [action, *result.observation]
                 done = result.terminated or result.truncated
+            conversation.append(assistant("Done."))
             yield {"messages": [_plain(message) for message in conversation], "tools": info["tools"]}
 
 
@@ -74,11 +61,12 @@ def tokenizer_for(conversations: list[dict[str, Any]]) -> Any:
     opening = [message for message in first["messages"] if message["role"] in ("system", "user")]
     prompt = tokenizer.apply_chat_template(opening, tools=first["tools"], tokenize=False)
     constant = prompt.removeprefix("<|im_start|>system\n").partition("<|im_end|>")[0]
-    tokenizer.add_tokens([constant, CALL[0].removeprefix("<tool_call>"), CALL[1].removesuffix("</tool_call>")])
+    written = [constant, CALL[0].removeprefix("<tool_call>"), CALL[1].removesuffix("</tool_call>"), *ANSWER]
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in written])
     return tokenizer
 
 
-def begun_model(folder: Path, *, seed: int = 0, count: int = 512, steps: int = 150) -> tuple[Any, Any]:
+def begun_model(folder: Path, *, seed: int = 0, count: int = 512, steps: int = 300) -> tuple[Any, Any]:
     """Return a model that plays at random, by TRL's supervised trainer, and its tokenizer."""
     conversations = list(plays(count, seed))
     tokenizer = tokenizer_for(conversations)
@@ -108,7 +96,7 @@ def trained(
         num_generations=size,
         max_completion_length=96,
         max_tool_calling_iterations=TURNS,
-        learning_rate=2e-3,
+        learning_rate=4e-4,
         beta=0.0,
         logging_steps=1,
         seed=seed,
@@ -123,8 +111,6 @@ def trained(
     )
     trainer.train()
     return [entry for entry in trainer.state.log_history if "reward" in entry]
-
-
 
 
 def threads(number: int) -> None:

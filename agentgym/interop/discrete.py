@@ -15,10 +15,10 @@ from gymnasium import spaces
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.interop.replayed import ReplayedEpisode
-from agentgym.messages import Message, ToolCall
+from agentgym.messages import Message, ToolCall, assistant
 
 Observe = Callable[[Sequence[Message]], Any]
-"""Maps the messages that the policy has read so far to a vector in the observation space."""
+"""Maps the messages of the episode so far, the calls included, to a value in the observation space."""
 
 
 class DiscreteCalls(gymnasium.Env[Any, Any]):
@@ -65,7 +65,8 @@ class DiscreteCalls(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play the call with this number."""
         call = self._calls[int(np.asarray(action).item())]
-        self._messages += self._episode.call(call.name, call.arguments)
+        turn = assistant("", [call])
+        self._messages += [turn, *self._episode.step(turn)]
         episode = self._episode
         is_terminated = episode.is_over and not episode.is_truncated
         seen = self._observe(self._messages)

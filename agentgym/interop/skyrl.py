@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from agentgym.errors import UsageError, require
@@ -53,7 +54,6 @@ class SkyRLEnv(BaseTextEnv):
             chosen.setdefault("max_turns", int(self._row["max_turns"]))
         self._episode = ReplayedEpisode(lambda: make(env, **chosen), attempts=attempts)
         self.max_turns = self._episode.env.max_turns
-        # SkyRL does not close an environment after an error.
         self._closing = weakref.finalize(self, self._episode.close)
 
     def init(self, prompt: list[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -63,7 +63,8 @@ class SkyRLEnv(BaseTextEnv):
                 "the row needs the columns task_id and seed: make the rows with agentgym.interop.skyrl.rows"
             )
         self.turns = 0
-        opening = self._episode.begin(seed=int(self._row["seed"]), options={"task": self._row["task_id"]})
+        with self._closed_if_broken():
+            opening = self._episode.begin(seed=int(self._row["seed"]), options={"task": self._row["task_id"]})
         info = {"task": self._episode.info["task"], "difficulty": self._episode.info["difficulty"]}
         return [{"role": message.get("role"), "content": _shown(message)} for message in opening], info
 
@@ -71,7 +72,8 @@ class SkyRLEnv(BaseTextEnv):
         """Play a turn with the text that the model wrote; the reward is that of the turn."""
         self.turns += 1
         earned = len(self._episode.turn_rewards)
-        observation = self._episode.step(action)
+        with self._closed_if_broken():
+            observation = self._episode.step(action)
         info = self._episode.info
         return {
             "observations": [{"role": self._role, "content": _shown(message)} for message in observation],
@@ -89,6 +91,15 @@ class SkyRLEnv(BaseTextEnv):
             "is_over": float(self._episode.is_over),
             "is_success": float(bool(info.get("is_success"))),
         }
+
+    @contextmanager
+    def _closed_if_broken(self) -> Iterator[None]:
+        """Close the environment after an error; SkyRL does not."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the environment. Safe to call twice."""

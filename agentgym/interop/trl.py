@@ -12,15 +12,16 @@ import re
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial, reduce, wraps
 from io import BytesIO
-from typing import Any, ClassVar, Literal, Optional, Union
+from operator import or_
+from typing import Any, ClassVar, Literal
 
 from agentgym.errors import BrokenTask, InfrastructureError, UsageError, require
 from agentgym.interop.called import CalledEpisode, as_text
 from agentgym.interop.openings import openings
 from agentgym.interop.replayed import ReplayedEpisode
-from agentgym.messages import Message, shown_pictures, text_of
+from agentgym.messages import Message, shown_pictures, text_of, without_pictures
 from agentgym.registry import make
 from agentgym.toolset import Tool
 
@@ -49,6 +50,7 @@ class _Plan:
     arguments: Mapping[str, Any]
     attempts: int
     stop_after: int
+    pictures: bool
     failures: int = field(default=0, compare=False)
     """Episodes that failed since the last one that did not."""
 
@@ -86,7 +88,7 @@ class Environment(metaclass=_Generated):
             self._failed(error)
             return None
         self._check_tools()
-        return _lacking(self._episode.opening, prompt)
+        return self._lacking(prompt)
 
     def get_reward(self) -> float | None:
         """Return what the episode earned; `None` if it failed, which TRL leaves out of the group."""
@@ -104,10 +106,29 @@ class Environment(metaclass=_Generated):
         if self._episode.has_failed:
             return BROKEN
         try:
-            return _content(self._episode.call(name, arguments))
+            return self._content(self._episode.call(name, arguments))
         except InfrastructureError as error:
             self._failed(error)
             return BROKEN
+
+    def _lacking(self, prompt: Any) -> Any:
+        """Return what TRL must append to a row's prompt: pictures, or everything if the prompt leaves room for it."""
+        opening = self._episode.opening
+        if prompt is None or not text_of(prompt[-1]):
+            return self._content(opening)
+        if [text_of(message) for message in prompt] != [text_of(message) for message in opening]:
+            raise UsageError(
+                "the row's prompt is not the opening of its episode: make the rows again, with the environment's "
+                "arguments, or end their prompts with an empty message, to which the opening is appended"
+            )
+        return (_pictures(opening) if self._plan.pictures else []) or None
+
+    def _content(self, messages: list[Message]) -> Any:
+        """Return messages as text, or as blocks if the model sees their pictures."""
+        if not self._plan.pictures:
+            return as_text(map(without_pictures, messages))
+        pictures = _pictures(messages)
+        return [{"type": "text", "text": as_text(messages)}, *pictures] if pictures else as_text(messages)
 
     def _failed(self, error: Exception) -> None:
         """Leave the episode out; stop the training if nothing but failures comes."""
@@ -127,19 +148,22 @@ class Outage(BaseException):
     """Nothing but failures came. Not an `Exception`, since TRL shows those of tools to the policy and goes on."""
 
 
-def environment_class(env: str, *, attempts: int = 3, stop_after: int = 16, **arguments: Any) -> type[Environment]:
+def environment_class(
+    env: str, *, attempts: int = 3, stop_after: int = 16, pictures: bool = False, **arguments: Any
+) -> type[Environment]:
     """Return a class for `GRPOTrainer(environment_factory=...)`. It is named for the environment.
 
     Args:
         env: The environment, as for `agentgym.make`.
         attempts: How often each turn is tried, each time in a fresh environment, before the episode fails.
         stop_after: Episodes that fail in a row until `Outage` is raised, which ends the training.
+        pictures: Whether the model sees pictures; TRL fails on them otherwise, so a line of text stands for each.
         arguments: The environment's arguments.
 
     Raises:
         UsageError: TRL cannot offer one of the tools, because of its name.
     """
-    plan = _Plan(env, arguments, attempts, stop_after)
+    plan = _Plan(env, arguments, attempts, stop_after, pictures)
     made = plan.make()
     try:
         tools = {tool.name: _method(tool) for tool in made.tools}
@@ -187,29 +211,12 @@ def _class_again(kind: type[Environment]) -> Any:
     if "plan" not in vars(kind):
         return kind.__qualname__
     plan = kind.plan
-    return partial(environment_class, plan.env, attempts=plan.attempts, stop_after=plan.stop_after, **plan.arguments), ()
+    return partial(
+        environment_class, plan.env, attempts=plan.attempts, stop_after=plan.stop_after, **plan.arguments
+    ), ()
 
 
 copyreg.pickle(_Generated, _class_again)  # type: ignore[arg-type]
-
-
-def _lacking(opening: list[Message], prompt: Any) -> Any:
-    """Return what TRL must append to a row's prompt: pictures, or everything if the prompt leaves room for it."""
-    if prompt is None or not text_of(prompt[-1]):
-        return _content(opening)
-    if [text_of(message) for message in prompt] != [text_of(message) for message in opening]:
-        raise UsageError(
-            "the row's prompt is not the opening of its episode: make the rows again, with the environment's "
-            "arguments, or end their prompts with an empty message, to which the opening is appended"
-        )
-    pictures = _pictures(opening)
-    return pictures or None
-
-
-def _content(messages: list[Message]) -> Any:
-    """Return messages as text, or as blocks if they have pictures."""
-    pictures = _pictures(messages)
-    return [{"type": "text", "text": as_text(messages)}, *pictures] if pictures else as_text(messages)
 
 
 def _pictures(messages: list[Message]) -> list[dict[str, Any]]:
@@ -267,13 +274,12 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
     """Return the type whose schema is nearest to `schema`."""
     if "enum" in schema:
         return Literal[tuple(schema["enum"])]
-    if options := schema.get("anyOf"):
-        return Union[tuple(_annotation(option) for option in options)]
     kind = schema.get("type")
-    if isinstance(kind, list):
-        return Union[tuple(_annotation({**schema, "type": one}) for one in kind)]
+    options = schema.get("anyOf") or ([{**schema, "type": one} for one in kind] if isinstance(kind, list) else None)
+    if options:
+        return reduce(or_, map(_annotation, options))
     if kind == "array" and "items" in schema:
         return list[_annotation(schema["items"])]
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
         return dict[str, _annotation(schema["additionalProperties"])]
-    return Any if kind is None else Optional[_TYPES[kind]] if schema.get("nullable") else _TYPES[kind]
+    return _TYPES.get(str(kind), Any)

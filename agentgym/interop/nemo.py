@@ -1,0 +1,161 @@
+"""NeMo Gym: any environment as a resources server of its Gymnasium kind, for `gymnasium_agent`.
+
+NeMo Gym starts servers from files: `from agentgym.interop.nemo import EnvServer as Server; Server.run_webserver()` is one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from agentgym.errors import UsageError, require
+from agentgym.interop.openings import openings
+from agentgym.interop.replayed import ReplayedEpisode
+from agentgym.messages import Message, text_of
+from agentgym.registry import make
+
+require("nemo_gym", "nemo")
+
+from nemo_gym.base_resources_server import BaseResourcesServerConfig  # type: ignore[import-not-found]  # noqa: E402
+from resources_servers.gymnasium import GymnasiumServer  # type: ignore[import-not-found]  # noqa: E402
+
+
+class EnvServerConfig(BaseResourcesServerConfig):
+    """What the server's YAML says of it, beside what NeMo Gym needs."""
+
+    env: str
+    """The environment, as for `agentgym.make`."""
+    arguments: dict[str, Any] = {}
+    attempts: int = 3
+    """How often each turn is tried."""
+    idle_s: float = 3600.0
+    """Seconds after which a session that nobody steps is closed: NeMo Gym tells no server that its agent gave up."""
+
+
+@dataclass
+class _Session:
+    episode: ReplayedEpisode
+    used: float = field(default_factory=time.monotonic)
+
+
+class EnvServer(GymnasiumServer):
+    """Serves episodes of one environment, each in a session of NeMo Gym.
+
+    An environment that breaks is replaced, and the episode played on (`ReplayedEpisode`); if that fails too, the server
+    answers with an error, which is no reward.
+    """
+
+    config: EnvServerConfig
+
+    async def reset(self, metadata: dict[str, Any], session_id: str | None = None) -> tuple[str | None, dict[str, Any]]:
+        """Begin the episode that the row names by `task_id` and `seed`; its opening is in the row already."""
+        if "task_id" not in metadata or "seed" not in metadata:
+            raise UsageError("the row needs task_id and seed: make the rows with agentgym.interop.nemo.rows")
+        await self._close_idle()
+        await self.close_session(session_id)
+        settings = {"dialect": "native", **self.config.arguments}
+        session = _Session(ReplayedEpisode(partial(make, self.config.env, **settings), attempts=self.config.attempts))
+        self.session_state[session_id or ""] = session
+        episode = session.episode
+        await episode.abegin(seed=int(metadata["seed"]), options={"task": metadata["task_id"]})
+        return None, {"task": episode.info["task"], "difficulty": episode.info["difficulty"]}
+
+    async def step(
+        self, action: Any, metadata: dict[str, Any], session_id: str | None = None
+    ) -> tuple[str | None, float, bool, bool, dict[str, Any]]:
+        """Play what the model answered, calls and text, as a turn."""
+        session: _Session | None = self.session_state.get(session_id or "")
+        if session is None:
+            raise UsageError("this session has no episode: reset it first")
+        session.used = time.monotonic()
+        episode = session.episode
+        earned = len(episode.turn_rewards)
+        read = await episode.astep(_message(action))
+        paid = sum(episode.turn_rewards[earned:])
+        is_terminated = episode.is_over and not episode.is_truncated
+        return _said(read), paid, is_terminated, episode.is_truncated, _told(episode, read)
+
+    async def close_session(self, session_id: str | None) -> None:
+        """Close the environment of a session."""
+        session = self.session_state.pop(session_id or "", None)
+        if session is not None:
+            await session.episode.env.aclose()
+
+    async def _close_idle(self) -> None:
+        now = time.monotonic()
+        for name, session in list(self.session_state.items()):
+            if now - session.used > self.config.idle_s:
+                await self.close_session(name)
+
+
+def rows(
+    env: str,
+    agent: str,
+    *,
+    split: str | None = None,
+    count: int | None = None,
+    start: int = 0,
+    seed: int = 0,
+    **arguments: Any,
+) -> list[dict[str, Any]]:
+    """Return the rows of a data set for NeMo Gym (JSON lines).
+
+    Args:
+        env: The environment, as for `agentgym.make`.
+        agent: The name of the `gymnasium_agent` in NeMo Gym's configuration.
+        split: By default, the environment's own choice.
+        count: How many; by default all tasks from `start` on.
+        start: The first task's index.
+        seed: The seed of the task with index 0; task `i` has `seed + i`.
+        arguments: The environment's arguments, the same as of the server.
+    """
+    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": "native", **arguments})
+    return [
+        {
+            "responses_create_params": {"input": opening.prompt, "tools": list(map(_tool, opening.tools))},
+            "agent_ref": {"type": "responses_api_agents", "name": agent},
+            "task_id": opening.task.id,
+            "seed": opening.seed,
+        }
+        for opening in some
+    ]
+
+
+def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's schema as the Responses API takes it."""
+    return {"type": "function", **schema["function"], "strict": False}
+
+
+def _message(response: Any) -> Message:
+    """Return a model's response as one assistant message."""
+    calls, texts = [], []
+    for item in response.output:
+        if item.type == "function_call":
+            function = {"name": item.name, "arguments": item.arguments}
+            calls.append({"type": "function", "id": item.call_id, "function": function})
+        elif item.type == "message":
+            content = item.content
+            texts += [content] if isinstance(content, str) else [part.text for part in content if hasattr(part, "text")]
+    message: Message = {"role": "assistant", "content": "".join(texts)}
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _said(read: list[Message]) -> str | None:
+    """Return what answers no call."""
+    return "\n\n".join(text_of(message) for message in read if message.get("role") != "tool") or None
+
+
+def _told(episode: ReplayedEpisode, read: list[Message]) -> dict[str, Any]:
+    outputs = [
+        {"call_id": message.get("tool_call_id", ""), "output": text_of(message)}
+        for message in read
+        if message.get("role") == "tool"
+    ]
+    info = episode.info
+    known = {"rewards": info["rewards"], "ending": info.get("ending"), "is_success": info.get("is_success")}
+    return {"tool_outputs": outputs, **known}

@@ -1,0 +1,264 @@
+"""verl: an agent loop that plays episodes, and our tools as verl's. `docs/interop/verl.md` says which one to take."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from agentgym.endings import Reason
+from agentgym.errors import UsageError, require
+from agentgym.interop.called import as_text
+from agentgym.interop.openings import openings
+from agentgym.interop.replayed import ReplayedEpisode
+from agentgym.messages import Message, pictures_in, text_of
+from agentgym.registry import make
+
+require("verl", "verl")
+
+from verl.experimental.agent_loop.agent_loop import (  # type: ignore[import-not-found]  # noqa: E402
+    AgentLoopBase,
+    AgentLoopOutput,
+    register,
+)
+from verl.tools.base_tool import BaseTool  # type: ignore[import-not-found]  # noqa: E402
+from verl.tools.schemas import OpenAIFunctionToolSchema, ToolResponse  # type: ignore[import-not-found]  # noqa: E402
+from verl.utils.profiler import simple_timer  # type: ignore[import-not-found]  # noqa: E402
+
+LOOP = "agentgym"
+"""The name of the loop, for `agent_name` in rows."""
+DIALECT = "hermes"
+"""How the loop's models write calls unless the arguments say otherwise."""
+
+
+@register(LOOP)
+class EnvAgentLoop(AgentLoopBase):
+    """Plays an episode: each message of the model is a turn, as text in a dialect, until the episode ends.
+
+    `reward_score` is the sum of the turns' rewards, and `extra_fields["turn_scores"]` has each. An environment that
+    breaks is replaced, and the episode played on (`ReplayedEpisode`); if that fails too, the `InfrastructureError` is
+    raised, which ends verl's step: verl knows no reward that leaves an episode out.
+
+    Args:
+        env: The environment, as for `agentgym.make`.
+        arguments: The environment's arguments.
+        attempts: How often each turn is tried.
+        role: The role of observations; `"tool"` for chat templates that know it.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        env: str,
+        arguments: Mapping[str, Any] | None = None,
+        attempts: int = 3,
+        role: str = "user",
+        tools: Any = None,
+        **kwargs: Any,
+    ):
+        super().__init__(*args, **kwargs)
+        self._make = partial(make, env, **{"dialect": DIALECT, **(arguments or {})})
+        self._attempts, self._role = attempts, role
+        self.response_length: int = self.rollout_config.response_length
+
+    async def run(self, sampling_params: dict[str, Any], priority: int = 0, **row: Any) -> AgentLoopOutput:
+        """Play the episode that the row's `extra_info` names by `task_id` and `seed`."""
+        task_id, seed = _named(row)
+        episode = ReplayedEpisode(self._make, attempts=self._attempts)
+        try:
+            opening = await episode.abegin(seed=seed, options={"task": task_id})
+            tokens = _Tokens(self, [_plain(message) for message in opening])
+            await tokens.begin()
+            await self._play(episode, tokens, sampling_params, int(priority))
+            reward = await episode.aend(Reason.TOKEN_BUDGET)
+        finally:
+            await episode.env.aclose()
+        return tokens.output(self.response_length, reward, _told(episode))
+
+    async def _play(
+        self, episode: ReplayedEpisode, tokens: _Tokens, sampling_params: dict[str, Any], priority: int
+    ) -> None:
+        request = uuid4().hex
+        while not episode.is_over and len(tokens.mask) < self.response_length:
+            text = await tokens.generate(request, sampling_params, priority)
+            if len(tokens.mask) > self.response_length:
+                return  # cut: what is trained on lacks a part of the turn
+            observation = await episode.astep(text)
+            if not episode.is_over:
+                await tokens.read(
+                    [{"role": self._role, "content": _plain(message)["content"]} for message in observation]
+                )
+
+
+class _Tokens:
+    """A conversation as the tokens that were sampled and read."""
+
+    def __init__(self, loop: Any, messages: list[dict[str, Any]]):
+        self._loop, self._messages = loop, messages
+        self._ids: list[int] = []
+        self.mask: list[int] = []
+        self._logprobs: list[float] | None = None
+        self._turns = 0
+        self._metrics: dict[str, Any] = {}
+
+    async def begin(self) -> None:
+        self._ids = await self._loop.ct_build_initial_tokens(self._messages)
+
+    async def generate(self, request: str, sampling_params: dict[str, Any], priority: int) -> str:
+        """Let the model write a message, and return its text."""
+        with simple_timer("generate_sequences", self._metrics):
+            said = await self._loop.server_manager.generate(
+                request_id=request, prompt_ids=self._ids, sampling_params=sampling_params, priority=priority
+            )
+        self._turns += 1
+        known = self._logprobs if self._logprobs or not said.log_probs else []
+        merged, self.mask, logprobs = await self._loop.ct_merge_assistant_token(
+            self._ids, said.token_ids, self.mask, known, assistant_logprobs=said.log_probs or None
+        )
+        self._ids, self._logprobs = merged.token_ids, logprobs
+        text = self._loop.tokenizer.decode(said.token_ids, skip_special_tokens=True)
+        self._messages = [*self._messages, {"role": "assistant", "content": text}]
+        return text
+
+    async def read(self, messages: list[dict[str, Any]]) -> None:
+        """Let the model read messages, which carry no loss."""
+        after = [*self._messages, *messages]
+        merged, mask, logprobs = await self._loop.ct_merge_context_msg(
+            self._messages, after, self._ids, self.mask, self._logprobs
+        )
+        self._messages, self._ids, self.mask, self._logprobs = after, merged.token_ids, mask, logprobs
+
+    def output(self, length: int, reward: float, told: dict[str, Any]) -> AgentLoopOutput:
+        """Return what verl trains on."""
+        begun = len(self._ids) - len(self.mask)
+        return AgentLoopOutput(
+            prompt_ids=self._ids[:begun],
+            response_ids=self._ids[begun:][:length],
+            response_mask=self.mask[:length],
+            response_logprobs=self._logprobs[:length] if self._logprobs else None,
+            reward_score=reward,
+            num_turns=2 * self._turns,
+            metrics=self._metrics,
+            extra_fields=told,
+        )
+
+
+class EnvTool(BaseTool):
+    """One of an environment's tools for verl's own `tool_agent` loop; all of a conversation share one episode.
+
+    The loop tells tools nothing of the end of a conversation: rewards are those of the calls, without what grading
+    would pay at the end, and what breaks is told to the model. Prefer `EnvAgentLoop`.
+
+    Args:
+        config: `env`, and optionally `arguments`, `tool` (its name, if there is no schema) and `attempts`.
+        tool_schema: The tool's schema; by default, the environment's own.
+    """
+
+    _episodes: weakref.WeakKeyDictionary[Any, ReplayedEpisode] = weakref.WeakKeyDictionary()
+    """The episode of each conversation."""
+
+    def __init__(self, config: dict[str, Any], tool_schema: OpenAIFunctionToolSchema | None = None):
+        self._make = partial(make, config["env"], **{"dialect": "native", **config.get("arguments", {})})
+        self._attempts = config.get("attempts", 3)
+        super().__init__(config, tool_schema or _schema(self._make, config))
+        self._rows: dict[str, Mapping[str, Any]] = {}
+
+    async def create(self, instance_id: str | None = None, **kwargs: Any) -> tuple[str, ToolResponse]:
+        """Note the row of a call: `create_kwargs` has `task_id` and `seed`."""
+        instance = instance_id or uuid4().hex
+        self._rows[instance] = kwargs.get("create_kwargs") or kwargs
+        return instance, ToolResponse()
+
+    async def execute(
+        self, instance_id: str, parameters: dict[str, Any], **kwargs: Any
+    ) -> tuple[ToolResponse, float, dict[str, Any]]:
+        """Play a turn in the conversation's episode, which its first call begins."""
+        conversation = kwargs["agent_data"]
+        episode = self._episodes.get(conversation) or await self._begun(instance_id, conversation)
+        earned = len(episode.turn_rewards)
+        read = await episode.acall(self.name, parameters)
+        paid = sum(episode.turn_rewards[earned:])
+        if earned < len(episode.turn_rewards):
+            conversation.turn_scores.append(paid)
+        conversation.extra_fields["ending"] = episode.ending
+        return ToolResponse(text=as_text(read)), paid, {}
+
+    async def release(self, instance_id: str, **kwargs: Any) -> None:
+        """Forget the row of a call. The episode goes on until its conversation is gone."""
+        self._rows.pop(instance_id, None)
+
+    async def _begun(self, instance_id: str, conversation: Any) -> ReplayedEpisode:
+        task_id, seed = _named({"extra_info": self._rows.get(instance_id, {})})
+        episode = ReplayedEpisode(self._make, attempts=self._attempts)
+        weakref.finalize(conversation, episode.close)
+        await episode.abegin(seed=seed, options={"task": task_id})
+        self._episodes[conversation] = episode
+        return episode
+
+
+def rows(
+    env: str,
+    *,
+    split: str | None = None,
+    count: int | None = None,
+    start: int = 0,
+    seed: int = 0,
+    loop: str = LOOP,
+    **arguments: Any,
+) -> list[dict[str, Any]]:
+    """Return the rows of a data set for verl (one dict each, as Parquet or JSON lines).
+
+    Args:
+        env: The environment, as for `agentgym.make`.
+        split: By default, the environment's own choice.
+        count: How many; by default all tasks from `start` on.
+        start: The first task's index.
+        seed: The seed of the task with index 0; task `i` has `seed + i`.
+        loop: The agent loop that plays them.
+        arguments: The environment's arguments, the same as of the loop.
+    """
+    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": DIALECT, **arguments})
+    return [
+        {
+            "prompt": opening.prompt,
+            "data_source": f"{env}/{opening.task.split}",
+            "agent_name": loop,
+            # The environment grades; verl's own rules have nothing to compare.
+            "reward_model": {"style": "rule", "ground_truth": ""},
+            "extra_info": {"index": start + number, "task_id": opening.task.id, "seed": opening.seed},
+        }
+        for number, opening in enumerate(some)
+    ]
+
+
+def _named(row: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the task and the seed that a row names."""
+    told = row.get("extra_info") or {}
+    if "task_id" not in told or "seed" not in told:
+        raise UsageError("the row needs task_id and seed in extra_info: make the rows with agentgym.interop.verl.rows")
+    return str(told["task_id"]), int(told["seed"])
+
+
+def _told(episode: ReplayedEpisode) -> dict[str, Any]:
+    return {"turn_scores": episode.turn_rewards, "tool_rewards": [], "ending": episode.ending}
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    if pictures_in(message):
+        raise UsageError("agentgym's loop for verl has text alone; the environment shows pictures")
+    return {"role": message.get("role"), "content": text_of(message)}
+
+
+def _schema(make_env: Any, config: Mapping[str, Any]) -> OpenAIFunctionToolSchema:
+    """Return the schema of one of an environment's tools, as far as verl's has room for it."""
+    env = make_env()
+    try:
+        found = env.tools.get(config["tool"]).schema
+    finally:
+        env.close()
+    for part in found["function"]["parameters"]["properties"].values():
+        if "anyOf" in part:
+            part["type"] = [option["type"] for option in part["anyOf"]]
+    return OpenAIFunctionToolSchema.model_validate(found)

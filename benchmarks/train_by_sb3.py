@@ -1,0 +1,95 @@
+"""Train with a trainer that is neither ours nor one of language models: Stable-Baselines3's PPO on `guess`.
+
+Each number from 1 to 10 is an action; the policy sees the bounds that the answers leave. Three guesses find the number
+by chance in three of ten episodes, and by halving in seven.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from agentgym.envs.guess import GuessEnv
+from agentgym.interop.discrete import DiscreteCalls
+from agentgym.messages import Message, ToolCall, calls_of, text_of
+from benchmarks._guessing import HIGHEST, arguments
+from benchmarks._report import Claim, write
+
+ENVS, STEPS_PER_UPDATE = 8, 128
+
+
+def guessing() -> DiscreteCalls:
+    """Return `guess` with the easy tasks of training, for a trainer of numbers."""
+    calls = [ToolCall("guess", {"number": number}) for number in range(1, HIGHEST + 1)]
+    bounds = spaces.Box(0.0, 1.0, (2 * HIGHEST,), np.float32)
+    return DiscreteCalls(lambda: GuessEnv(dialect="native", **arguments()), calls, seen, bounds)
+
+
+def seen(messages: Sequence[Message]) -> Any:
+    """Return the lowest and the highest number that the answers leave, each as one of ten flags."""
+    low, high, guessed = 1, HIGHEST, 0
+    for message in messages[1:]:
+        if message.get("role") == "assistant":
+            guessed = calls_of(message)[0].arguments["number"]
+        elif "higher" in text_of(message):
+            low = max(low, guessed + 1)
+        elif "lower" in text_of(message):
+            high = min(high, guessed - 1)
+    flags = np.zeros(2 * HIGHEST, np.float32)
+    flags[[min(low, HIGHEST) - 1, HIGHEST + max(high, 1) - 1]] = 1.0
+    return flags
+
+
+def trained(updates: int, seed: int) -> list[float]:
+    """Train with PPO and return the mean reward of an episode at each update, the first before any training."""
+    from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.env_util import make_vec_env  # pyright: ignore[reportMissingImports]
+
+    curve: list[float] = []
+
+    class Curve(BaseCallback):
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_end(self) -> None:
+            curve.append(float(np.mean([episode["r"] for episode in self.model.ep_info_buffer])))
+
+    envs = make_vec_env(guessing, n_envs=ENVS, seed=seed)
+    model = PPO(
+        "MlpPolicy", envs, n_steps=STEPS_PER_UPDATE, batch_size=256, seed=seed, device="cpu", stats_window_size=300
+    )
+    model.learn(updates * ENVS * STEPS_PER_UPDATE, callback=Curve())
+    envs.close()
+    return curve
+
+
+def main() -> None:
+    """Train with several seeds, and write the result file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--updates", type=int, default=60)
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    for seed in range(options.seeds):
+        started = time.perf_counter()
+        curve = trained(options.updates, seed)
+        minutes = round((time.perf_counter() - started) / 60, 2)
+        rows.append({"seed": seed, "minutes": minutes, "curve": [round(reward, 3) for reward in curve]})
+        print(f"seed {seed}: {curve[0]:.2f} to {curve[-1]:.2f} in {minutes} minutes")
+    claims = [
+        Claim("sb3_reward_at_start_best_seed", max(row["curve"][0] for row in rows), "<=", 0.4),
+        Claim("sb3_reward_at_end_worst_seed", min(row["curve"][-1] for row in rows), ">=", 0.6),
+    ]
+    write("train_by_sb3", rows, claims, packages=("stable-baselines3", "gymnasium", "torch"))
+
+
+if __name__ == "__main__":
+    main()

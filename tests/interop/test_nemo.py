@@ -1,0 +1,205 @@
+"""Our environments in NeMo Gym: its own `gymnasium_agent` plays them on a server of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from agentgym.messages import ToolCall
+from agentgym.registry import load_class
+from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
+from tests.interop.peers import needs
+from tests.interop.probe_env import PROBE
+from tests.interop.test_trl import SHAKY
+
+pytestmark = needs("nemo_gym")
+
+Say = Callable[[list[Any]], ToolCall | None]
+
+
+class Answer:
+    """An answer of a server, as NeMo Gym's client gives it."""
+
+    def __init__(self, status: int, body: bytes, cookies: Any):
+        self.status, self._body, self.cookies = status, body, cookies
+        self.ok = status < 400
+        self.content = self
+
+    async def read(self) -> bytes:
+        return self._body
+
+    async def json(self) -> Any:
+        return json.loads(self._body)
+
+    def raise_for_status(self) -> None:
+        assert self.ok, self._body
+
+
+class Client:
+    """Stands in for NeMo Gym's client of servers: the environment's is real, the model's is a script."""
+
+    def __init__(self, app: Any, say: Say):
+        import httpx
+
+        self._env = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://env"
+        )
+        self._say = say
+        self.steps: list[dict[str, Any]] = []
+        self.asked: list[Any] = []
+
+    async def post(self, server_name: str, url_path: str, json: Any = None, cookies: Any = None) -> Answer:
+        data = json.model_dump(mode="json") if hasattr(json, "model_dump") else json
+        if server_name == "model":
+            self.asked = data["input"]
+            return Answer(200, _response(self._say(as_chat(data["input"])), len(self.asked)), {})
+        self._env.cookies = _cookies(cookies)
+        got = await self._env.post(url_path, json=data)
+        if url_path == "/step" and got.status_code == 200:
+            self.steps.append(got.json())
+        return Answer(got.status_code, got.content, dict(got.cookies) or dict(cookies or {}))
+
+
+def _cookies(cookies: Any) -> Any:
+    import httpx
+
+    return httpx.Cookies(dict(cookies or {}))
+
+
+def _response(move: ToolCall | None, number: int) -> bytes:
+    text = {"type": "output_text", "text": "I am done.", "annotations": []}
+    item: dict[str, Any] = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]}
+    if move is not None:
+        arguments = json.dumps(dict(move.arguments))
+        item = {"type": "function_call", "call_id": f"call_{number}", "name": move.name, "arguments": arguments}
+    said = {"id": "r", "created_at": 0.0, "model": "m", "object": "response", "output": [item], "tools": []}
+    return json.dumps({**said, "parallel_tool_calls": True, "tool_choice": "auto"}).encode()
+
+
+def as_chat(items: list[Any]) -> list[Any]:
+    """A conversation of the Responses API as chat messages."""
+    messages = []
+    for item in items:
+        kind = item.get("type", "message")
+        if kind == "function_call":
+            messages.append({"role": "assistant", "content": ""})
+        elif kind == "function_call_output":
+            messages.append({"role": "tool", "content": item["output"]})
+        else:
+            content = item["content"]
+            text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+            messages.append({"role": item["role"], "content": text})
+    return messages
+
+
+class FakeRequest:
+    cookies: dict[str, str] = {}
+
+
+@asynccontextmanager
+async def serving(env: str, **arguments: Any) -> Any:
+    from agentgym.interop.nemo import EnvServer, EnvServerConfig
+
+    base = {"host": "", "port": 0, "entrypoint": "app.py", "name": "env", "domain": "other"}
+    config = EnvServerConfig(**base, env=env, arguments=arguments)
+    server = EnvServer.model_construct(config=config, server_client=None, session_state={})
+    yield server
+
+
+async def run(server: Any, row: dict[str, Any], say: Say, max_steps: int = 10) -> tuple[Any, Client]:
+    from responses_api_agents.gymnasium_agent.app import (  # type: ignore[import-not-found]
+        GymnasiumAgent,
+        GymnasiumAgentConfig,
+        GymnasiumAgentRunRequest,
+    )
+
+    client = Client(server.setup_webserver(), say)
+    refs = {
+        "resources_server": {"type": "resources_servers", "name": "env"},
+        "model_server": {"type": "responses_api_models", "name": "model"},
+    }
+    config = GymnasiumAgentConfig(host="", port=0, entrypoint="app.py", name="agent", max_steps=max_steps, **refs)
+    agent = GymnasiumAgent.model_construct(config=config, server_client=client)
+    return await agent.run(FakeRequest(), GymnasiumAgentRunRequest(**row)), client
+
+
+def rows_of(env: str, count: int = 1, **options: Any) -> list[dict[str, Any]]:
+    from agentgym.interop.nemo import rows
+
+    return json.loads(json.dumps(rows(env, "agent", count=count, **options)))
+
+
+def saying(*calls: ToolCall) -> Say:
+    left = list(calls)
+    return lambda _: left.pop(0) if left else None
+
+
+def test_its_own_agent_gets_the_reward_and_the_ending():
+    async def play() -> Any:
+        async with serving(PROBE) as server:
+            say = saying(ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"}))
+            outcome, client = await run(server, rows_of(PROBE)[0], say)
+            return outcome, client, dict(server.session_state)
+
+    outcome, client, left = asyncio.run(play())
+    assert (outcome.reward, outcome.terminated, outcome.truncated) == (1.25, True, False)
+    assert outcome.info["ending"] == "solved"
+    assert [step["reward"] for step in client.steps] == [0.25, 1.0]
+    assert "paid" in [message["content"] for message in as_chat(client.asked)]
+    assert left == {}
+
+
+def test_a_failure_is_an_error_and_no_reward():
+    kind: Any = load_class(SHAKY)
+
+    async def play(breaks: int) -> Any:
+        kind.breaks = breaks
+        async with serving(SHAKY) as server:
+            return await run(server, rows_of(SHAKY)[0], saying(ToolCall("add"), ToolCall("done")))
+
+    outcome, _ = asyncio.run(play(2))
+    assert outcome.reward == 1.0
+    with pytest.raises(Exception, match=r"500|Internal|broke"):
+        asyncio.run(play(3))
+    kind.breaks = 0
+
+
+class Driver:
+    """Plays in NeMo Gym's own agent."""
+
+    adapter, package = "nemo", "nemo-gym"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        async def one(server: Any, index: int) -> Seen:
+            row = {"responses_create_params": {"input": []}, "task_id": f"probe/train/{index}", "seed": seed + index}
+            try:
+                row = rows_of(PROBE, 1, start=index, seed=seed)[0]
+                outcome, client = await run(server, row, lambda messages: said_next(messages, episodes, seed))
+            except Exception as error:
+                return Seen(error=type(error).__name__)
+            texts = [message["content"] for message in as_chat(client.asked)]
+            texts += [text for step in client.steps for text in _texts(step)]
+            rewards = [step["reward"] for step in client.steps]
+            return Seen(texts, [], rewards, outcome.reward, outcome.info["ending"])
+
+        async def everything() -> list[list[Seen]]:
+            async with serving(PROBE) as server:
+                plays = [one(server, index) for index in range(len(episodes)) for _ in range(attempts)]
+                done = await asyncio.gather(*plays)
+            return [list(done[start : start + attempts]) for start in range(0, len(done), attempts)]
+
+        return asyncio.run(everything())
+
+
+def _texts(step: Any) -> list[str]:
+    return [output["output"] for output in step["info"]["tool_outputs"]][-1:] if step["terminated"] else []
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee):
+    hold(Driver(), guarantee)

@@ -1,0 +1,160 @@
+"""Our environments in SkyRL-Gym, played as SkyRL's generator plays (skyrl/train/generators/skyrl_gym_generator.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import count
+from typing import Any
+
+import pytest
+
+from agentgym.dialects import get_dialect
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.messages import ToolCall
+from agentgym.registry import load_class, make
+from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
+from tests.interop.peers import needs
+from tests.interop.probe_env import PROBE
+from tests.interop.test_trl import SHAKY
+
+pytestmark = needs("skyrl_gym")
+
+Say = Callable[[list[Any]], str]
+_NUMBERS = count()
+
+
+@pytest.fixture
+def workers() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8, thread_name_prefix="skyrl-gym-env-") as pool:
+        yield pool
+
+
+def registered(env: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    """Register an environment under a new name; its first row."""
+    from agentgym.interop.skyrl import register, rows
+
+    name = f"agentgym-{next(_NUMBERS)}"
+    register(name, env, **arguments)
+    return name, json.loads(json.dumps(rows(name, env, count=1, **arguments)[0]))
+
+
+async def generated(row: dict[str, Any], say: Say, workers: ThreadPoolExecutor, max_turns: int = 8) -> dict[str, Any]:
+    """Play a row: each call in a thread of the pool, and `close` only if nothing was raised."""
+    import skyrl_gym  # type: ignore[import-not-found]
+
+    loop = asyncio.get_running_loop()
+    extras = {key: value for key, value in row.items() if key not in ("prompt", "env_class")}
+    extras["max_turns"] = max_turns
+    env = skyrl_gym.make(row["env_class"], env_config={}, extras=extras)
+    history, _ = await loop.run_in_executor(workers, env.init, copy.deepcopy(row["prompt"]))
+    rewards: list[float] = []
+    done, step = False, {}
+    while not done:
+        said = say(history)
+        step = await loop.run_in_executor(workers, env.step, said)
+        history = [*history, {"role": "assistant", "content": said}, *step["observations"]]
+        rewards.append(step["reward"])
+        done = step["done"]
+    metrics = env.get_metrics()
+    await loop.run_in_executor(workers, env.close)
+    return {"history": history, "rewards": rewards, "metrics": metrics, "metadata": step["metadata"]}
+
+
+def saying(*calls: ToolCall, env: str = PROBE) -> Say:
+    with closing(make(env)) as made:
+        dialect, tools, left = get_dialect("hermes"), made.tools, list(calls)
+    return lambda _: dialect.render("", [left.pop(0)], tools) if left else "I am done."
+
+
+def played(row: dict[str, Any], say: Say, workers: ThreadPoolExecutor, **options: Any) -> dict[str, Any]:
+    return asyncio.run(generated(row, say, workers, **options))
+
+
+PAY, FINISH = ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"})
+
+
+def test_each_step_pays_its_turn_and_metrics_are_numbers_that_skyrl_averages(workers: ThreadPoolExecutor):
+    from agentgym.interop.skyrl import SkyRLEnv
+
+    _, row = registered(PROBE)
+    outcome = played(row, saying(PAY, FINISH), workers)
+    assert outcome["rewards"] == [0.25, 1.0]
+    assert outcome["metadata"]["ending"] == "solved"
+    assert outcome["metrics"] == {"turns": 2, "reward": 1.25, "is_over": 1.0, "is_success": 1.0}
+    assert SkyRLEnv.aggregate_metrics([outcome["metrics"]] * 2)["reward"] == 1.25
+    assert outcome["history"][: len(row["prompt"])] != []
+    assert {message["role"] for message in outcome["history"]} == {"system", "user", "assistant"}
+
+
+def test_skyrl_s_limit_of_turns_is_the_episode_s(workers: ThreadPoolExecutor):
+    _, row = registered(PROBE)
+    outcome = played(row, saying(*[ToolCall("roll")] * 9), workers, max_turns=3)
+    assert (len(outcome["rewards"]), outcome["metadata"]["ending"]) == (3, "max_turns")
+
+
+def test_a_broken_environment_is_replaced_unseen_and_a_failed_one_is_an_error_that_leaves_nothing(
+    workers: ThreadPoolExecutor,
+):
+    kind: Any = load_class(SHAKY)
+    gc.collect()
+    before = kind.open_now
+    _, row = registered(SHAKY)
+    kind.breaks = 2
+    assert played(row, saying(ToolCall("add"), ToolCall("done"), env=SHAKY), workers)["rewards"] == [0.0, 1.0]
+    kind.breaks = 3
+    with pytest.raises(InfrastructureError, match="the counter broke"):
+        played(row, saying(ToolCall("add"), env=SHAKY), workers)
+    kind.breaks = 0
+    gc.collect()
+    assert kind.open_now == before
+
+
+def test_a_row_of_other_data_is_refused(workers: ThreadPoolExecutor):
+    name, row = registered(PROBE)
+    with pytest.raises(UsageError, match="task_id and seed"):
+        played({"prompt": row["prompt"], "env_class": name}, saying(), workers)
+
+
+class Driver:
+    """Plays as SkyRL's generator does."""
+
+    adapter = "skyrl"
+    package = "skyrl-gym"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        name, _ = registered(PROBE)
+        with closing(make(PROBE)) as made:
+            dialect, tools = get_dialect("hermes"), made.tools
+
+        def say(history: list[Any]) -> str:
+            move = said_next(history, episodes, seed)
+            return "I am done." if move is None else dialect.render("", [move], tools)
+
+        async def one(index: int, workers: ThreadPoolExecutor) -> Seen:
+            row = {"prompt": [], "env_class": name, "task_id": f"probe/train/{index}", "seed": seed + index}
+            try:
+                outcome = await generated(row, say, workers)
+            except Exception as error:
+                return Seen(error=type(error).__name__)
+            read = [message["content"] for message in outcome["history"] if message["role"] == "user"]
+            ending = outcome["metadata"]["ending"]
+            return Seen(read, [], outcome["rewards"], outcome["metrics"]["reward"], ending)
+
+        async def everything() -> list[list[Seen]]:
+            with ThreadPoolExecutor(8) as workers:
+                plays = [one(index, workers) for index in range(len(episodes)) for _ in range(attempts)]
+                done = await asyncio.gather(*plays)
+            return [list(done[start : start + attempts]) for start in range(0, len(done), attempts)]
+
+        return asyncio.run(everything())
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee):
+    hold(Driver(), guarantee)

@@ -1,0 +1,383 @@
+"""Our environments as TRL's: the tools it reads off the class, its groups, and what becomes of failures."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import math
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from agentgym.dialects import get_dialect
+from agentgym.endings import Reason
+from agentgym.env import Env
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.interop.trl import BROKEN, Outage, environment_class, episode_of, rows, unless_failed
+from agentgym.messages import Pictured, ToolCall
+from agentgym.registry import list_environments, load_class, make
+from agentgym.task import Task, TaskList
+from agentgym.toolset import tool
+from tests.chat_templates import tokenizer_of
+from tests.interop import probe_env
+from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
+from tests.interop.probe_env import BROKEN_SEED, PNG, PROBE
+
+SHAKY = "tests.interop.test_trl:ShakyEnv"
+
+
+class ShakyEnv(Env):
+    """Breaks as often as it is told to, counts its instances, and shows a picture."""
+
+    breaks = 0
+    open_now = 0
+    max_turns = 5
+
+    @classmethod
+    def default_tasks(cls) -> TaskList:
+        return TaskList([Task("shaky/0", "train", "Count."), Task("shaky/1", "train", "Count up.")])
+
+    def __init__(self, **arguments: Any):
+        super().__init__(**arguments)
+        type(self).open_now += 1
+        self._is_open = True
+        self.count = 0
+
+    def start(self, task: Task) -> None:
+        self.count = 0
+
+    @tool
+    def add(self) -> str:
+        """Count one more."""
+        if type(self).breaks:
+            type(self).breaks -= 1
+            raise InfrastructureError("the counter broke")
+        self.count += 1
+        return f"count {self.count}"
+
+    @tool
+    def show(self) -> Pictured:
+        """Show it."""
+        return Pictured("Here.", (PNG,))
+
+    @tool
+    def done(self) -> str:
+        """End."""
+        self.reward("outcome", 1.0)
+        self.finish(Reason.SOLVED)
+        return "done"
+
+    def release(self) -> None:
+        type(self).open_now -= self._is_open
+        self._is_open = False
+
+
+@pytest.fixture
+def shaky() -> Iterator[type[ShakyEnv]]:
+    gc.collect()
+    kind: Any = load_class(SHAKY)  # pytest has its own copy of this module
+    kind.breaks = 0
+    yield kind
+    kind.breaks = 0
+
+
+def begun(env: str = SHAKY, index: int = 0, **arguments: Any) -> Any:
+    environment = environment_class(env, **arguments)()
+    environment.reset(**rows(env, count=index + 1)[index])
+    return environment
+
+
+def one_of_each_kind() -> list[str]:
+    """An id of each environment; MiniWoB has many with the same tools."""
+    ids = list_environments()
+    return [one for one in ids if "miniwob" not in one] + [next(one for one in ids if "miniwob" in one)]
+
+
+@pytest.mark.train
+@pytest.mark.parametrize("env_id", one_of_each_kind())
+def test_trl_reads_the_schemas_that_the_tools_have(env_id: str):
+    transformers = pytest.importorskip("transformers", reason="needs the [train] extra")
+    environment = environment_class(env_id)()
+    read = {
+        name: transformers.utils.get_json_schema(getattr(environment, name))
+        for name, _ in inspect.getmembers(type(environment), inspect.isfunction)
+        if name not in ("reset", "get_reward") and not name.startswith("_")
+    }
+    made = make(env_id)
+    assert read == {schema["function"]["name"]: in_trl_s_words(schema) for schema in made.tools.schemas}
+    made.close()
+
+
+def in_trl_s_words(schema: Any) -> Any:
+    """A schema as TRL writes it: without defaults, and `nullable` for what may be null."""
+    function = schema["function"]
+    properties = {name: plain(part) for name, part in function["parameters"]["properties"].items()}
+    parameters = {"type": "object", "properties": properties}
+    if required := function["parameters"].get("required"):
+        parameters["required"] = required
+    return {"type": "function", "function": {**function, "parameters": parameters}}
+
+
+def plain(part: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in part.items() if key not in ("default", "anyOf")}
+    for option in part.get("anyOf", ()):
+        kept |= {"nullable": True} if option == {"type": "null"} else option
+    return kept
+
+
+def test_members_of_a_group_are_the_same_episode_and_the_one_that_env_plays():
+    row = rows(PROBE, count=3, seed=50)[2]
+    kind = environment_class(PROBE)
+    members = [kind() for _ in range(3)]
+    assert [member.reset(**row) for member in members] == [None] * 3
+    env = make(PROBE, dialect="native")
+    opening, _ = env.reset(seed=52, options={"task": row["task_id"]})
+    assert row["prompt"] == [{"role": m["role"], "content": m["content"]} for m in opening]
+    drawn = [member.roll() for member in members]
+    action = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "roll", "arguments": {}}}]}
+    assert drawn == [env.step(action).observation[0]["content"]] * 3
+
+
+def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
+    environment = begun(PROBE)
+    environment.pay(amount=0.25)
+    environment.pay(amount=0.5)
+    assert environment.get_reward() == environment.get_reward() == 0.75
+    assert episode_of(environment).turn_rewards == [0.25, 0.5, 0.0]
+    assert episode_of(environment).ending == "gave_up"
+
+
+def test_calls_after_the_end_have_no_effect():
+    environment = begun()
+    assert environment.done() == "done"
+    assert "ended" in environment.add()
+    assert environment.get_reward() == 1.0
+
+
+def test_what_the_policy_does_wrong_is_told_to_it():
+    environment = begun(PROBE)
+    assert "amount" in environment.pay(amount="a lot")
+    assert "amount" in environment.pay()
+    assert environment.get_reward() == 0.0
+
+
+def test_a_broken_environment_is_replaced_unseen(shaky: type[ShakyEnv]):
+    environment = begun()
+    assert environment.add() == "count 1"
+    shaky.breaks = 2
+    assert environment.add() == "count 2"
+    environment.done()
+    assert environment.get_reward() == 1.0
+
+
+def test_a_failed_episode_has_no_reward_and_the_policy_learns_nothing_of_it(shaky: type[ShakyEnv]):
+    environment = begun(attempts=2)
+    shaky.breaks = 2
+    assert environment.add() == environment.done() == BROKEN
+    assert environment.get_reward() is None
+    assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [None]
+    environment.reset(**rows(SHAKY, count=1)[0])
+    environment.done()
+    assert environment.get_reward() == 1.0
+    assert unless_failed(lambda environments, **_: [5.0])(environments=[environment]) == [5.0]
+
+
+def test_an_episode_that_cannot_begin_has_no_reward():
+    environment = environment_class(PROBE)()
+    environment.reset(task_id="probe/train/0", seed=BROKEN_SEED)
+    assert environment.roll() == BROKEN
+    assert environment.get_reward() is None
+
+
+def test_an_outage_ends_the_training_even_where_exceptions_are_shown_to_the_policy(shaky: type[ShakyEnv]):
+    environment = begun(attempts=1, stop_after=2)
+    row = rows(SHAKY, count=1)[0]
+    shaky.breaks = 2
+    environment.add()
+    environment.reset(**row)
+    with pytest.raises(Outage, match=r"2 episodes of .* failed in a row"):
+        environment.add()
+    assert not issubclass(Outage, Exception)
+
+
+def test_episodes_that_succeed_end_a_row_of_failures(shaky: type[ShakyEnv]):
+    environment = begun(attempts=1, stop_after=2)
+    row = rows(SHAKY, count=1)[0]
+    for _ in range(3):
+        shaky.breaks = 1
+        environment.add()
+        assert environment.get_reward() is None
+        environment.reset(**row)
+        environment.done()
+        assert environment.get_reward() == 1.0
+        environment.reset(**row)
+
+
+def test_instances_are_used_again_and_leave_nothing(shaky: type[ShakyEnv]):
+    before = shaky.open_now
+    environment = begun()
+    row = rows(SHAKY, count=1)[0]
+    for _ in range(20):
+        environment.reset(**row)
+        environment.add()
+        environment.get_reward()
+    assert shaky.open_now == before + 1
+    gone = weakref.ref(environment)
+    del environment
+    gc.collect()
+    assert gone() is None
+    assert shaky.open_now == before
+
+
+def test_instances_are_closed_when_the_program_ends():
+    program = f"""
+from agentgym.registry import load_class
+from agentgym.interop.trl import environment_class, rows
+environment = environment_class({SHAKY!r})()
+environment.reset(**rows({SHAKY!r}, count=1)[0])
+kind = load_class({SHAKY!r})
+kind.release = lambda self: print("released")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "released" in done.stdout
+
+
+def test_a_row_without_task_or_seed_is_refused():
+    with pytest.raises(UsageError, match=r"task_id and seed.*rows\("):
+        environment_class(SHAKY)().reset(prompt=[{"role": "user", "content": "Count."}])
+
+
+def test_a_prompt_that_is_not_the_episode_s_opening_is_refused_and_an_empty_one_filled():
+    environment = environment_class(SHAKY)()
+    row = rows(SHAKY, count=1)[0]
+    with pytest.raises(UsageError, match="make the rows again"):
+        environment.reset(**{**row, "prompt": [{"role": "user", "content": "Something else."}]})
+    filled = environment.reset(**{**row, "prompt": [{"role": "user", "content": ""}]})
+    assert filled == "\n\n".join(message["content"] for message in row["prompt"])
+
+
+def test_pictures_are_blocks_as_trl_takes_them():
+    image = pytest.importorskip("PIL.Image", reason="needs the [web] extra")
+    assert begun().show().endswith("(A picture was shown here, which you cannot see.)")
+    text, picture = begun(pictures=True).show()
+    assert text == {"type": "text", "text": "Here."}
+    assert isinstance(picture["image"], image.Image)
+
+
+def test_generated_classes_go_to_other_processes():
+    kind = environment_class(SHAKY, max_turns=3, attempts=2)
+    again = pickle.loads(pickle.dumps(kind))
+    assert again.__name__ == kind.__name__ == "ShakyEnv"
+    assert again.plan == kind.plan
+
+
+class OddlyNamedEnv(ShakyEnv):
+    """Has a tool that TRL would call itself."""
+
+    @tool
+    def reset_it(self) -> str:
+        """Begin again."""
+        return ""
+
+    @tool(name="get_reward")
+    def pay(self) -> str:
+        """Take money."""
+        return ""
+
+
+def test_tools_that_trl_would_take_for_something_else_are_refused():
+    with pytest.raises(UsageError, match="'get_reward'"):
+        environment_class("tests.interop.test_trl:OddlyNamedEnv")
+
+
+class Driver:
+    """Plays in TRL's own trainer, whose model is a script."""
+
+    adapter = package = "trl"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        members = max(2, attempts)
+        inputs = [row for index in range(len(episodes)) for row in [opened(index, seed + index)] * members]
+        trainer = scripted(lambda messages: said_next(messages, episodes, seed), members, inputs)
+        output = trainer._generate_and_score_completions(inputs)
+        ids = [[*prompt, *said] for prompt, said in zip(output["prompt_ids"], output["completion_ids"], strict=True)]
+        texts = trainer.processing_class.batch_decode(ids)
+        rewards = trainer.rewards[:, 0].tolist()
+        seen = [as_seen(text, reward) for text, reward in zip(texts, rewards, strict=True)]
+        return [seen[start : start + attempts] for start in range(0, len(seen), members)]
+
+
+def opened(index: int, seed: int) -> dict[str, Any]:
+    """A row of `ProbeEnv` whose opening is told by `reset`, since one of its episodes cannot begin."""
+    return {"prompt": [{"role": "user", "content": ""}], "task_id": f"probe/train/{index}", "seed": seed}
+
+
+def as_seen(text: str, reward: float) -> Seen:
+    read = [message["content"] for message in conversation(text) if message["role"] == "user"]
+    return Seen(read, error="left out") if math.isnan(reward) else Seen(read, reward=reward)
+
+
+def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: list[Any]) -> Any:
+    """TRL's trainer with a model that says what it is told to."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
+
+    from agentgym.trainers.tiny import TinyShape, tiny_model
+
+    tokenizer = tokenizer_of("qwen2_5")
+    tokenizer.pad_token = "<|endoftext|>"
+    dialect, tools = get_dialect("hermes"), make(PROBE).tools
+
+    class Scripted(GRPOTrainer):
+        def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
+            said = [self._said(tokenizer.decode(ids)) for ids in prompt_ids]
+            return [[*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id] for text in said], None
+
+        def _said(self, text: str) -> str:
+            move = say(conversation(text)) if re.search(r"\b\d{9}\b", text) else ToolCall("roll")
+            return "I am done." if move is None else dialect.render("", [move], tools)
+
+        def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Any:
+            self.rewards = super()._calculate_rewards(*args, **kwargs)
+            return self.rewards
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = GRPOConfig(
+            output_dir=folder,
+            per_device_train_batch_size=len(inputs),
+            num_generations=members,
+            max_completion_length=1500,
+            max_tool_calling_iterations=8,
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+        )
+        return Scripted(
+            tiny_model(tokenizer, TinyShape(hidden=32, layers=1, feed_forward=32, context=4096), 0),
+            args=config,
+            train_dataset=Dataset.from_list(inputs),
+            processing_class=tokenizer,
+            environment_factory=environment_class(PROBE),
+        )
+
+
+def conversation(text: str) -> list[Any]:
+    """The messages that a prompt of Qwen 2.5 shows."""
+    parts = [part.partition("\n") for part in text.split("<|im_start|>")[1:]]
+    return [{"role": role, "content": content} for role, _, content in parts if content]
+
+
+@pytest.mark.train
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("trl", reason="needs the [train] extra")
+    monkeypatch.setattr(probe_env, "MEETING_S", 0.05)
+    hold(Driver(), guarantee)

@@ -1,0 +1,198 @@
+"""Our environments in verl: its own agent loops play them, and what is trained on is what was sampled."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from agentgym.dialects import get_dialect
+from agentgym.errors import InfrastructureError
+from agentgym.messages import ToolCall, text_of
+from agentgym.registry import load_class, make
+from tests.chat_templates import tokenizer_of
+from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
+from tests.interop.peers import needs
+from tests.interop.probe_env import PROBE
+from tests.interop.test_trl import SHAKY
+
+pytestmark = needs("verl", "ray", "tensordict", "torch", "transformers")
+
+Say = Callable[[str], str]
+"""What the model writes, given all that it has read and written."""
+
+
+class Server:
+    """Stands in for verl's client of inference servers: gives tokens of what `say` says, and log-probabilities."""
+
+    def __init__(self, tokenizer: Any, say: Say):
+        self.tokenizer, self.say = tokenizer, say
+        self.sampled: list[list[int]] = []
+
+    async def generate(self, *, prompt_ids: list[int], **_: Any) -> Any:
+        from verl.workers.rollout.replica import TokenOutput  # type: ignore[import-not-found]
+
+        said = self.say(self.tokenizer.decode(prompt_ids))
+        ids = [*self.tokenizer.encode(said, add_special_tokens=False), self.tokenizer.eos_token_id]
+        self.sampled.append(ids)
+        return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids))
+
+
+def looped(kind: Any, say: Say, **settings: Any) -> tuple[Any, Server]:
+    """A loop of verl's as its worker makes it, and the server behind it."""
+    from omegaconf import OmegaConf  # type: ignore[import-not-found]
+    from verl.experimental.agent_loop.agent_loop import DictConfigWrap  # type: ignore[import-not-found]
+
+    tokenizer = tokenizer_of("qwen2_5")
+    turns = {"max_user_turns": None, "max_assistant_turns": None, "max_parallel_calls": 1, "format": "hermes"}
+    turns |= {"max_tool_response_length": 4096, "tool_response_truncate_side": "middle"}
+    rollout = {"prompt_length": 8192, "response_length": settings.pop("response_length", 4096), "multi_turn": turns}
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {**rollout, "full_determinism": False}}, "data": {}})
+    server = Server(tokenizer, say)
+    loop = kind(
+        trainer_config=DictConfigWrap(config),
+        server_manager=server,
+        tokenizer=tokenizer,
+        processor=None,
+        dataset_cls=None,
+        data_config=DictConfigWrap(config.data),
+        **settings,
+    )
+    return loop, server
+
+
+def played(env: str, say: Say, row: Any, **settings: Any) -> tuple[Any, Server]:
+    """Play a row in our loop."""
+    from agentgym.interop.verl import EnvAgentLoop
+
+    async def run() -> tuple[Any, Server]:
+        loop, server = looped(EnvAgentLoop, say, env=env, **settings)
+        return await loop.run({}, **{**row, "raw_prompt": row["prompt"]}), server
+
+    return asyncio.run(run())
+
+
+def saying(*calls: ToolCall, env: str = PROBE) -> Say:
+    with closing(make(env)) as made:
+        dialect, tools, left = get_dialect("hermes"), made.tools, list(calls)
+    return lambda _: dialect.render("", [left.pop(0)], tools) if left else "I am done."
+
+
+def row_of(env: str = PROBE, **options: Any) -> Any:
+    from agentgym.interop.verl import rows
+
+    return rows(env, count=1, **options)[0]
+
+
+PAY, FINISH = ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"})
+
+
+def test_an_episode_is_what_was_sampled_and_read():
+    output, server = played(PROBE, saying(PAY, FINISH), row_of())
+    assert (output.reward_score, output.extra_fields["turn_scores"]) == (1.25, [0.25, 1.0])
+    assert output.extra_fields["ending"] == "solved"
+    trained = [token for token, marked in zip(output.response_ids, output.response_mask, strict=True) if marked]
+    assert trained == [token for ids in server.sampled for token in ids]
+    assert len(output.response_logprobs) == len(output.response_ids)
+    assert "paid" in server.tokenizer.decode(output.response_ids)
+    assert "Your number is" in server.tokenizer.decode(output.prompt_ids)
+
+
+def test_a_conversation_that_is_cut_is_graded_and_no_longer_than_allowed():
+    output, _ = played(PROBE, saying(PAY, PAY, PAY, PAY), row_of(), response_length=150)
+    assert output.extra_fields["ending"] == "token_budget"
+    assert len(output.response_ids) == len(output.response_mask) <= 150
+
+
+def test_a_broken_environment_is_replaced_unseen_and_a_failed_one_ends_the_step():
+    kind: Any = load_class(SHAKY)
+    kind.breaks = 2
+    output, server = played(SHAKY, saying(ToolCall("add"), ToolCall("done"), env=SHAKY), row_of(SHAKY))
+    assert output.reward_score == 1.0
+    assert "count 1" in server.tokenizer.decode(output.response_ids)
+    kind.breaks = 3
+    with pytest.raises(InfrastructureError, match="the counter broke"):
+        played(SHAKY, saying(ToolCall("add"), env=SHAKY), row_of(SHAKY))
+    kind.breaks = 0
+    gc.collect()
+    assert kind.open_now == 0
+
+
+def test_verl_makes_the_loop_from_its_registry():
+    from verl.experimental.agent_loop.agent_loop import _agent_loop_registry  # type: ignore[import-not-found]
+
+    from agentgym.interop import verl
+
+    assert _agent_loop_registry["agentgym"] == {"_target_": f"{verl.__name__}.EnvAgentLoop"}
+
+
+class Driver:
+    """Plays in our loop, with verl's tokens."""
+
+    adapter = package = "verl"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        from agentgym.interop.verl import EnvAgentLoop
+
+        dialect, tools = get_dialect("hermes"), make(PROBE).tools
+
+        def say(text: str) -> str:
+            move = said_next(conversation(text), episodes, seed)
+            return "I am done." if move is None else dialect.render("", [move], tools)
+
+        async def one(index: int) -> Seen:
+            loop, server = looped(EnvAgentLoop, say, env=PROBE)
+            row = {"extra_info": {"task_id": f"probe/train/{index}", "seed": seed + index}}
+            try:
+                output = await loop.run({}, **row, raw_prompt=[])
+            except Exception as error:
+                return Seen(error=type(error).__name__)
+            told = output.extra_fields
+            whole = conversation(server.tokenizer.decode([*output.prompt_ids, *output.response_ids]))
+            read = [message["content"] for message in whole if message["role"] == "user"]
+            return Seen(read, [], told["turn_scores"], output.reward_score, told["ending"])
+
+        async def everything() -> list[list[Seen]]:
+            plays = [one(index) for index in range(len(episodes)) for _ in range(attempts)]
+            done = await asyncio.gather(*plays)
+            return [list(done[start : start + attempts]) for start in range(0, len(done), attempts)]
+
+        return asyncio.run(everything())
+
+
+def conversation(text: str) -> list[Any]:
+    """The messages that a prompt shows."""
+    parts = [part.partition("\n") for part in text.split("<|im_start|>")[1:]]
+    return [{"role": role, "content": content} for role, _, content in parts if content]
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee):
+    hold(Driver(), guarantee)
+
+
+def test_tools_of_a_conversation_share_an_episode_in_verl_s_own_loop():
+    from verl.experimental.agent_loop.agent_loop import ToolListWrap  # type: ignore[import-not-found]
+    from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop  # type: ignore[import-not-found]
+
+    from agentgym.interop.verl import EnvTool
+
+    names = ("pay", "roll", "finish_as")
+    tools = [EnvTool({"env": PROBE, "tool": name}) for name in names]
+    row = row_of(dialect="native")
+    kwargs = {name: {"create_kwargs": row["extra_info"]} for name in names}
+
+    async def run() -> Any:
+        loop, _ = looped(ToolAgentLoop, saying(PAY, ToolCall("roll"), FINISH), tools=ToolListWrap(tools))
+        return await loop.run({}, raw_prompt=row["prompt"], tools_kwargs=kwargs)
+
+    output = asyncio.run(run())
+    assert output.extra_fields["tool_rewards"] == output.extra_fields["turn_scores"] == [0.25, 0.0, 1.0]
+    assert output.extra_fields["ending"] == "solved"
+    env = make(PROBE, dialect="native")
+    opening, _ = env.reset(seed=0, options={"index": 0})
+    assert text_of(opening[-1]) in tokenizer_of("qwen2_5").decode(output.prompt_ids)
