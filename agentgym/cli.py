@@ -16,7 +16,7 @@ from agentgym.commands.rooms import command_of
 from agentgym.commands.tasks import tasks_app
 from agentgym.errors import AgentGymError, UsageError, require
 from agentgym.loading import load_named
-from agentgym.rooms import COMMANDS, TRAIN
+from agentgym.rooms import COMMANDS, READ_TOKEN, TRAIN
 
 
 class _Commands(TyperGroup):
@@ -314,6 +314,51 @@ def replay(
     wanted = Replay(file, tasks, env, parse_settings(settings or []), trust_file)
     if not replay_file(wanted):
         raise typer.Exit(1)
+
+
+@app.command()
+def gateway(
+    policy: Annotated[str, typer.Option(help="The model: tiny, a checkpoint's folder or name, vllm:MODEL, ...")],
+    env: Annotated[str | None, typer.Option(help="The environment that the tiny model was made for.")] = None,
+    settings: Settings = None,
+    dialect: Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")] = None,
+    max_calls: Annotated[int, typer.Option(min=1, help="Calls that the model is told it may make in a turn.")] = 1,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum sampled tokens per turn.")] = 512,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Of sampling; agents cannot change it.")] = 1.0,
+    context: Annotated[int | None, typer.Option(min=1, help="Longest conversation, in tokens.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Conversations to sample at the same time.")] = 64,
+    seed: Seed = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free port.")] = 0,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="The file with the owner's key; created with a new one if missing.", dir_okay=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Append the trajectories of ended sessions to this file.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Serve a model to agents as an OpenAI-compatible endpoint, and record their tokens as trajectories.
+
+    Serves on this machine alone until Ctrl-C. Owners open and reward sessions; see docs/interop/gateway.md.
+    """
+    from agentgym.interop.gateway.command import GatewayRequest, run_gateway
+
+    wanted = GatewayRequest(
+        policy,
+        env,
+        settings or (),
+        dialect,
+        max_calls,
+        max_new_tokens,
+        temperature,
+        context,
+        concurrency,
+        seed,
+        port,
+        out,
+    )
+    token = load_named(READ_TOKEN, "a function")(token_file)
+    run_gateway(wanted, token, shows_token=token_file is None)
 
 
 app.add_typer(tasks_app, name="tasks")

@@ -29,6 +29,7 @@ IN_OWN_TEST = {
     "verifiers.md": "tests/interop/test_verifiers.py",
     "openenv.md": "tests/interop/test_openenv.py",
     "inspect.md": "tests/interop/test_inspect.py",
+    "mcp.md": "tests/interop/test_mcp_in.py",
 }
 """Pages whose examples need data sets or the packages of other projects, and the tests that have them."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")

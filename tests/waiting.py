@@ -19,4 +19,4 @@ def eventually(true: Callable[[], bool], seconds: float = 30) -> bool:
 
 def is_running(words: str) -> bool:
     """Whether a process of the machine has these words in its command line."""
-    return words in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return words in subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=True).stdout

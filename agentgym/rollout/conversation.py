@@ -27,10 +27,12 @@ class Conversation:
     Args:
         policy: Samples the turns.
         limits: Limits of the episode.
+        codec: Its codec, if it has one of its own; by default the policy's.
     """
 
-    def __init__(self, policy: TokenPolicy, limits: Limits):
+    def __init__(self, policy: TokenPolicy, limits: Limits, codec: Codec | None = None):
         self._policy, self._limits = policy, limits
+        self._codec = codec or policy.codec
         self._eyes = policy if isinstance(policy, SeeingPolicy) and policy.sees else None
         self._pictures: list[bytes] = []
         self._picture_tokens = 0
@@ -38,7 +40,7 @@ class Conversation:
 
     def begin(self, messages: list[Message], tools: Sequence[Mapping[str, Any]]) -> Tokens:
         """Read the opening messages; return the tokens, which grow from now on."""
-        self.tokens = Tokens(prompt_ids=self._policy.codec.open(messages, tools))
+        self.tokens = Tokens(prompt_ids=self._codec.open(messages, tools))
         self._see(messages)
         return self.tokens
 
@@ -70,12 +72,12 @@ class Conversation:
 
     def say(self, said: Generation) -> tuple[str, tuple[int, int]]:
         """Add a turn; return its text and its place in the tokens."""
-        text = _text_of(self._policy.codec, self.tokens, said.ids)
+        text = _text_of(self._codec, self.tokens, said.ids)
         return text, self.tokens.append_sampled(said.ids, said.logprobs, said.version)
 
     def hear(self, observation: list[Message]) -> None:
         """Add what follows the last turn."""
-        self.tokens.append_observed(self._policy.codec.extend(observation, self.tokens.completion_ids[-1]))
+        self.tokens.append_observed(self._codec.extend(observation, self.tokens.completion_ids[-1]))
         self._see(observation)
 
     def copy(self) -> Self:

@@ -47,9 +47,15 @@ class NotesEnv(McpEnv):
     max_turns = 8
 
     def __init__(
-        self, *, url: str | None = None, call_s: float = 60.0, only: Sequence[str] | None = ONLY, **kwargs: Any
+        self,
+        *,
+        url: str | None = None,
+        call_s: float = 60.0,
+        only: Sequence[str] | None = ONLY,
+        mark: str = "",
+        **kwargs: Any,
     ):
-        self._url, self._call_s, self._only = url, call_s, only
+        self._url, self._call_s, self._only, self._mark = url, call_s, only, mark
         super().__init__(**kwargs)
 
     @classmethod
@@ -60,7 +66,7 @@ class NotesEnv(McpEnv):
         notes, limits = json.dumps(task.data["notes"]), {"call_s": self._call_s, "only": self._only}
         if self._url is not None:
             return [McpServer(url=f"{self._url}?notes={quote(notes)}", **limits)]
-        return [McpServer([sys.executable, str(SERVER)], env={"NOTES": notes}, **limits)]
+        return [McpServer([sys.executable, str(SERVER), self._mark], env={"NOTES": notes}, **limits)]
 
     @tool
     def done(self) -> str:

@@ -13,8 +13,8 @@ import time
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
 
-from mcp.server.fastmcp import Context, FastMCP, Image
-from mcp.server.fastmcp.exceptions import ToolError
+from mcp.server.fastmcp import Context, FastMCP, Image  # pyright: ignore[reportMissingImports]
+from mcp.server.fastmcp.exceptions import ToolError  # pyright: ignore[reportMissingImports]
 from pydantic import Field
 
 PNG = bytes.fromhex(
@@ -67,7 +67,8 @@ def picture() -> list[Any]:
 @server.tool()
 def crash() -> str:
     """End the server's process."""
-    print("out of paper", file=sys.stderr, flush=True)
+    sys.stderr.write("out of paper\n")
+    sys.stderr.flush()
     os._exit(3)
 
 
@@ -79,6 +80,6 @@ def wait(seconds: Annotated[float, Field(description="How long.")]) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        server.settings.port = int(sys.argv[1])
-    server.run("streamable-http" if len(sys.argv) > 1 else "stdio")
+    ports = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    server.settings.port = sum(ports)
+    server.run("streamable-http" if ports else "stdio")

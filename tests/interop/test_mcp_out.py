@@ -1,42 +1,46 @@
-"""Episodes as MCP servers: the official client sees over both transports what `Env` shows, and nothing before the end."""
+"""Episodes as MCP servers: the official client sees over both transports what `Env` shows, and no reward too early."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)")
+
+import httpx
+from mcp import ClientSession, StdioServerParameters  # pyright: ignore[reportMissingImports]
+from mcp.client.stdio import stdio_client  # pyright: ignore[reportMissingImports]
+from mcp.client.streamable_http import streamable_http_client  # pyright: ignore[reportMissingImports]
+from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImports]
+from mcp.shared.memory import create_connected_server_and_client_session  # pyright: ignore[reportMissingImports]
+from pydantic import AnyUrl
+
 from agentgym import make
 from agentgym.interop.called import CalledEpisode
 from agentgym.messages import Message, ToolCall, text_of
 from agentgym.script import Script
-from agentgym.trajectory import Trajectory, read_jsonl
-from tests.doc_blocks import ROOT
-from tests.interop.peers import needs
-from tests.waiting import eventually
-
-pytestmark = needs("mcp")
-pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)")
-
-import httpx
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import McpError
-from mcp.shared.memory import create_connected_server_and_client_session
-from pydantic import AnyUrl
-
 from agentgym.tools.mcp_server.choosing import Choice
 from agentgym.tools.mcp_server.content import prompt_messages
 from agentgym.tools.mcp_server.hosting import Hosting
 from agentgym.tools.mcp_server.server import OPENING_URI, RESULT_URI, make_server
+from agentgym.trajectory import Trajectory, read_jsonl
+from tests.doc_blocks import ROOT
+from tests.interop.guarantees import Guarantee, Moves, Seen, hold
+from tests.interop.notes_server import PNG
+from tests.interop.peers import needs
+from tests.interop.probe_env import PROBE
+from tests.waiting import eventually
+
+pytestmark = needs("mcp")
 
 TOKEN = "a-token-for-this-test"
 COMMAND = ["-m", "agentgym", "serve", "env"]
@@ -130,14 +134,64 @@ def served(tmp_path: Path) -> Iterator[Callable[..., Served]]:
         one.stop()
 
 
+class Driver:
+    adapter = "mcp"
+    package = "mcp"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        async def play() -> list[list[Seen]]:
+            tries = [(moves, index) for index, moves in enumerate(episodes) for _ in range(attempts)]
+            played = await asyncio.gather(*(seen(moves, index, seed + index) for moves, index in tries))
+            return [played[at : at + attempts] for at in range(0, len(played), attempts)]
+
+        return asyncio.run(play())
+
+
+async def seen(moves: Moves, index: int, seed: int) -> Seen:
+    """Play an episode, leave it, and read its record."""
+    found, records = Seen(), Kept(PROBE, choice=Choice(split="train", index=index, seed=seed))
+    async with create_connected_server_and_client_session(make_server(records)) as session:
+        try:
+            found.texts += [*map(text_of, await resource(session, OPENING_URI))]
+            for move in moves:
+                answer = await session.call_tool(move.name, dict(move.arguments))
+                found.texts += [block.text for block in answer.content if block.type == "text"]
+                found.pictures += [base64.b64decode(block.data) for block in answer.content if block.type == "image"]
+        except McpError as error:
+            found.error = f"McpError {error.error.code}"
+    [record] = records.kept
+    if not record.failed:
+        found.reward, found.turn_rewards = record.reward, [turn.reward for turn in record.turns]
+        found.ending = record.reason and record.reason.value
+    return found
+
+
+class Kept(Hosting):
+    """Keeps the records of a server here instead of in a file."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.kept: list[Trajectory] = []
+
+    def keep(self, trajectory: Trajectory) -> None:
+        self.kept.append(trajectory)
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee):
+    hold(Driver(), guarantee)
+
+
 async def replayed(sessions: list[ClientSession], played: list[Any]) -> list[dict[str, Any]]:
     """Make the same calls in each session, by turns; compare all that is read, and return the results."""
     for session, (episode, _, _) in zip(sessions, played, strict=True):
         assert await resource(session, OPENING_URI) == episode.opening
         assert (await session.get_prompt("opening")).messages == prompt_messages(episode.opening)
-        offered = [tool.model_dump(include={"name", "description", "inputSchema"}) for tool in (await session.list_tools()).tools]
         schemas = [schema["function"] for schema in episode.env.tools.schemas]
-        assert [{"name": s["name"], "description": s["description"], "inputSchema": s["parameters"]} for s in schemas] == offered
+        offered = (await session.list_tools()).tools
+        assert [(tool.name, tool.description, tool.inputSchema) for tool in offered] == [
+            (schema["name"], schema["description"], schema["parameters"]) for schema in schemas
+        ]
     results: list[dict[str, Any]] = [{}] * len(sessions)
     for turn in range(max(len(calls) for _, calls, _ in played)):
         for number, (session, (_, calls, read)) in enumerate(zip(sessions, played, strict=True)):
@@ -225,6 +279,7 @@ def test_nothing_tells_the_reward_before_the_end(tmp_path: Path):
                 "ending": "terminated",
                 "reason": "answered",
                 "reward": 1.0,
+                "turn_rewards": [0.0, 1.0],
                 "success": True,
                 "channels": {"outcome": 1.0, "format": 2.0, "final": 1.0},
             }
@@ -285,7 +340,7 @@ def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[
 
     with pytest.raises(ExceptionGroup) as caught:
         asyncio.run(play())
-    error: BaseException = caught.value
+    error: Any = caught.value
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     assert isinstance(error, McpError)
@@ -294,14 +349,12 @@ def test_a_wrong_wish_is_told_as_one(served: Callable[..., Served], query: dict[
 
 
 def test_pictures_arrive_as_they_are_and_text_without_a_tool_is_said(tmp_path: Path):
-    from tests.interop.notes_server import PNG
-
     async def play() -> None:
         async with in_process(SHOWN, tmp_path / "out") as session:
             assert [tool.name for tool in (await session.list_tools()).tools][-1] == "say"
             text, picture = (await session.call_tool("look", {})).content
             assert (text.text, picture.mimeType) == ("A dot:", "image/png")  # type: ignore[union-attr]
-            assert __import__("base64").b64decode(picture.data) == PNG  # type: ignore[union-attr]
+            assert base64.b64decode(picture.data) == PNG  # type: ignore[union-attr]
             said = await session.call_tool("say", {"text": "hello"})
             assert said.content[0].text == "You said: hello"  # type: ignore[union-attr]
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp import types
+from mcp import types  # pyright: ignore[reportMissingImports]
 
 from agentgym.messages import Message, text_of
 
-Block = types.TextContent | types.ImageContent
 
-
-def blocks_of(message: Mapping[str, Any]) -> list[Block]:
+def blocks_of(message: Mapping[str, Any]) -> list[types.ContentBlock]:
     """Return a message's text and pictures (PNG)."""
     content = message.get("content") or ""
     if not isinstance(content, list):
@@ -30,15 +28,14 @@ def prompt_messages(opening: Sequence[Message]) -> list[types.PromptMessage]:
 
     A block of content is a message of its own.
     """
-    roles = ["assistant" if message.get("role") == "assistant" else "user" for message in opening]
     return [
-        types.PromptMessage(role=role, content=block)
-        for role, message in zip(roles, opening, strict=True)
+        types.PromptMessage(role="assistant" if message.get("role") == "assistant" else "user", content=block)
+        for message in opening
         for block in blocks_of(message)
     ]
 
 
-def _block(block: Mapping[str, Any]) -> Block:
+def _block(block: Mapping[str, Any]) -> types.ContentBlock:
     if block.get("type") == "text":
         return _text(str(block.get("text") or ""))
     return types.ImageContent(type="image", data=block["base64"], mimeType="image/png")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from mcp import types
-from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import McpError
+from mcp import types  # pyright: ignore[reportMissingImports]
+from mcp.server.lowlevel import Server  # pyright: ignore[reportMissingImports]
+from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImports]
 from pydantic import AnyUrl
 
 from agentgym import __version__
 from agentgym.tools.mcp_server.content import prompt_messages
 from agentgym.tools.mcp_server.hosting import Hosting
-from agentgym.tools.mcp_server.session import McpSession
+from agentgym.tools.mcp_server.session import Caller, McpSession
 
 OPENING = "opening"
 """The name of the prompt."""
@@ -57,13 +57,13 @@ def _handlers(server: Server[McpSession]) -> dict[type, Callable[..., Result]]:
     """Return what answers the requests of a session."""
 
     async def list_tools(_: types.ListToolsRequest) -> types.ServerResult:
-        session, *client = _client(server)
-        return types.ServerResult(types.ListToolsResult(tools=await session.tools(*client)))
+        session, caller = _caller(server)
+        return types.ServerResult(types.ListToolsResult(tools=await session.tools(caller)))
 
     async def call_tool(request: types.CallToolRequest) -> types.ServerResult:
-        session, *client = _client(server)
+        session, caller = _caller(server)
         params = request.params
-        return types.ServerResult(await session.call(params.name, params.arguments or {}, *client))
+        return types.ServerResult(await session.call(params.name, params.arguments or {}, caller))
 
     async def list_prompts(_: types.ListPromptsRequest) -> types.ServerResult:
         prompt = types.Prompt(name=OPENING, description="What the episode is about, and how it is played.")
@@ -72,19 +72,19 @@ def _handlers(server: Server[McpSession]) -> dict[type, Callable[..., Result]]:
     async def get_prompt(request: types.GetPromptRequest) -> types.ServerResult:
         if request.params.name != OPENING:
             raise _unknown("prompt", request.params.name, [OPENING])
-        session, *client = _client(server)
-        messages = prompt_messages(await session.opening(*client))
+        session, caller = _caller(server)
+        messages = prompt_messages(await session.opening(caller))
         return types.ServerResult(types.GetPromptResult(messages=messages))
 
     async def list_resources(_: types.ListResourcesRequest) -> types.ServerResult:
         return types.ServerResult(types.ListResourcesResult(resources=[_resource(OPENING_URI), _resource(RESULT_URI)]))
 
     async def read_resource(request: types.ReadResourceRequest) -> types.ServerResult:
-        session, *client = _client(server)
+        session, caller = _caller(server)
         reading = {OPENING_URI: session.opening, RESULT_URI: session.result}.get(str(request.params.uri))
         if reading is None:
             raise _unknown("resource", str(request.params.uri), [OPENING_URI, RESULT_URI])
-        text = json.dumps(await reading(*client))
+        text = json.dumps(await reading(caller))
         contents = types.TextResourceContents(uri=request.params.uri, mimeType="application/json", text=text)
         return types.ServerResult(types.ReadResourceResult(contents=[contents]))
 
@@ -98,12 +98,12 @@ def _handlers(server: Server[McpSession]) -> dict[type, Callable[..., Result]]:
     }
 
 
-def _client(server: Server[McpSession]) -> tuple[McpSession, Mapping[str, str], str]:
-    """Return the session of the running request, the query of its URL, and the name of its client."""
+def _caller(server: Server[McpSession]) -> tuple[McpSession, Caller]:
+    """Return the session of the running request, and who asks."""
     context = server.request_context
-    query: Mapping[str, str] = {} if context.request is None else dict(context.request.query_params)
     params = context.session.client_params
-    return context.lifespan_context, query, "unknown" if params is None else params.clientInfo.name
+    query = {} if context.request is None else dict(context.request.query_params)
+    return context.lifespan_context, Caller("unknown" if params is None else params.clientInfo.name, query)
 
 
 def _resource(uri: str) -> types.Resource:

@@ -7,11 +7,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gymnasium.error import ResetNeeded
-from mcp import types
-from mcp.shared.exceptions import McpError
+from mcp import types  # pyright: ignore[reportMissingImports]
+from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImports]
 
 from agentgym.endings import Reason
 from agentgym.engine.authoring import Authoring
@@ -36,6 +37,16 @@ _SAY = types.Tool(
 )
 
 
+@dataclass(frozen=True)
+class Caller:
+    """Who asks."""
+
+    name: str
+    """The name that the client gives itself."""
+    query: Mapping[str, str]
+    """The query of its URL, in which it may choose the episode."""
+
+
 class McpSession:
     """One client's episode. It begins with the first request that needs it, and is recorded when it has ended.
 
@@ -51,20 +62,21 @@ class McpSession:
         self._is_kept = False
         self._used_at = time.monotonic()
 
-    async def tools(self, query: Mapping[str, str], client: str) -> list[types.Tool]:
+    async def tools(self, caller: Caller) -> list[types.Tool]:
         """Return the tools of the episode."""
-        async with self._playing(query, client) as episode:
-            functions = [schema["function"] for schema in episode.info["tools"]]
+        async with self._playing(caller) as episode:
+            assert episode.trajectory is not None
+            functions = [schema["function"] for schema in episode.trajectory.tools]
             return [*map(_tool, functions), *([_SAY] if _answers(episode) else [])]
 
-    async def opening(self, query: Mapping[str, str], client: str) -> list[Message]:
+    async def opening(self, caller: Caller) -> list[Message]:
         """Return the messages that the episode began with."""
-        async with self._playing(query, client) as episode:
+        async with self._playing(caller) as episode:
             return episode.opening
 
-    async def call(self, name: str, arguments: Mapping[str, Any], query: Mapping[str, str], client: str) -> Any:
+    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Any:
         """Play a turn that calls a tool."""
-        async with self._playing(query, client) as episode:
+        async with self._playing(caller) as episode:
             if name == SAY and _answers(episode):
                 work = episode.astep(str(arguments.get("text", "")))
             else:
@@ -75,9 +87,9 @@ class McpSession:
             result = result_of(episode) if episode.is_over else None
             return types.CallToolResult(content=result_blocks(said), structuredContent=result, isError=is_error)
 
-    async def result(self, query: Mapping[str, str], client: str) -> dict[str, Any]:
+    async def result(self, caller: Caller) -> dict[str, Any]:
         """Return how the episode ended and what it earned. Nobody learns that before its end."""
-        async with self._playing(query, client) as episode:
+        async with self._playing(caller) as episode:
             if not episode.is_over:
                 raise _error("the episode has not ended, so there is no result yet", types.INVALID_REQUEST, "usage")
             return result_of(episode)
@@ -104,12 +116,12 @@ class McpSession:
         return Reason.TIME if time.monotonic() - self._used_at >= self._hosting.idle_s else Reason.GAVE_UP
 
     @asynccontextmanager
-    async def _playing(self, query: Mapping[str, str], client: str) -> AsyncIterator[RecordedEpisode]:
+    async def _playing(self, caller: Caller) -> AsyncIterator[RecordedEpisode]:
         """Provide the running episode to one request at a time. Errors become those of the protocol."""
         async with self._turn:
             self._used_at = time.monotonic()
             try:
-                yield await self._begun(query, client)
+                yield await self._begun(caller)
             except BaseException as error:
                 if self._episode is not None:
                     self._keep_if_over(self._episode)
@@ -119,16 +131,16 @@ class McpSession:
             finally:
                 self._used_at = time.monotonic()
 
-    async def _begun(self, query: Mapping[str, str], client: str) -> RecordedEpisode:
+    async def _begun(self, caller: Caller) -> RecordedEpisode:
         if self._episode is not None:
             if self._episode.has_failed:
                 raise InfrastructureError("the episode of this session has failed; open another session")
             return self._episode
         hosting = self._hosting
-        choice = hosting.choice.later(self._number).asked(query)
+        choice = hosting.choice.later(self._number).asked(caller.query)
         env = await self._limited(blocking.run(hosting.make), Reason.RESET_TIME, "making an environment")
         episode = RecordedEpisode(
-            env, env_id=hosting.env_id, env_kwargs=hosting.arguments, policy=f"mcp:{client}", id=choice.name
+            env, env_id=hosting.env_id, env_kwargs=hosting.arguments, policy=f"mcp:{caller.name}", id=choice.name
         )
         self._episode = episode
         beginning = episode.abegin(seed=choice.seed, options=choice.options)
@@ -155,6 +167,7 @@ def result_of(episode: RecordedEpisode) -> dict[str, Any]:
         "ending": record.ending,
         "reason": episode.ending,
         "reward": record.reward,
+        "turn_rewards": [turn.reward for turn in record.turns],
         "success": record.success,
         "channels": _sums(record.channels),
     }

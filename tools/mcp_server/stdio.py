@@ -7,7 +7,7 @@ import sys
 from io import TextIOWrapper
 
 import anyio
-from mcp.server.stdio import stdio_server
+from mcp.server.stdio import stdio_server  # pyright: ignore[reportMissingImports]
 
 from agentgym.tools.mcp_server.hosting import Hosting
 from agentgym.tools.mcp_server.server import make_server

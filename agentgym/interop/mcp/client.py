@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import IO, Any
 
 import httpx
-from mcp import ClientSession, StdioServerParameters, types
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import McpError
+from mcp import ClientSession, StdioServerParameters, types  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
+from mcp.client.stdio import stdio_client  # pyright: ignore[reportMissingImports]
+from mcp.client.streamable_http import streamable_http_client  # pyright: ignore[reportMissingImports]
+from mcp.shared.exceptions import McpError  # pyright: ignore[reportMissingImports]
 
 from agentgym.errors import InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe
@@ -121,7 +121,7 @@ class Client:
             return
         program, *arguments = server.command
         started = StdioServerParameters(command=program, args=arguments, env=dict(server.env), cwd=server.cwd)
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (read after the program's end)
         async with stdio_client(started, errlog=self._errors) as streams:
             yield streams
 

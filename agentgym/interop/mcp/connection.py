@@ -13,7 +13,7 @@ from agentgym.schema_tool import SchemaTool
 from agentgym.toolset import Tool
 
 if TYPE_CHECKING:
-    from mcp import types
+    from mcp import types  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     from agentgym.interop.mcp.client import Client
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
 
-from mcp import types
+from mcp import types  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
 from agentgym.errors import ToolError
 from agentgym.messages import Pictured
@@ -25,12 +24,9 @@ def as_result(result: types.CallToolResult) -> str | Pictured:
         text = json.dumps(result.structuredContent, ensure_ascii=False)
     if result.isError:
         raise ToolError(text or "The tool failed without saying why.")
-    pictures = tuple(base64.b64decode(block.data) for block in result.content if _is_png(block))
+    shown = [block for block in result.content if isinstance(block, types.ImageContent) and block.mimeType == _PNG]
+    pictures = tuple(base64.b64decode(block.data) for block in shown)
     return Pictured(text, pictures) if pictures else text
-
-
-def _is_png(block: Any) -> bool:
-    return isinstance(block, types.ImageContent) and block.mimeType == _PNG
 
 
 def _text_of(block: types.ContentBlock) -> str:
@@ -41,4 +37,4 @@ def _text_of(block: types.ContentBlock) -> str:
     if isinstance(block, types.EmbeddedResource):
         inner = block.resource
         return inner.text if isinstance(inner, types.TextResourceContents) else f"({inner.uri}: no text)"
-    return "" if _is_png(block) else f"({block.mimeType}: cannot be shown)"
+    return "" if block.mimeType == _PNG else f"({block.mimeType}: cannot be shown)"

@@ -1,0 +1,153 @@
+"""`Gateway`: sessions of agents in front of one token policy."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentgym.dialects import Dialect, get_dialect
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.rows import RowSettings
+from agentgym.interop.gateway.session import GatewaySession, Played
+from agentgym.policy import Policy, TokenPolicy
+from agentgym.rollout.limits import Limits
+from agentgym.trajectory import Trajectory, write_jsonl
+
+
+@dataclass(frozen=True)
+class GatewaySettings:
+    """Configuration of a gateway.
+
+    Args:
+        dialect: How the model writes tool calls.
+        limits: Limits of a turn: `max_new_tokens`, `max_tokens`, `generation_timeout_s`.
+        max_calls: Calls that the model is told it may make in a turn.
+        out: The file to which ended sessions are appended.
+        token: The key of the gateway's owner, who opens and rewards sessions.
+        sessions: Most sessions at a time.
+        idle_s: Seconds without a call after which a session may be ended to make room, as failed.
+    """
+
+    dialect: str | Dialect = "hermes"
+    limits: Limits = field(default_factory=Limits)
+    max_calls: int = 1
+    out: Path | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    sessions: int = 1024
+    idle_s: float = 3600.0
+
+
+class Gateway:
+    """Agents' calls to a policy, recorded.
+
+    Args:
+        policy: Samples the turns, as it is set: what agents ask of temperature and the like has no effect, because the
+            log-probabilities would not be those of the policy.
+        settings: The rest.
+
+    Raises:
+        UsageError: The policy has no tokens.
+    """
+
+    def __init__(self, policy: Policy, settings: GatewaySettings | None = None):
+        if not isinstance(policy, TokenPolicy):
+            raise UsageError(f"a gateway records tokens, but the policy {policy.name!r} has none; give a model")
+        self.policy, self.settings = policy, settings or GatewaySettings()
+        given = self.settings.dialect
+        dialect = get_dialect(given) if isinstance(given, str) else given
+        self._rows = RowSettings(policy, dialect, self.settings.limits, self.settings.max_calls)
+        self._sessions: dict[str, GatewaySession] = {}
+        self._lock = threading.RLock()
+        self.base_url = ""
+        """The address, without a slash at its end, while it is served."""
+
+    def session(self, name: str | None = None, played: Played | None = None) -> GatewaySession:
+        """Open a session.
+
+        Args:
+            name: Its name, the id of its trajectory; by default a new one.
+            played: What the agent is given to do.
+
+        Raises:
+            UsageError: The name is taken, or cannot be part of a URL.
+            InfrastructureError: All sessions are taken.
+        """
+        name = name or f"session-{secrets.token_hex(8)}"
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise UsageError(f"a session's name may have letters, digits, '-', '_' and '.'; not {name!r}")
+        with self._lock:
+            if name in self._sessions:
+                raise UsageError(f"there is a session {name!r} already")
+            if len(self._sessions) >= self.settings.sessions and not self._made_room():
+                raise InfrastructureError(f"all {self.settings.sessions} sessions of the gateway are taken")
+            url = f"{self.base_url}/s/{name}/v1" if self.base_url else ""
+            made = GatewaySession(name, self._rows, played or Played(), secrets.token_urlsafe(24), url)
+            self._sessions[name] = made
+        return made
+
+    def find(self, name: str) -> GatewaySession:
+        """Return an open session. Raises `Refused` if there is none."""
+        found = self._sessions.get(name)
+        if found is None:
+            raise Refused(f"there is no session {name!r}, or it has ended", 404, "no_session")
+        return found
+
+    def find_or_open(self, name: str) -> GatewaySession:
+        """Return a session, which is opened if need be."""
+        with self._lock:
+            return self._sessions.get(name) or self.session(name)
+
+    def is_owner(self, key: str) -> bool:
+        """Whether a key is that of the gateway's owner."""
+        return hmac.compare_digest(key.encode(), self.settings.token.encode())
+
+    def close_session(self, session: GatewaySession) -> list[Trajectory]:
+        """Forget a session that has ended, and append its trajectories to the file, if there is one."""
+        with self._lock:
+            self._sessions.pop(session.name, None)
+            if self.settings.out is not None:
+                write_jsonl(self.settings.out, session.trajectories, append=True)
+        return session.trajectories
+
+    def updated(self, version: int) -> None:
+        """Report that the weights have changed, to a policy that wants to know."""
+        tell = getattr(self.policy, "updated", None)
+        if tell is not None:
+            tell(version)
+
+    def close(self) -> None:
+        """End all sessions. Those without a reward have failed, so that none is silently missing."""
+        for session in list(self._sessions.values()):
+            session.fail("the gateway was stopped before the session had a reward")
+            self.close_session(session)
+
+    @contextmanager
+    def serving(self, port: int = 0) -> Iterator[str]:
+        """Serve on this machine from a thread; gives the address. The gateway is closed afterwards.
+
+        Args:
+            port: 0 picks a free port.
+        """
+        from agentgym.interop.gateway.serving import served
+
+        with served(self, port) as self.base_url:
+            try:
+                yield self.base_url
+            finally:
+                self.close()
+                self.base_url = ""
+
+    def _made_room(self) -> bool:
+        before = time.monotonic() - self.settings.idle_s
+        idle = [session for session in self._sessions.values() if session.used_at < before]
+        for session in idle:
+            session.fail(f"the session had no call for {self.settings.idle_s:g} s")
+            self.close_session(session)
+        return bool(idle)

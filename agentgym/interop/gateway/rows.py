@@ -1,0 +1,159 @@
+"""`Row`: one unbroken conversation of an agent, with its tokens as they were sampled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from agentgym.dialects import Dialect
+from agentgym.endings import Reason
+from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.prompting import Prompting
+from agentgym.interop.gateway.requests import ChatRequest, Key, key_of, reply_message
+from agentgym.messages import Message, ToolCall, with_call_ids
+from agentgym.policy import TokenPolicy
+from agentgym.rollout.conversation import Conversation
+from agentgym.rollout.limits import Limits
+from agentgym.trajectory import Tokens, Turn
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the model says next."""
+
+    message: dict[str, Any]
+    """As chat endpoints write it."""
+    finish: str
+    """`stop`, `tool_calls` or `length`."""
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class RowTurn:
+    """A turn of the model, and how many calls it made."""
+
+    text: str
+    span: tuple[int, int]
+    calls: int
+    is_readable: bool
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """What all rows of a gateway share."""
+
+    policy: TokenPolicy
+    dialect: Dialect
+    limits: Limits
+    max_calls: int = 1
+
+
+class Row:
+    """A conversation that has only ever grown. Its tokens are never rendered or tokenised again.
+
+    Args:
+        settings: The policy and its limits.
+        request: The request that begins it.
+        name: Names it to the policy.
+    """
+
+    def __init__(self, settings: RowSettings, request: ChatRequest, name: str):
+        self._settings, self.name = settings, name
+        self.schemas = request.tools
+        self._prompting = Prompting(settings.dialect, request.tools, settings.max_calls)
+        # A codec keeps the tools of its conversation, which differ from agent to agent.
+        self._talk = Conversation(settings.policy, settings.limits, copy(settings.policy.codec))
+        self.opening = self._prompting.opening(request.messages)
+        self._talk.begin(self.opening, request.tools)
+        self._known: list[Key] = [*map(key_of, request.messages)]
+        self.turns: list[RowTurn] = []
+        self.observations: list[list[Message]] = []
+        """What followed each turn, as far as it is known."""
+        self._ids: set[str] = set()
+        self.is_busy = False
+        """Whether the model is saying something."""
+        self.used_at = time.monotonic()
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens so far."""
+        return self._talk.tokens
+
+    def extends(self, request: ChatRequest) -> bool:
+        """Whether a request is this conversation with something new at its end, which is not the model's."""
+        known = len(self._known)
+        keys = [key_of(message) for message in request.messages]
+        new = request.messages[known:]
+        return (
+            bool(self.turns and new)
+            and not self.is_busy
+            and keys[:known] == self._known
+            and all(message.get("role") != "assistant" for message in new)
+            and request.tools == self.schemas
+        )
+
+    def hear(self, request: ChatRequest) -> None:
+        """Add what is new in a request."""
+        new = request.messages[len(self._known) :]
+        self._prompting.note_all(request.messages)
+        written = self._prompting.written(new)
+        self._talk.hear(written)
+        self.observations.append(written)
+        self._known += map(key_of, new)
+
+    async def say(self, request: ChatRequest) -> Reply:
+        """Sample the next message.
+
+        Raises:
+            Refused: The conversation is as long as it may be.
+            InfrastructureError: The policy broke.
+        """
+        limits = self._settings.limits
+        room = self._talk.room()
+        if isinstance(room, Reason):
+            raise Refused(f"the conversation is too long: {room.value}", code="context_length_exceeded")
+        room = min(room, request.max_new_tokens or room)
+        before = len(self.tokens)
+        self.is_busy = True
+        try:
+            said = await self._talk.sample(room, self.name, limits.generation_timeout_s)
+        finally:
+            self.is_busy, self.used_at = False, time.monotonic()
+        text, span = self._talk.say(said)
+        message, is_readable = self._read(text)
+        self._known.append(key_of(message))
+        calls = message.get("tool_calls", [])
+        self.turns.append(RowTurn(text, span, len(calls), is_readable))
+        finish = "tool_calls" if calls else "stop" if said.finish == "stop" else "length"
+        return Reply(message, finish, before, len(said.ids))
+
+    def release(self) -> None:
+        """Let the policy drop what it keeps for the conversation."""
+        self._settings.policy.release(self.name)
+
+    def _read(self, text: str) -> tuple[dict[str, Any], bool]:
+        """Return a turn as a message. A call that cannot be read is text: the agent decides what becomes of it."""
+        tools = self._prompting.tools
+        if not len(tools):
+            return reply_message(text, ()), True
+        parsed = self._settings.dialect.parse(text, tools)
+        if parsed.error is not None:
+            return reply_message(text, ()), False
+        calls = self._numbered(parsed.calls)
+        self._prompting.note(calls)
+        return reply_message(parsed.text, calls), True
+
+    def _numbered(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
+        """Return calls with ids that no other of the conversation has."""
+        entries = [call.to_dict() for call in calls]
+        named = with_call_ids({"tool_calls": entries}, self._ids).get("tool_calls", [])
+        return [ToolCall(call.name, call.arguments, entry["id"]) for call, entry in zip(calls, named, strict=True)]
+
+    def as_turns(self) -> list[Turn]:
+        """Return the turns of a trajectory, without rewards."""
+        following = [*self.observations, *([[]] * (len(self.turns) - len(self.observations)))]
+        return [Turn(turn.text, heard, {}, 0.0, turn.span) for turn, heard in zip(self.turns, following, strict=True)]

@@ -1,0 +1,270 @@
+"""`GatewaySession`: one episode of an agent, from its first call to its reward."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentgym.endings import AnyReason, Reason
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.foreign.errors import describe
+from agentgym.interop.gateway.errors import Refused
+from agentgym.interop.gateway.requests import ChatRequest
+from agentgym.interop.gateway.rows import Reply, Row, RowSettings, RowTurn
+from agentgym.rewards import OUTCOME
+from agentgym.rollout.failures import Component
+from agentgym.trajectory import Tokens, Trajectory, Turn
+
+MAX_ROWS = 64
+"""An agent that rewrites its history at every call is stopped after so many conversations."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What an agent was given to do. Sessions with the same task and seed are a group.
+
+    Args:
+        env_id: Where it acted.
+        task_id: Its task; by default the session is a task of its own.
+        seed: The seed of the episode.
+        training_step: The trainer's step.
+    """
+
+    env_id: str = "gateway"
+    task_id: str | None = None
+    seed: int | None = None
+    training_step: int | None = None
+
+
+@dataclass
+class GatewaySession:
+    """The calls of one agent in one episode, joined into conversations.
+
+    A call whose messages extend the former conversation continues its row with the tokens as they were sampled. One
+    that rewrites history begins another row of the same episode.
+
+    Args:
+        name: The id of its trajectory.
+        settings: The policy and its limits.
+        played: What the agent was given to do.
+        api_key: With this key, and no other but the gateway's own, the agent may make calls in this session.
+        base_url: The address for agents; empty if the gateway is not served.
+    """
+
+    name: str
+    settings: RowSettings
+    played: Played = field(default_factory=Played)
+    api_key: str = ""
+    base_url: str = ""
+
+    def __post_init__(self) -> None:
+        self._rows: list[Row] = []
+        self._began = time.perf_counter()
+        self._error: str | None = None
+        self.used_at = time.monotonic()
+        self.trajectories: list[Trajectory] = []
+        """The episode, one for each row, once it has ended."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session has ended; it takes no calls any more."""
+        return bool(self.trajectories)
+
+    async def reply(self, request: ChatRequest) -> Reply:
+        """Answer a call.
+
+        Raises:
+            Refused: The session has ended, or the conversation cannot be continued.
+            InfrastructureError: The policy broke. The episode has failed unless a later call succeeds.
+        """
+        if self.is_over:
+            raise Refused(f"session {self.name!r} has ended", 409, "session_ended")
+        self.used_at = time.monotonic()
+        row = self._row_for(request)
+        try:
+            reply = await row.say(request)
+        except InfrastructureError as error:
+            self._error = describe(error)
+            raise
+        self._error, self.used_at = None, time.monotonic()
+        return reply
+
+    def _row_for(self, request: ChatRequest) -> Row:
+        for row in reversed(self._rows):
+            if row.extends(request):
+                row.hear(request)
+                return row
+        if len(self._rows) >= MAX_ROWS:
+            raise Refused(f"the session has begun {MAX_ROWS} conversations, which is the limit", 429, "too_many_rows")
+        self._rows.append(Row(self.settings, request, f"{self.name}/{len(self._rows)}"))
+        return self._rows[-1]
+
+    def reward(
+        self,
+        reward: float,
+        *,
+        channels: Mapping[str, float] | None = None,
+        reason: AnyReason = Reason.ANSWERED,
+        error: str | None = None,
+    ) -> list[Trajectory]:
+        """End the session with a reward at its end, and return the trajectories.
+
+        Args:
+            reward: What the episode earned. It stands on the last turn of every row.
+            channels: Reward channels; by default the outcome is the reward.
+            reason: Why the episode ended.
+            error: What broke around the agent, if something did. The episode has failed then and has no reward.
+
+        Raises:
+            UsageError: The session has ended, or has no calls.
+        """
+        ends = channels if channels is not None else {OUTCOME: float(reward)}
+        return self._ended([self._ended_row(row, float(reward), ends, reason) for row in self._said()], error)
+
+    def end(self, record: Trajectory) -> list[Trajectory]:
+        """End the session with the record of the environment that the agent acted in, and return the trajectories.
+
+        Each turn of the model earns what the environment paid for the calls that it made: the calls of the session and
+        the turns of the record are matched in order. Turns after the end of the episode are cut off. Earlier rows carry
+        the outcome at their ends.
+
+        Args:
+            record: As `agentgym serve env --mcp --out` writes it.
+
+        Raises:
+            UsageError: The session has ended, or has no calls.
+        """
+        self.played = replace(self.played, env_id=record.env_id, task_id=record.task_id, seed=record.seed)
+        failure = (record.error or "the environment failed") if record.failed else None
+        *earlier, last = self._said()
+        whole = [self._ended_row(row, record.reward, _last_channels(record), _reason(record)) for row in earlier]
+        made = sum(turn.calls for row in earlier for turn in row.turns)
+        return self._ended([*whole, self._matched_row(last, record, made)], failure, record)
+
+    def fail(self, error: str) -> list[Trajectory]:
+        """End the session because something around the agent broke. It has no reward and teaches nothing."""
+        rows = [row for row in self._rows if row.turns]
+        return self._ended([self._ended_row(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in rows], error)
+
+    def _said(self) -> list[Row]:
+        rows = [row for row in self._rows if row.turns]
+        if self.is_over:
+            raise UsageError(f"session {self.name!r} has ended already")
+        if not rows:
+            raise UsageError(f"session {self.name!r} has no calls, so there is nothing to reward; use fail()")
+        return rows
+
+    def _ended(
+        self, trajectories: Sequence[Trajectory], error: str | None, record: Trajectory | None = None
+    ) -> list[Trajectory]:
+        for row in self._rows:
+            row.release()
+        error = error or self._error
+        count = len(trajectories)
+        self.trajectories = [
+            self._named(one, number, count, error, record) for number, one in enumerate(trajectories, start=1)
+        ]
+        return self.trajectories
+
+    def _named(
+        self, one: Trajectory, number: int, count: int, error: str | None, record: Trajectory | None
+    ) -> Trajectory:
+        if count > 1:
+            one = replace(one, id=f"{one.id}/{number}", tags=(*one.tags, f"row {number} of {count}"))
+        if record is not None:
+            one = replace(
+                one,
+                task_hash=record.task_hash,
+                split=record.split,
+                difficulty=record.difficulty,
+                tags=(*record.tags, *one.tags),
+                details=record.details,
+            )
+        if error is None:
+            return one
+        blank = [replace(turn, rewards={}, reward=0.0) for turn in one.turns]
+        return replace(
+            one, turns=blank, reason=Reason.INFRASTRUCTURE, error=error, component=Component.POLICY.value
+            if self._error else Component.STEP.value,
+        )  # fmt: skip
+
+    def _ended_row(self, row: Row, reward: float, channels: Mapping[str, float], reason: AnyReason) -> Trajectory:
+        """Return a row with all its reward at its end."""
+        turns = row.as_turns()
+        turns[-1] = replace(turns[-1], rewards=dict(channels), reward=reward)
+        return self._trajectory(row, _filled(turns, channels), row.tokens, row.turns, reason)
+
+    def _matched_row(self, row: Row, record: Trajectory, skipped: int) -> Trajectory:
+        """Return a row whose turns earn what the environment paid for their calls."""
+        paid = record.model_turns[skipped:]
+        turns: list[Turn] = []
+        for said, turn in zip(row.turns, row.as_turns(), strict=True):
+            if not paid and record.reason is not Reason.GAVE_UP and (turns or skipped):
+                break  # the episode had ended
+            mine, paid = paid[: said.calls], paid[said.calls :]
+            turns.append(replace(turn, rewards=_sums(mine), reward=sum(one.reward for one in mine)))
+        late = [*paid, *record.turns[len(record.model_turns) :]]
+        rest = sum(one.reward for one in late)
+        turns[-1] = replace(turns[-1], rewards=_added(turns[-1].rewards, _sums(late)), reward=turns[-1].reward + rest)
+        kept = row.turns[: len(turns)]
+        names = dict.fromkeys(name for turn in record.turns for name in turn.rewards)
+        return self._trajectory(row, _filled(turns, names), _cut(row.tokens, kept[-1].span[1]), kept, _reason(record))
+
+    def _trajectory(
+        self, row: Row, turns: list[Turn], tokens: Tokens, said: Sequence[RowTurn], reason: AnyReason
+    ) -> Trajectory:
+        played = self.played
+        return Trajectory(
+            id=self.name,
+            env_id=played.env_id,
+            task_id=played.task_id or self.name,
+            task_hash="",
+            seed=played.seed,
+            policy=self.settings.policy.name,
+            opening=row.opening,
+            training_step=played.training_step,
+            turns=turns,
+            tools=row.schemas,
+            reason=reason,
+            counts={
+                "calls": sum(turn.calls for turn in said),
+                "tool_errors": 0,
+                "format_errors": sum(not turn.is_readable for turn in said),
+            },
+            tokens=tokens,
+            seconds=time.perf_counter() - self._began,
+        )
+
+
+def _reason(record: Trajectory) -> AnyReason:
+    return record.reason or Reason.INFRASTRUCTURE
+
+
+def _last_channels(record: Trajectory) -> dict[str, float]:
+    """Return the channels of a whole episode, added up."""
+    return _sums(record.turns)
+
+
+def _sums(turns: Iterable[Turn]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for turn in turns:
+        total = _added(total, turn.rewards)
+    return total
+
+
+def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
+
+
+def _filled(turns: Sequence[Turn], names: Iterable[str]) -> list[Turn]:
+    """Return turns that all show the same channels."""
+    zeros = dict.fromkeys(names, 0.0)
+    return [replace(turn, rewards={**zeros, **turn.rewards}) for turn in turns]
+
+
+def _cut(tokens: Tokens, end: int) -> Tokens:
+    """Return tokens up to the end of a turn."""
+    lists: dict[str, Any] = {name: value[:end] for name, value in vars(tokens).items() if name != "prompt_ids"}
+    return Tokens(prompt_ids=list(tokens.prompt_ids), **lists)

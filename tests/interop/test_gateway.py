@@ -1,0 +1,359 @@
+"""The gateway: agents see a chat endpoint; what it records is what the rollout engine would have recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the [serve] extra")
+pytest.importorskip("httpx", reason="needs the [serve] extra")
+
+import httpx
+from starlette.applications import Starlette
+
+from agentgym import make
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.interop.called import CalledEpisode
+from agentgym.interop.gateway import Gateway, GatewaySettings, Played
+from agentgym.interop.gateway.app import make_app
+from agentgym.interop.recorded import RecordedEpisode
+from agentgym.messages import calls_of, text_of
+from agentgym.policy import SilentPolicy
+from agentgym.rollout import EnvFactory, RolloutEngine
+from agentgym.rollout.jobs import Job
+from agentgym.rollout.limits import Limits
+from agentgym.trajectory import Trajectory, read_jsonl
+from tests.interop.speaking import Speaker, halving
+
+TOKEN = "the-owner-of-this-gateway"
+SEED = 14
+USER = {"role": "user", "content": "Say something."}
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "rows.jsonl"
+
+
+def gateway_of(policy: Any, out: Path | None = None, **settings: Any) -> Gateway:
+    return Gateway(policy, GatewaySettings(token=TOKEN, out=out, **settings))
+
+
+class Client:
+    """A program's side of the endpoint, without a socket."""
+
+    def __init__(self, gateway: Gateway, key: str = TOKEN, path: str = ""):
+        self.app: Starlette = make_app(gateway)
+        self.key, self.path = key, path
+
+    def post(self, path: str, body: Any, key: str | None = None) -> httpx.Response:
+        return asyncio.run(self._post(path, body, key or self.key))
+
+    async def _post(self, path: str, body: Any, key: str) -> httpx.Response:
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            return await client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
+
+    def chat(self, messages: list[Any], **more: Any) -> Any:
+        return self.post(f"{self.path}/v1/chat/completions", {"model": "any", "messages": messages, **more})
+
+    def said(self, messages: list[Any], **more: Any) -> dict[str, Any]:
+        answer = self.chat(messages, **more)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["choices"][0]["message"]
+
+
+def agent(client: Client, episode: CalledEpisode, opening: list[Any]) -> list[Any]:
+    """An agent like all others: it runs the calls that the endpoint returns until there is none."""
+    messages, tools = [*opening], episode.env.tools.schemas
+    while True:
+        message = client.said(messages, tools=tools)
+        messages.append(message)
+        if not message.get("tool_calls"):
+            return messages
+        for call, entry in zip(calls_of(message), message["tool_calls"], strict=True):
+            [result] = episode.call(call.name, call.arguments)
+            messages.append({"role": "tool", "tool_call_id": entry["id"], "content": text_of(result)})
+
+
+def played(client: Client, seed: int = SEED) -> RecordedEpisode:
+    """Play an episode of `guess` with the agent; the record of its environment."""
+    episode = RecordedEpisode(make("guess", dialect="native"), env_id="agentgym/guess-v0")
+    agent(client, episode, episode.begin(seed=seed))
+    episode.end()
+    return episode
+
+
+def native(seed: int = SEED) -> Trajectory:
+    """The same episode, played by the rollout engine."""
+    env = make("guess")
+    env.reset(seed=seed)
+    with RolloutEngine(EnvFactory("guess", {}), Speaker(halving)) as engine:
+        [trajectory] = engine.trajectories([Job(env.task, seed)])
+    return trajectory
+
+
+def test_the_tokens_and_rewards_are_those_of_the_rollout_engine():
+    gateway = gateway_of(Speaker(halving))
+    session = gateway.session("episode")
+    episode = played(Client(gateway, session.api_key, "/s/episode"))
+    assert episode.trajectory is not None
+    [row] = session.end(episode.trajectory)
+    wanted = native()
+    assert (row.tokens, row.opening) == (wanted.tokens, wanted.opening)
+    assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
+        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
+    ]
+    assert (row.task_id, row.task_hash, row.seed, row.reason) == (wanted.task_id, wanted.task_hash, SEED, Reason.SOLVED)
+    assert row.success
+
+
+def test_what_follows_the_end_of_an_episode_is_cut_off():
+    policy = Speaker(halving)
+    gateway = gateway_of(policy)
+    session = gateway.session("episode")
+    record = played(Client(gateway, session.api_key, "/s/episode")).trajectory
+    assert record is not None
+    asked = policy.asked["episode/0"]
+    [row] = session.end(record)
+    assert row.tokens is not None
+    assert "Found it." in policy.codec.decode(asked)
+    assert "Found it." not in policy.codec.decode(row.tokens.completion_ids)
+    assert row.tokens.completion_ids == asked[len(row.tokens.prompt_ids) :][: len(row.tokens.completion_ids)]
+    assert len(row.turns) == len(record.turns)
+
+
+def test_a_conversation_that_grows_is_one_row_whatever_a_program_does_to_its_spelling():
+    gateway = gateway_of(Speaker(lambda conversation: f" Turn {conversation.count('Turn') + 1}. "))
+    client = Client(gateway, path="/s/one")
+    messages: list[Any] = [USER]
+    for turn in range(3):
+        said = client.said(messages)
+        messages += [{"role": "assistant", "content": [{"type": "text", "text": said["content"].strip()}]}, USER]
+        assert said["content"].strip() == f"Turn {turn + 1}."
+    [row] = gateway.find("one").reward(0.5)
+    assert [turn.reward for turn in row.turns] == [0.0, 0.0, 0.5]
+    assert row.tokens is not None
+    spoken = [row.tokens.completion_ids[turn.span[0] : turn.span[1]] for turn in row.turns if turn.span]
+    assert [Speaker(str).codec.decode(ids) for ids in spoken] == [" Turn 1. ", " Turn 2. ", " Turn 3. "]
+
+
+def test_rewritten_history_begins_another_row(out: Path):
+    gateway = gateway_of(Speaker(lambda _: "Yes."), out)
+    client = Client(gateway, path="/s/one")
+    client.said([USER])
+    client.said([USER, {"role": "assistant", "content": "Yes."}, USER])
+    client.said([{"role": "user", "content": "In short: yes was said."}])
+    client.said([USER, {"role": "assistant", "content": "No."}, USER])
+    answer = client.post("/s/one/reward", {"reward": 1.0})
+    assert [len(one["turns"]) for one in answer.json()["trajectories"]] == [2, 1, 1]
+    rows = [*read_jsonl(out)]
+    assert [(row.id, row.tags, row.reward, row.success) for row in rows] == [
+        (f"one/{number}", (f"row {number} of 3",), 1.0, True) for number in (1, 2, 3)
+    ]
+    assert text_of(rows[2].opening[1]) == "No."
+
+
+def test_other_tools_begin_another_row():
+    gateway = gateway_of(Speaker(lambda _: "Yes."))
+    client = Client(gateway, path="/s/one")
+    tool = {"type": "function", "function": {"name": "look"}}
+    client.said([USER])
+    client.said([USER, {"role": "assistant", "content": "Yes."}, USER], tools=[tool])
+    first, second = gateway.find("one").reward(0.0)
+    assert (len(first.opening), len(second.opening)) == (1, 4)
+    assert '"name": "look"' in text_of(second.opening[0])
+
+
+def test_sessions_are_told_apart_by_path_and_by_key():
+    gateway = gateway_of(Speaker(lambda conversation: conversation.rsplit("Say ")[-1]))
+    for path, key in (("/s/a", TOKEN), ("", f"{TOKEN}:b"), ("", TOKEN)):
+        assert Client(gateway, key, path).said([USER])["content"] == "something."
+    names = ("a", "b", "default")
+    assert [[one.id for one in gateway.find(name).reward(1.0)] for name in names] == [[name] for name in names]
+
+
+def test_an_agents_key_opens_its_session_alone_and_pays_no_reward():
+    gateway = gateway_of(Speaker(lambda _: "Yes."))
+    mine, other = gateway.session("mine"), gateway.session("other")
+    assert Client(gateway, mine.api_key, "/s/mine").chat([USER]).status_code == 200
+    refused = [
+        Client(gateway, mine.api_key, f"/s/{other.name}").chat([USER]),
+        Client(gateway, mine.api_key).chat([USER]),
+        Client(gateway, "", "/s/mine").chat([USER]),
+        Client(gateway, mine.api_key).post("/s/mine/reward", {"reward": 1.0}),
+        Client(gateway, mine.api_key).post("/s/new", {}),
+    ]
+    assert [answer.status_code for answer in refused] == [401] * 5
+    assert refused[0].json()["error"]["code"] == "invalid_api_key"
+
+
+def test_a_stream_says_the_same():
+    tool = {"type": "function", "function": {"name": "look", "description": "Look."}}
+    gateway = gateway_of(Speaker(lambda _: 'Well.\n<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'))
+    whole = Client(gateway, path="/s/a").said([USER], tools=[tool])
+    body = {"stream": True, "stream_options": {"include_usage": True}, "tools": [tool]}
+    lines = Client(gateway, path="/s/b").chat([USER], **body).text.split("\n\n")
+    assert lines[-2:] == ["data: [DONE]", ""]
+    chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+    assert "".join(delta.get("content") or "" for delta in deltas) == whole["content"] == "Well."
+    assert [{**call, "index": None} for delta in deltas for call in delta.get("tool_calls", [])] == [
+        {**call, "index": None} for call in whole["tool_calls"]
+    ]
+    assert chunks[-2]["choices"][0]["finish_reason"] == "tool_calls"
+    assert chunks[-1]["usage"]["completion_tokens"] > 0
+
+
+def test_an_ended_session_takes_no_calls_and_no_second_reward(out: Path):
+    gateway = gateway_of(Speaker(lambda _: "Yes."), out)
+    client = Client(gateway, path="/s/one")
+    session = gateway.session("one")
+    client.said([USER])
+    session.reward(1.0, channels={"outcome": 1.0, "style": 0.5}, reason=Reason.SOLVED)
+    assert client.chat([USER]).status_code == 409
+    with pytest.raises(UsageError, match="has ended already"):
+        session.reward(1.0)
+    gateway.close_session(session)
+    [row] = read_jsonl(out)
+    assert (row.channels, row.reason) == ([{"outcome": 1.0, "style": 0.5}], Reason.SOLVED)
+
+
+def test_a_policy_that_breaks_fails_the_episode_unless_the_agent_tries_again():
+    broken = True
+
+    def say(_: str) -> str:
+        if broken:
+            raise OSError("no power")
+        return "Yes."
+
+    gateway = gateway_of(Speaker(say))
+    for again in (True, False):
+        client, name = Client(gateway, path=f"/s/{again}"), str(again)
+        broken = False
+        said = client.said([USER])
+        more = [USER, {"role": "assistant", "content": said["content"]}, USER]
+        broken = True
+        answer = client.chat(more)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (502, "infrastructure")
+        broken = False
+        if again:
+            client.said(more)
+        rows = gateway.find(name).reward(1.0)
+        assert [(row.failed, row.component, row.reward) for row in rows if row.failed] == (
+            [] if again else [(True, "policy", 0.0)]
+        )
+
+
+def test_an_environment_that_failed_fails_the_episode():
+    gateway = gateway_of(Speaker(halving))
+    session = gateway.session("episode")
+    record = played(Client(gateway, session.api_key, "/s/episode")).trajectory
+    assert record is not None
+    record.reason, record.error = Reason.INFRASTRUCTURE, "the server is gone"
+    [row] = session.end(record)
+    assert (row.failed, row.error, row.reward) == (True, "the server is gone", 0.0)
+
+
+def test_a_conversation_that_is_too_long_is_refused_as_by_other_endpoints():
+    gateway = gateway_of(Speaker(lambda _: "Yes.", context=30))
+    answer = Client(gateway).chat([{"role": "user", "content": "x" * 40}])
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_a_turn_is_as_long_as_the_agent_allows_and_says_that_it_was_cut():
+    gateway = gateway_of(Speaker(lambda _: "A long story."), limits=Limits(max_new_tokens=10))
+    for limit, said in ((4, "A lo"), (100, "A long sto")):
+        answer = Client(gateway, path=f"/s/{limit}").chat([USER], max_tokens=limit).json()["choices"][0]
+        assert (answer["message"]["content"], answer["finish_reason"]) == (said, "length")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [], {}, {"messages": []}, {"messages": ["hi"]}, {"messages": [{"role": "king", "content": ""}]},
+        {"messages": [USER], "n": 2}, {"messages": [USER], "max_tokens": -1}, {"messages": [USER], "tools": [{}]},
+        {"messages": [USER], "tools": [{"function": {"name": "no spaces"}}]},
+        {"messages": [{"role": "user", "content": 1}]},
+        {"messages": [{"role": "user", "content": [{"type": "audio"}]}]},
+        {"messages": [USER, {"role": "assistant", "tool_calls": [{"function": {}}]}]},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_answered_is_refused_with_a_reason(body: Any):
+    answer = Client(gateway_of(Speaker(lambda _: "Yes."))).post("/v1/chat/completions", body)
+    assert answer.status_code == 400
+    assert len(answer.json()["error"]["message"]) > 10
+
+
+def test_sessions_without_a_reward_are_recorded_as_failed(out: Path):
+    gateway = gateway_of(Speaker(lambda _: "Yes."), out)
+    Client(gateway, path="/s/one").said([USER])
+    gateway.close()
+    [row] = read_jsonl(out)
+    assert (row.failed, row.error) == (True, "the gateway was stopped before the session had a reward")
+
+
+def test_a_full_gateway_takes_no_session_until_one_is_idle():
+    gateway = gateway_of(Speaker(lambda _: "Yes."), sessions=1, idle_s=1000.0)
+    first = gateway.session("a")
+    with pytest.raises(InfrastructureError, match="all 1 sessions"):
+        gateway.session("b")
+    first.used_at -= 2000
+    gateway.session("b")
+    with pytest.raises(UsageError, match="there is a session 'b'"):
+        gateway.session("b")
+    with pytest.raises(UsageError, match="name"):
+        gateway.session("../etc")
+
+
+def test_owners_open_and_reward_sessions_over_http():
+    gateway = gateway_of(Speaker(halving))
+    owner = Client(gateway)
+    opened = owner.post("/s/seven", {"env_id": "guess", "task_id": "guess/train/7", "seed": 3}).json()
+    record = played(Client(gateway, opened["api_key"], "/s/seven")).trajectory
+    assert record is not None
+    [row] = owner.post("/s/seven/reward", {"record": record.to_dict()}).json()["trajectories"]
+    assert Trajectory.from_dict(row).reward == record.reward
+    Client(gateway, path="/s/eight").said([USER])
+    assert owner.post("/s/eight/reward", {"error": "the disk is full"}).json()["trajectories"][0]["error"]
+    assert owner.post("/s/nine/reward", {"reward": 1}).status_code == 404
+    assert owner.post("/s/ten", {"colour": "red"}).status_code == 422
+
+
+def test_members_of_a_group_share_task_and_seed():
+    gateway = gateway_of(Speaker(lambda _: "Yes."))
+    rows = []
+    for name in "ab":
+        session = gateway.session(name, Played("my-env", "task-1", 5, training_step=2))
+        Client(gateway, session.api_key, f"/s/{name}").said([USER])
+        rows += session.reward(1.0)
+    assert {(row.env_id, row.task_id, row.seed, row.training_step) for row in rows} == {("my-env", "task-1", 5, 2)}
+
+
+def test_versions_of_the_weights_are_kept_by_token():
+    policy = Speaker(lambda _: "Yes.")
+    gateway = gateway_of(policy)
+    client = Client(gateway, path="/s/one")
+    messages = [USER, client.said([USER]), USER]
+    gateway.updated(3)
+    client.said(messages)
+    [row] = gateway.find("one").reward(1.0)
+    assert row.tokens is not None
+    assert sorted(set(row.tokens.versions)) == [-1, 0, 3]
+    assert policy.released == ["one/0"]
+
+
+def test_it_is_served_from_a_thread_and_other_policies_are_refused():
+    gateway = gateway_of(Speaker(lambda _: "Yes."))
+    with gateway.serving() as url:
+        session = gateway.session("one")
+        assert session.base_url == f"{url}/s/one/v1"
+        headers = {"Authorization": f"Bearer {session.api_key}"}
+        assert httpx.get(f"{session.base_url}/models", headers=headers).json()["data"][0]["id"] == "speaker"
+    with pytest.raises(UsageError, match="records tokens"):
+        Gateway(SilentPolicy())

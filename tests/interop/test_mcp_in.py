@@ -1,0 +1,205 @@
+"""MCP servers as the tools of an environment: a real server of the official SDK, over both transports."""
+
+from __future__ import annotations
+
+import base64
+import io
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)")
+
+from agentgym.checks import run_checks
+from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError, UsageError
+from agentgym.interop.mcp import McpConnection, McpServer, mcp_tools
+from agentgym.interop.mcp.results import as_result
+from agentgym.messages import Pictured, ToolCall, assistant, shown_pictures, text_of
+from agentgym.policy import ScriptedPolicy
+from agentgym.rollout import EnvFactory, RolloutEngine
+from agentgym.rollout.jobs import Job
+from tests.doc_blocks import DOCS, blocks_of
+from tests.interop.notes_env import SERVER, NotesEnv
+from tests.interop.notes_server import PNG
+from tests.interop.peers import needs
+from tests.waiting import eventually, is_running
+
+pytestmark = needs("mcp")
+
+ALL: Any = None
+MARK = "server-of-the-tests-of-mcp"
+"""Tells the programs that these tests start from others."""
+CHECKS = ("makes", "deterministic", "solution-solves", "tool-schemas", "tool-mistakes", "close-twice", "nothing-left")
+"""All checks pass; these are quick, and an adapter can break them."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, str(SERVER), str(port)], stderr=subprocess.DEVNULL)
+    assert eventually(lambda: answers(port))
+    yield f"http://127.0.0.1:{port}/mcp"
+    process.terminate()
+    process.wait(30)
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def call(env: NotesEnv, tool: str, /, **arguments: Any) -> Any:
+    return env.step(assistant("", [ToolCall(tool, arguments)]))
+
+
+def test_the_environment_keeps_its_guarantees(url: str):
+    report = run_checks("tests.interop.notes_env:NotesEnv", {"url": url}, only=CHECKS)
+    assert report.passed
+    assert len(report.rows) >= len(CHECKS)
+
+
+def test_a_program_is_started_for_each_episode_and_ended_with_it():
+    env = NotesEnv(mark=MARK, dialect="native")
+    for seed in range(2):
+        env.reset(seed=seed)
+        assert call(env, "titles").observation[0]["content"] == "apples, pears"
+        call(env, "write", title="mine", text="1")
+        assert is_running(MARK)
+        result = call(env, "done")
+        assert (result.terminated, result.reward) == (True, 0.0)
+        assert eventually(lambda: not is_running(MARK))
+    env.reset(seed=0)
+    env.close()
+    assert eventually(lambda: not is_running(MARK))
+
+
+def test_rollouts_solve_its_tasks(url: str):
+    factory = EnvFactory("tests.interop.notes_env:NotesEnv", {"url": url})
+    tasks = [NotesEnv.default_tasks().get("train", index) for index in range(4)]
+    with RolloutEngine(factory, ScriptedPolicy()) as engine:
+        played = [*engine.trajectories([Job(task, 0) for task in tasks])]
+    assert [trajectory.success for trajectory in played] == [True] * 4
+
+
+def test_schemas_are_passed_as_they_are_and_the_environment_keeps_its_own_tools(url: str):
+    connection = McpConnection()
+    try:
+        listed = {tool.name: tool for tool in connection.open(McpServer(url=url))}
+        tools = mcp_tools(connection, McpServer(url=url, only=["write"], prefix="notes_"))
+    finally:
+        connection.close()
+    assert [tool.schema["function"] for tool in tools] == [
+        {
+            "name": "notes_write",
+            "description": "Write a note, over what was there.",
+            "parameters": listed["write"].inputSchema,
+        }
+    ]
+    env = NotesEnv(url=url, dialect="native")
+    info = env.reset(seed=0)[1]
+    env.close()
+    assert [schema["function"]["name"] for schema in info["tools"]] == ["done", "titles", "read", "write"]
+
+
+def test_what_a_server_calls_an_error_is_a_mistake_that_the_model_reads(url: str):
+    env = NotesEnv(url=url, dialect="native")
+    env.reset(seed=0)
+    unknown, wrong = call(env, "read", title="plums"), call(env, "read", name="plums")
+    env.interrupt(Reason.GAVE_UP)
+    env.close()
+    assert text_of(unknown.observation[0]) == "Error: Error executing tool read: there is no note 'plums'"
+    assert "argument 'title' is missing" in text_of(wrong.observation[0])
+
+
+def test_pictures_are_shown(url: str):
+    env = NotesEnv(url=url, only=ALL, dialect="native")
+    env.reset(seed=0)
+    [message] = call(env, "picture").observation
+    env.close()
+    assert (text_of(message), shown_pictures([message])) == ("A dot:", [PNG])
+
+
+def test_a_crash_and_a_call_without_an_end_are_infrastructure_failures_and_leave_no_process():
+    env = NotesEnv(mark=MARK, only=ALL, call_s=2.0, dialect="native")
+    env.reset(seed=0)
+    with pytest.raises(InfrastructureError, match=r"(?s)has ended|Connection closed.*out of paper"):
+        call(env, "crash")
+    assert env.reason == "infrastructure"
+    env.reset(seed=0)
+    with pytest.raises(InfrastructureError, match="took longer than 2 s for 'wait'"):
+        call(env, "wait", seconds=600)
+    env.close()
+    assert eventually(lambda: not is_running(MARK))
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "words"),
+    [
+        (["/no/such/program"], UsageError, "cannot be started"),
+        ([sys.executable, "-c", "import sys; sys.exit('no licence')"], InfrastructureError, "no licence"),
+        ([sys.executable, "-c", "import time; time.sleep(600)"], InfrastructureError, "longer than 3 s to start"),
+    ],
+)
+def test_a_server_that_does_not_start_is_reported(command: list[str], error: type[Exception], words: str):
+    connection = McpConnection()
+    with pytest.raises(error, match=words):
+        connection.open(McpServer(command, start_s=3.0))
+    connection.close()
+
+
+def test_a_server_that_is_not_there_is_an_infrastructure_failure():
+    with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9"):
+        McpConnection().open(McpServer(url="http://127.0.0.1:9/mcp", start_s=5.0))
+
+
+def test_a_tool_that_a_server_does_not_have_is_a_wrong_setting(url: str):
+    connection = McpConnection()
+    with pytest.raises(UsageError, match="no tool 'fly'; it has: "):
+        mcp_tools(connection, McpServer(url=url, only=["fly"]))
+    connection.close()
+
+
+def test_other_contents_are_told_in_words():
+    from mcp import types  # pyright: ignore[reportMissingImports]
+
+    link = types.ResourceLink(type="resource_link", name="log", uri="file:///log")  # type: ignore[arg-type]
+    sound = types.AudioContent(type="audio", data="", mimeType="audio/wav")
+    photo = types.ImageContent(type="image", data="", mimeType="image/jpeg")
+    result = types.CallToolResult(content=[link, sound, photo])
+    assert as_result(result) == "log: file:///log\n(audio/wav: cannot be shown)\n(image/jpeg: cannot be shown)"
+    assert as_result(types.CallToolResult(content=[], structuredContent={"a": 1})) == '{"a": 1}'
+    dot = types.ImageContent(type="image", data=base64.b64encode(PNG).decode(), mimeType="image/png")
+    assert as_result(types.CallToolResult(content=[dot])) == Pictured("", (PNG,))
+
+
+@pytest.mark.parametrize("wrong", [{}, {"command": ["a"], "url": "http://b"}, {"command": "a b"}])
+def test_a_server_is_a_command_or_a_url(wrong: dict[str, Any]):
+    with pytest.raises(UsageError, match="command"):
+        McpServer(**wrong)
+
+
+def test_a_path_of_the_program_is_part_of_its_name(tmp_path: Path):
+    assert McpServer(["python", "server.py"], cwd=str(tmp_path)).name == "python server.py"
+
+
+def test_the_examples_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Page: "mcp.md"."""
+    shutil.copy(SERVER, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks_of(DOCS / "interop" / "mcp.md"):
+        if block.why_not is None:
+            printed = io.StringIO()
+            with redirect_stdout(printed):
+                exec(compile(block.text, "mcp.md", "exec"), names)
+            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+            assert [line for line in told if line not in printed.getvalue().splitlines()] == []
