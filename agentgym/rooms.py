@@ -6,7 +6,7 @@ CATALOG = "agentgym.envs.catalog:ENVIRONMENTS"
 """The bundled environments: maps an id to the path of its class and the arguments that the id implies."""
 
 CATALOG_ON_FILES = "agentgym.envs.catalog:ON_FILES"
-"""The same for environments that have no tasks but those of files that the user names."""
+"""The same for environments that have no tasks but those of files or packages that the user has."""
 
 SUITES = "agentgym.tasks.suite_files:SUITES"
 """The folder of the bundled suites."""

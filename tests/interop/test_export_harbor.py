@@ -172,7 +172,8 @@ def test_a_submission_cannot_read_the_tests_that_judge_it(tmp_path: Path):
 
 @pytest.mark.peers
 def test_harbor_itself_reads_the_folders(tmp_path: Path):
-    harbor = pytest.importorskip("harbor.models.task.task", reason="harbor is not installed (it needs Python 3.12)")
+    why = "harbor: not in this environment (it needs Python 3.12)"
+    harbor = pytest.importorskip("harbor.models.task.task", reason=why)
     tasks = [task for kind in KINDS for task in tasks_of(kind, 1)]
     for folder, task in zip(exported(tmp_path, tasks), tasks, strict=True):
         assert harbor.Task.is_valid_dir(folder)

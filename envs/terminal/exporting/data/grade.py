@@ -29,7 +29,8 @@ def main() -> None:
     shutil.rmtree(PLACE, ignore_errors=True)
     task = Task.from_dict(known["task"])
     answer = read(Path(known["answer"]))
-    grader = Grader(Sandbox, SandboxLimits(), CALL_S)
+    # Type checkers see the sandbox that this one stands in for.
+    grader = Grader(Sandbox, SandboxLimits(), CALL_S)  # pyright: ignore[reportArgumentType]
     rewards = {"reward": 0.0}
     if answer.strip() and task.data["kind"] in ("function", "fix"):
         submission = Submission(answer, task.data["entry_point"], task.data.get("prelude", ""))

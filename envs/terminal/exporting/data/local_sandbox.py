@@ -47,7 +47,7 @@ class Sandbox:
             os.chmod(folder, 0o777)
             given.write(stdin)
             given.seek(0)
-            process = subprocess.Popen(
+            process: subprocess.Popen[Any] = subprocess.Popen(
                 [sys.executable, "-I", "-c", code],
                 stdin=given,
                 stdout=subprocess.DEVNULL,
@@ -86,7 +86,7 @@ def _limit(limits: SandboxLimits) -> None:
         resource.setrlimit(what, (bound, bound + (what == resource.RLIMIT_CPU)))
 
 
-def _reply_of(process: subprocess.Popen[bytes], fd: int, deadline: float, most: int) -> tuple[bytes, bool]:
+def _reply_of(process: subprocess.Popen[Any], fd: int, deadline: float, most: int) -> tuple[bytes, bool]:
     """Return what the process wrote until it ended, and whether it ended in time."""
     reply = bytearray()
     os.set_blocking(fd, False)
@@ -110,7 +110,7 @@ def _reply_of(process: subprocess.Popen[bytes], fd: int, deadline: float, most: 
     return bytes(reply), True
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[Any]) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
