@@ -78,7 +78,7 @@ class MCPMarkTasks(TaskList):
         prompt = _text(place.folder / DESCRIPTION)
         verify = _text(place.folder / VERIFY)
         return Task(
-            id=f"mcpmark/{category}/{meta.get('task_id') or place.folder.name}",
+            id=f"mcpmark/{place.folder.parents[1].name}/{category}/{meta.get('task_id') or place.folder.name}",
             split=splitter.split(place.file, f"{category}\n{prompt}"),
             prompt=prompt.strip(),
             difficulty=_LEVELS.get(str(meta.get("difficulty")), 1),

@@ -21,7 +21,12 @@ from agentgym.script import steps
 peers = pytest.mark.peers
 MISSING = "bfcl_eval: not in this environment (see .ci/peers)"
 EVERY = 10
-"""Every so many tasks are played; all 800 were once."""
+"""Every so many tasks are played; all 800 were once, and of one the right calls are none.
+
+In `miss_func_49` they use a function before the turn in which it comes.
+"""
+HARD = ("base_173", "long_context_38")
+"""The right calls of one do not fit their schema, those of the other are too many for a turn each."""
 
 
 @pytest.fixture
@@ -61,6 +66,13 @@ def test_the_gold_calls_are_worth_1_and_silence_0(env: BFCLEnv, category: str):
 
 
 @peers
+@pytest.mark.parametrize("task", HARD)
+def test_gold_that_is_unusual_is_worth_1(env: BFCLEnv, task: str):
+    begin(env, task)
+    assert list(steps(env, env.solution(env.task)))[-1].reward == 1.0
+
+
+@peers
 def test_requests_come_one_after_another_and_the_world_stays(env: BFCLEnv):
     opening = begin(env, "base_0")
     turns = [turn[0]["content"] for turn in env.task.data["turns"]]
@@ -75,8 +87,9 @@ def test_requests_come_one_after_another_and_the_world_stays(env: BFCLEnv):
 def test_what_a_tool_refuses_is_an_observation_as_the_leaderboard_shows_it(env: BFCLEnv):
     begin(env, "base_0")
     assert "No such file or directory" in call(env, "cd", folder="missing")
-    assert "argument 'folder' is missing" in call(env, "cd")
-    assert "no argument" in call(env, "cd", folder="document", force=True)
+    for wrong in ({}, {"folder": "document", "force": True}):
+        assert call(env, "cd", **wrong).startswith("Error during execution: ")
+    assert "no argument 'a b'" in call(env, "cd", **{"a b": 1})
 
 
 @peers

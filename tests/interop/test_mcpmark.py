@@ -142,7 +142,7 @@ def test_broken_and_foreign_tasks_are_left_out_with_the_reason(tmp_path: Path, e
     (write_task(tmp_path, "wordless") / "easy/file_context/wordless/description.md").write_text("")
     source = MCPMarkTasks(tmp_path / "tasks", environments=environments, split_by="test")
     assert [task.id for task in (source.get("test", n) for n in range(source.size("test")))] == [
-        "mcpmark/file_context/uppercase"
+        "mcpmark/easy/file_context/uppercase"
     ]
     told = " ".join(one.reason for one in source.left_out)
     for part in ("only filesystem is supported", "papers", "description.md is empty"):

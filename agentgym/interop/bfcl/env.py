@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from keyword import iskeyword
 from typing import Any
 
 from agentgym.endings import Ending, Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.errors import UsageError
+from agentgym.errors import ToolError, UsageError
 from agentgym.interop.bfcl.calls import read, written
 from agentgym.interop.bfcl.package import Backend, verdict
 from agentgym.interop.bfcl.tasks import BFCLTasks
-from agentgym.messages import Message, user
+from agentgym.messages import Message, assistant, user
 from agentgym.rewards import OUTCOME, Channel
-from agentgym.schema_tool import schema_tools
+from agentgym.schema_tool import SchemaTool
 from agentgym.task import TEST, Task, TaskSource
 from agentgym.toolset import Toolset
 
 MORE_FUNCTIONS = "I have updated some more functions you can choose from. What about now?"
 """What the user says when functions come that were held back, as the leaderboard has it."""
 _TOO_MANY = "too_many_steps"
+
+
+class _Function(SchemaTool):
+    """A function of the leaderboard, which runs calls without a look at their types: what is wrong is its result."""
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments. Raises `ToolError` if they cannot be arguments of a function at all."""
+        if wrong := [name for name in arguments if not name.isidentifier() or iskeyword(name)]:
+            raise ToolError(f"{self.name}: there is no argument {wrong[0][:100]!r}. Usage: {self.usage}")
+        return dict(arguments)
 
 
 class BFCLEnv(Env):
@@ -55,7 +66,7 @@ class BFCLEnv(Env):
         "without a call: the user then asks for the next thing."
     )
     max_turns = 150
-    max_calls_per_turn = 16
+    max_calls_per_turn = 40
 
     harmless_arguments = Env.harmless_arguments | {"categories", "split_by", "steps"}
 
@@ -125,12 +136,15 @@ class BFCLEnv(Env):
         return {"requests": len(self._played), "checker": self._why}
 
     def solution(self, task: Task) -> Solution:
-        """Make the right calls, one turn for the calls of each request, and answer each."""
+        """Make the right calls, one in a turn if the request leaves time for that, and answer each request."""
         functions = [*task.data["functions"], *chain.from_iterable(task.data["held_out"].values())]
         order = {function["name"]: list(function["parameters"]["properties"]) for function in functions}
         for calls in task.gold["calls"]:
-            for call in calls:
-                yield read(call, order.__getitem__)
+            moves = [read(call, order.__getitem__) for call in calls]
+            if len(moves) > self._steps:
+                yield assistant("", moves)
+            else:
+                yield from moves
             yield "Done."
 
     def release(self) -> None:
@@ -143,7 +157,10 @@ class BFCLEnv(Env):
         return self.__dict__ | {"_backend": None}
 
     def _toolset(self) -> Toolset:
-        return Toolset(schema_tools(self._functions, self._perform))
+        return Toolset([_Function(schema, self._runner(schema["name"])) for schema in self._functions])
+
+    def _runner(self, name: str) -> Callable[[dict[str, Any]], str]:
+        return lambda arguments: self._perform(name, arguments)
 
     def _perform(self, name: str, arguments: dict[str, Any]) -> str:
         """Run a call, and end the episode with the turn in which a request has taken too many."""
