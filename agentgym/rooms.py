@@ -6,7 +6,7 @@ CATALOG = "agentgym.envs.catalog:ENVIRONMENTS"
 """The bundled environments: maps an id to the path of its class and the arguments that the id implies."""
 
 CATALOG_ON_FILES = "agentgym.envs.catalog:ON_FILES"
-"""The same for environments that have no tasks but those of files that the user names."""
+"""The same for environments that have no tasks but those of files or packages that the user has."""
 
 SUITES = "agentgym.tasks.suite_files:SUITES"
 """The folder of the bundled suites."""
@@ -20,6 +20,8 @@ COMMANDS = {
 
 TASK_BUILDERS = {"swe": "agentgym.envs.swe.building.cli:build"}
 """The commands `agentgym tasks build KIND`, by kind."""
+HARBOR_EXPORT = "agentgym.envs.terminal.exporting.export:export_harbor"
+"""Writes tasks as Harbor task folders."""
 
 ROOMS = ("agentgym.envs", "agentgym.tasks", "agentgym.tools")
 """The rooms that environments are built from."""

@@ -20,6 +20,8 @@ ENVIRONMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """The path of each class, and the arguments that its id stands for."""
 
 ON_FILES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "agentgym/bfcl-v0": ("agentgym.interop.bfcl:BFCLEnv", {}),
+    "agentgym/mcpmark-v0": ("agentgym.envs.mcpmark:MCPMarkEnv", {}),
     "agentgym/terminal-v0": ("agentgym.envs.terminal:TerminalEnv", {}),
 }
-"""The same for environments without tasks of their own: they play those of files that the user names."""
+"""The same for environments without tasks of their own: they play those of files or packages that the user has."""

@@ -32,7 +32,7 @@ class Subject:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether it plays without files of tasks that a user has to name."""
+        """Whether it plays without files or packages of tasks that a user must have."""
         return not set(self.ids) & set(load_named(CATALOG_ON_FILES, "a catalog", lambda found: isinstance(found, dict)))
 
     @property

@@ -14,7 +14,7 @@ from agentgym.commands.common_options import Settings
 from agentgym.commands.rooms import command_of
 from agentgym.commands.task_sets import AsSuite, Data, Name
 from agentgym.errors import UsageError
-from agentgym.rooms import TASK_BUILDERS
+from agentgym.rooms import HARBOR_EXPORT, TASK_BUILDERS
 
 if TYPE_CHECKING:
     from agentgym.task import Task
@@ -137,6 +137,32 @@ tasks_app.command("stats")(task_sets.stats)
 tasks_app.command("validate")(task_sets.validate)
 tasks_app.command("pin")(pin.pin)
 tasks_app.command("split")(pin.split_)
+
+
+@tasks_app.command("export-harbor")
+def export_harbor(
+    env: Annotated[str, typer.Argument(metavar="ENV", help="An id such as 'code', or module:Class.")],
+    out: Annotated[Path, typer.Option(help="The folder to write the task folders to.", file_okay=False)],
+    split: Annotated[
+        str | None, typer.Option(help="The split to take them from; by default test or the nearest split.")
+    ] = None,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of tasks.")] = 10,
+    image: Annotated[
+        str, typer.Option(help="The image that they start from; it needs bash and Python 3.11 or newer.")
+    ] = "python:3.12-slim",
+    settings: Settings = None,
+) -> None:
+    """Write tasks as Harbor task folders: instruction, Dockerfile, tests that grade as here, and the solution."""
+    from agentgym.commands.options import choose_tasks, make_env
+    from agentgym.foreign.closing import closed_after
+    from agentgym.loading import load_named
+    from agentgym.settings import parse_settings
+    from agentgym.task import TEST, default_split
+
+    with closed_after(make_env(env, parse_settings(settings or []))) as made:
+        chosen = choose_tasks(made, split or default_split(made.tasks, TEST), number)
+        written = load_named(HARBOR_EXPORT, "an exporter")(made, env, chosen, out, image)
+    typer.echo(f"Wrote {len(written)} task folders to {out}")
 
 
 @tasks_app.command("sources")

@@ -1,0 +1,1 @@
+"""Tasks of other environments, written as Harbor task folders."""

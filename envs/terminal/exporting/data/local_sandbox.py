@@ -1,0 +1,124 @@
+"""Stands in for agentgym's sandbox where a container is around the program already: each run is a process."""
+
+from __future__ import annotations
+
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from random import SystemRandom
+from typing import Any
+
+from agentgym.tools.sandbox.limits import SandboxLimits
+from agentgym.tools.sandbox.result import Ended, Result, Usage
+
+_USER = SystemRandom().randrange(30_000, 60_000)
+"""Of runs, if this runs as root: a user that owns nothing else, so all that it runs may be killed."""
+_MB = 1 << 20
+_REPLY_FD = "AGENTGYM_REPLY_FD"
+
+
+class Sandbox:
+    """Runs Python programs. Everything that one starts ends with it."""
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill everything that still runs."""
+        if os.geteuid() == 0:
+            subprocess.run(["sh", "-c", "kill -9 -1"], check=False, **_as_user())
+
+    def exec(self, *, code: str, stdin: bytes, limits: SandboxLimits | None) -> Result:
+        """Run a program and return its reply."""
+        limits = limits or SandboxLimits()
+        reading, writing = os.pipe()
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as given:
+            os.chmod(folder, 0o777)
+            given.write(stdin)
+            given.seek(0)
+            process: subprocess.Popen[Any] = subprocess.Popen(
+                [sys.executable, "-I", "-c", code],
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=folder,
+                env={_REPLY_FD: str(writing), "HOME": folder, "PATH": os.defpath, "PYTHONHASHSEED": "0"},
+                pass_fds=(writing,),
+                start_new_session=True,
+                preexec_fn=lambda: _limit(limits),
+                **_as_user(),
+            )
+            os.close(writing)
+            reply, in_time = _reply_of(process, reading, began + limits.wall_s, limits.reply_bytes)
+            os.close(reading)
+            _kill(process)
+            self.close()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_s = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+        ended, code_or_none, number = _ending(process.returncode, in_time)
+        usage = Usage(cpu_s=cpu_s)
+        return Result(b"", b"", code_or_none, ended, time.monotonic() - began, signal=number, usage=usage, reply=reply)
+
+
+def _as_user() -> dict[str, Any]:
+    return {"user": _USER, "group": _USER, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def _limit(limits: SandboxLimits) -> None:
+    cpu_s = max(1, round(limits.cpu_s))
+    for what, bound in (
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_AS, limits.memory_mb * _MB),
+        (resource.RLIMIT_FSIZE, limits.file_mb * _MB),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (bound, bound + (what == resource.RLIMIT_CPU)))
+
+
+def _reply_of(process: subprocess.Popen[Any], fd: int, deadline: float, most: int) -> tuple[bytes, bool]:
+    """Return what the process wrote until it ended, and whether it ended in time."""
+    reply = bytearray()
+    os.set_blocking(fd, False)
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(fd, selectors.EVENT_READ)
+        is_open = True
+        while is_open and len(reply) <= most:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return bytes(reply), False
+            if waiting.select(min(left, 0.1)):
+                piece = os.read(fd, 65536)
+                reply += piece
+                is_open = bool(piece)
+            elif process.poll() is not None:
+                break
+    try:
+        process.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return bytes(reply), False
+    return bytes(reply), True
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _ending(code: int, in_time: bool) -> tuple[Ended, int | None, int | None]:
+    if not in_time:
+        return Ended.TIMEOUT, None, None
+    if code == -signal.SIGXCPU:
+        return Ended.CPU, None, None
+    return (Ended.SIGNALED, None, -code) if code < 0 else (Ended.EXITED, code, None)
