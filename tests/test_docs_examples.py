@@ -23,8 +23,12 @@ from agentgym.tools.sandbox.registry import automatic
 from tests.doc_blocks import DOCS, ROOT, Block, blocks_of, pages
 from tests.endpoints import Fake, completion
 
-IN_OWN_TEST = {"data.md": "tests/test_docs_data.py", "suites.md": "tests/test_docs_suites.py"}
-"""Pages whose commands need data sets, and the test that makes them."""
+IN_OWN_TEST = {
+    "data.md": "tests/test_docs_data.py",
+    "serve.md": "tests/test_docs_serve.py",
+    "suites.md": "tests/test_docs_suites.py",
+}
+"""Pages whose commands need data sets or a server, and the test that makes them."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")
 CHECKED_WHOLLY = "meeting:MeetingEnv"
 FEW = ["-n", "1", "-k", "1"]
