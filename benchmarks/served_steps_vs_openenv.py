@@ -75,9 +75,7 @@ def their_server(python: str) -> Iterator[str]:
 def play(command: Sequence[str], seconds: float, clients: int) -> dict[str, Any]:
     """Let clients play at the same time."""
     players = [
-        subprocess.Popen(
-            [*command, str(seconds), str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([*command, str(seconds), str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for seed in range(1, clients + 1)
     ]
     for player in players:

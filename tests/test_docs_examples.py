@@ -25,13 +25,14 @@ from tests.endpoints import Fake, completion
 
 IN_OWN_TEST = {
     "data.md": "tests/test_docs_data.py",
+    "serve.md": "tests/test_docs_serve.py",
     "suites.md": "tests/test_docs_suites.py",
     "verifiers.md": "tests/interop/test_verifiers.py",
     "openenv.md": "tests/interop/test_openenv.py",
     "inspect.md": "tests/interop/test_inspect.py",
     "mcp.md": "tests/interop/test_mcp_in.py",
 }
-"""Pages whose examples need data sets or the packages of other projects, and the tests that have them."""
+"""Pages whose examples need data sets, a server or the packages of other projects, and the tests that have them."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")
 CHECKED_WHOLLY = "meeting:MeetingEnv"
 FEW = ["-n", "1", "-k", "1"]

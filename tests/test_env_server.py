@@ -376,9 +376,7 @@ def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
         f"        (Path({str(tmp_path)!r}) / f'closed-{{id(self)}}').touch()\n",
         encoding="utf-8",
     )
-    program = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from agentgym.cli import main; sys.argv[0] = 'agentgym'; main()"
-    )
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from agentgym.cli import main; sys.argv[0] = 'agentgym'; main()"
     with served_process("leaving:Leaving", program=program) as (url, process):
         before = len(list(tmp_path.glob("closed-*")))
         port = int(url.rpartition(":")[2])

@@ -394,5 +394,3 @@ def test_a_request_that_is_larger_than_the_server_takes_is_refused_here():
         with pytest.raises(UsageError, match="takes 10000 at most"):
             env.step("x" * 20_000)
         env.close()
-
-

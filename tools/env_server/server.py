@@ -34,9 +34,7 @@ class EnvServer:
 def make_server(offer: Offer, serving: EnvServing) -> EnvServer:
     """Return a server's parts, which share their sessions."""
     sessions = Sessions(offer, serving)
-    limits = ConnectionLimits(
-        connections=2 * serving.sessions + _HTTP_CONNECTIONS, body_bytes=serving.request_bytes
-    )
+    limits = ConnectionLimits(connections=2 * serving.sessions + _HTTP_CONNECTIONS, body_bytes=serving.request_bytes)
     streams = Streams(STREAM, serving.token, partial(talk, sessions), limits, serving.idle_s)
     return EnvServer(sessions, make_app(sessions, offer, serving.token), streams, limits)
 

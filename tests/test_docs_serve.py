@@ -1,0 +1,69 @@
+"""The examples of the pages on served environments run as they stand, against a real server."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+
+import pytest
+
+pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("fastapi", reason="needs the [serve] extra")
+
+from agentgym.cli import app
+from tests.doc_blocks import DOCS, Block, blocks_of
+from tests.served_envs import TOKEN, served_process
+from typer.testing import CliRunner
+
+ADDRESS = "http://127.0.0.1:8000"
+BLOCKS = [block for block in blocks_of(DOCS / "interop" / "serve.md")]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    (serving,) = [words for block in BLOCKS for words in block.commands if words[:3] == ["agentgym", "serve", "env"]]
+    envs = serving[3 : serving.index("--port")]
+    with served_process(*envs) as (address, _):
+        yield address
+
+
+def test_the_example_in_python_is_short_and_prints_what_it_says(url: str, monkeypatch: pytest.MonkeyPatch):
+    (block,) = [block for block in BLOCKS if block.language == "python"]
+    lines = [line for line in block.text.splitlines() if line.strip()]
+    assert len(lines) <= 30
+    monkeypatch.setenv("AGENTGYM_TOKEN", TOKEN)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(block.text.replace(ADDRESS, url), "docs/interop/serve.md", "exec"), {})
+    assert [line.removeprefix("# ") for line in lines if line.startswith("# ")] == printed.getvalue().splitlines()
+
+
+def commands(program: str) -> list[Block]:
+    return [block for block in BLOCKS if block.why_not is None and block.text.startswith(program)]
+
+
+def test_the_evaluation_runs(url: str, monkeypatch: pytest.MonkeyPatch):
+    (block,) = commands("agentgym eval")
+    monkeypatch.setenv("AGENTGYM_TOKEN", TOKEN)
+    ((_, *words),) = block.commands
+    result = CliRunner().invoke(app, [word.replace(ADDRESS, url) for word in words])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
+def test_the_session_by_curl_runs(url: str):
+    (block,) = commands("url=")
+    done = subprocess.run(
+        ["bash", "-eu", "-c", block.text.replace(ADDRESS, url)],
+        env=os.environ | {"AGENTGYM_TOKEN": TOKEN, "no_proxy": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"terminated": false' in done.stdout
+    assert "agentgym_requests_total" in done.stdout
