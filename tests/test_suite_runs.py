@@ -271,9 +271,7 @@ def test_a_folder_of_one_environment_takes_another_policy_but_no_other_arguments
     assert CliRunner().invoke(app, [*command, "--policy", "random"]).exit_code == 0
     found = read_results(tmp_path)
     assert {row["policy"] for row in found["results"]} == {"silent", "scripted", "random"}
-    assert "guess/test/0" not in json.dumps(found["settings"]), (
-        "a hash stands for the tasks, of which there may be many"
-    )
+    assert "guess/test/0" not in json.dumps(found["settings"]), "a hash stands for the tasks"
     assert CliRunner().invoke(app, ["compare", f"{tmp_path}@silent", f"{tmp_path}@random"]).exit_code == 0
     for change in (["--set", "max_turns=20"], ["--tasks", "train"], ["--seed", "1"], ["-k", "2"]):
         result = CliRunner().invoke(app, [*command, *change, "--policy", "random"])

@@ -165,13 +165,7 @@ def _asked(
     if request.workers != "threads":
         raise UsageError(f"--workers {request.workers} cannot be used with the policy {human.name!r}, which plays here")
     limits = replace(request.limits, max_in_flight=1, generation_timeout_s=None, episode_timeout_s=None)
-    kept = {
-        "out": request.out,
-        "limits": limits,
-        "seed": request.seed,
-        "on_progress": human.ended,
-        "data": request.data,
-    }
+    kept = {"out": request.out, "limits": limits, "seed": request.seed, "data": request.data}
     progress.stop()
     try:
         return asyncio.run(evaluate_async(factory, human, tasks, request.attempts, **kept, on_progress=human.ended))
