@@ -315,8 +315,8 @@ EQUIVALENT = (
     Equivalent("agentgym/checks/stumble.py", "PER_TASK = 16", None, _TRIED),
     Equivalent(
         "agentgym/checks/pay.py",
-        "if paid > honest + _ROUNDING:",
-        "if paid >= honest + _ROUNDING:",
+        "return [name for name, paid in one.pay(scheme).items() if paid > limit]",
+        "return [name for name, paid in one.pay(scheme).items() if paid >= limit]",
         "two payments are equal up to rounding or further apart; none are apart by just the allowance",
     ),
     Equivalent(

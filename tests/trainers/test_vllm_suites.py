@@ -1,4 +1,4 @@
-"""A suite played over HTTP, behind a real chat endpoint, has the results of the same weights in this process."""
+"""A suite played over HTTP, behind vLLM's own chat endpoint, has the results of the same weights in this process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ import pytest
 pytest.importorskip("trl", reason="needs the [train] extra")
 
 from agentgym.messages import text_of
-from agentgym.suites.pinning import pin_tasks
-from agentgym.trainers.config import load_config
-from agentgym.trainers.policies import describe_training, load_model
 from agentgym.trajectory import read_jsonl
-from tests.suite_cases import write
+from tests.taught_boxes import TASKS, greedy_suite, importable, teach
 from tests.vllm_servers import RUN, served
 
 pytestmark = [
@@ -29,43 +26,6 @@ pytestmark = [
     # Not "needs the [vllm] extra": `.ci/run` has an environment of its own for these tests.
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not in this environment (see .ci/vllm)"),
 ]
-
-TASKS = 18
-BOXES = "boxes_env:BoxesEnv"
-
-
-@pytest.fixture
-def boxes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the environment of `boxes_env.py` importable, here and in child processes."""
-    folder = str(Path(__file__).parent)
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")]))
-
-
-@pytest.fixture
-def taught(boxes: None, tmp_path: Path) -> Path:
-    """A checkpoint that solves some tasks and fails at others."""
-    settings = {
-        "env": BOXES, "model": "tiny", "context": 256, "max_new_tokens": 24, "tiny_vocabulary": 400, "tiny_hidden": 64,
-        "tiny_layers": 2, "tiny_heads": 2, "warm_start_steps": 80, "warm_start_tasks": 100, "warm_start_batch": 16,
-    }  # fmt: skip
-    model, tokenizer = load_model(load_config(None, settings), lambda what, done, of: None)
-    folder = tmp_path / "taught"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    describe_training(folder, BOXES, {"dialect": "compact"})
-    return folder
-
-
-def greedy_suite(path: Path) -> Path:
-    """Write a suite whose entry names the dialect, so that the endpoint is sent what the weights know."""
-    entry = {
-        "env": BOXES, "name": "boxes", "dialect": "compact", "sampling": {"temperature": 0},
-        "limits": {"max_new_tokens": 24},
-    }  # fmt: skip
-    write(path, {"name": "greedy", "version": 1, "entries": [entry]})
-    pin_tasks(path, "boxes", None, TASKS)
-    return path
 
 
 def evaluate(suite: Path, *policies: str) -> dict[str, Any]:
@@ -83,8 +43,11 @@ def said_by_task(path: Path) -> dict[str, list[str]]:
     return {found.task_id: [text_of(message) for message in found.messages] for found in read_jsonl(path)}
 
 
-def test_a_suite_over_http_has_the_answers_and_the_success_of_the_weights_in_process(taught: Path, tmp_path: Path):
-    suite = greedy_suite(tmp_path / "greedy.yaml")
+def test_a_suite_over_http_has_the_answers_and_the_success_of_the_weights_in_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    importable(monkeypatch)
+    taught, suite = teach(tmp_path / "taught"), greedy_suite(tmp_path / "greedy.yaml")
     with served(taught, tmp_path / "log", "taught") as url:
         report = evaluate(suite, str(taught), f"openai:taught@{url}/v1", f"vllm:{taught}@{url}")
     success = [row["summary"]["overall"]["success"] for row in report["results"]]
