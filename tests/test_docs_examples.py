@@ -25,15 +25,19 @@ from tests.endpoints import Fake, completion
 
 IN_OWN_TEST = {"data.md": "tests/test_docs_data.py", "suites.md": "tests/test_docs_suites.py"}
 """Pages whose commands need data sets, and the test that makes them."""
+IN_PEERS = {"interop/environments.md": "tests/interop/test_docs_environments.py"}
+"""Pages whose examples need packages of other projects, and the test that runs those that are there."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")
 CHECKED_WHOLLY = "meeting:MeetingEnv"
 FEW = ["-n", "1", "-k", "1"]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-PAGES = [page for page in pages() if blocks_of(page) and page.name not in IN_OWN_TEST]
 
 
 def named(page: Path) -> str:
     return page.relative_to(DOCS).as_posix()
+
+
+PAGES = [page for page in pages() if blocks_of(page) and page.name not in IN_OWN_TEST and named(page) not in IN_PEERS]
 
 
 def to_run(page: Path) -> list[Block]:
@@ -130,7 +134,7 @@ def ask_a_fake(words: list[str]) -> None:
         invoke([*(re.sub("|".join(ADDRESSES), url, word) for word in words), *FEW])
 
 
-@pytest.mark.parametrize(("page", "test"), IN_OWN_TEST.items())
+@pytest.mark.parametrize(("page", "test"), [*IN_OWN_TEST.items(), *IN_PEERS.items()])
 def test_pages_with_a_test_of_their_own_are_read_there(page: str, test: str):
     assert f'"{page}"' in (ROOT / test).read_text(encoding="utf-8")
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from tests.interop.openenv_serving import serving
 from tests.interop.peers import failed_checks, named_checks, needs
-from tests.waiting import eventually
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 needs("openenv.core", "openenv")
@@ -23,26 +19,6 @@ from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
 
 TARGET = "agentgym.interop.openenv_client:OpenEnvEnv"
 BREAKS = 777
-
-
-@contextmanager
-def serving(kind: str) -> Iterator[str]:
-    """Run a server of the package itself, on a free port of this machine."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-m", "tests.interop.openenv_server", kind, str(port)])
-    try:
-        assert eventually(lambda: _answers(port), 90)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.wait()
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.fixture(scope="module")
