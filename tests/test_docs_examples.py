@@ -25,23 +25,26 @@ from tests.endpoints import Fake, completion
 
 IN_OWN_TEST = {
     "data.md": "tests/test_docs_data.py",
-    "serve.md": "tests/test_docs_serve.py",
+    "interop/serve.md": "tests/test_docs_serve.py",
     "suites.md": "tests/test_docs_suites.py",
-    "verifiers.md": "tests/interop/test_verifiers.py",
-    "openenv.md": "tests/interop/test_openenv.py",
-    "inspect.md": "tests/interop/test_inspect.py",
-    "mcp.md": "tests/interop/test_mcp_in.py",
+    "interop/verifiers.md": "tests/interop/test_verifiers.py",
+    "interop/openenv.md": "tests/interop/test_openenv.py",
+    "interop/inspect.md": "tests/interop/test_inspect.py",
+    "interop/environments.md": "tests/interop/test_docs_environments.py",
+    "interop/mcp.md": "tests/interop/test_mcp_in.py",
 }
 """Pages whose examples need data sets, a server or the packages of other projects, and the tests that have them."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")
 CHECKED_WHOLLY = "meeting:MeetingEnv"
 FEW = ["-n", "1", "-k", "1"]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-PAGES = [page for page in pages() if blocks_of(page) and page.name not in IN_OWN_TEST]
 
 
 def named(page: Path) -> str:
     return page.relative_to(DOCS).as_posix()
+
+
+PAGES = [page for page in pages() if blocks_of(page) and named(page) not in IN_OWN_TEST]
 
 
 def to_run(page: Path) -> list[Block]:

@@ -121,7 +121,9 @@ class OpenEnvEnv(Wrapped):
         found: list[Caveat] = []
         openings = [self._opening(first + number) for number in range(_TRIED_SEEDS)]
         if [self._opening(first + number) for number in range(_TRIED_SEEDS)] != openings:
-            found.append(Caveat("seed-honoured", "the server ignores seeds: two resets with one seed begin differently"))
+            found.append(
+                Caveat("seed-honoured", "the server ignores seeds: two resets with one seed begin differently")
+            )
         elif len({*openings}) == 1:
             found.append(Caveat(None, "all seeds begin alike: either what differs is hidden, or seeds are ignored"))
         return (*found, Caveat("solution-solves", "an OpenEnv server has no solutions"))

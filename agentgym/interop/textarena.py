@@ -17,6 +17,7 @@ from agentgym.rewards import OUTCOME, Channel, Scheme
 from agentgym.task import Task
 
 _arena = package("textarena", "textarena")
+_registry = package("textarena.envs.registration", "textarena")
 _TURNS = 60
 _RAW = "-raw"
 _TRIED_SEEDS = 4
@@ -47,7 +48,7 @@ class TextArenaEnv(Wrapped):
     harmless_arguments = frozenset(Wrapped.harmless_arguments | {"game"})
 
     def __init__(self, game: str, settings: Mapping[str, Any] | None = None, **kwargs: Unpack[EnvArguments]):
-        games = {name.removesuffix(_RAW): name for name in _arena.ENV_REGISTRY if name.endswith(_RAW)}
+        games = {name.removesuffix(_RAW): name for name in _registry.ENV_REGISTRY if name.endswith(_RAW)}
         self._id = named("game", game, games)
         self._game, self._settings = game, dict(settings or {})
         self._inner: Any = None

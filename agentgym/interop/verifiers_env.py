@@ -43,8 +43,8 @@ class VerifiersEnv(Wrapped):
 
     Task: a row of its data set: `train`, and `test` if it has rows for evaluation.
     Tools: those of a `ToolEnv`; without tools, text is the action.
-    Reward: `outcome` 1 if the rubric's reward reaches `solved_at`; `reward`, the rubric's reward, which the scheme `own`
-        pays; and one channel for each function of the rubric.
+    Reward: `outcome` 1 if the rubric's reward reaches `solved_at`; `reward`, the rubric's reward, which the scheme
+        `own` pays; and one channel for each function of the rubric.
     Episode end: one of the environment's stop conditions (`over`, or `cut_off` if it is a limit), or `max_turns`.
 
     Args:
@@ -76,10 +76,14 @@ class VerifiersEnv(Wrapped):
             _TOTAL: Channel("the rubric's reward", -_UNLIMITED, _UNLIMITED),
             **{name: Channel(f"the rubric's {name}", -_UNLIMITED, _UNLIMITED) for name in self._names},
         }
-        self.tools = Toolset(SchemaTool(_schema(one), functools.partial(self._called, one.name)) for one in self._inner.tool_defs or ())
+        self.tools = Toolset(
+            SchemaTool(_schema(one), functools.partial(self._called, one.name)) for one in self._inner.tool_defs or ()
+        )
         if kwargs.get("scheme") == "own":
             kwargs["scheme"] = Scheme({_TOTAL: 1.0}, allow_unsound=True)
-        kwargs["max_turns"] = kwargs.get("max_turns") or (self._inner.max_turns if self._inner.max_turns > 0 else _TURNS)
+        kwargs["max_turns"] = kwargs.get("max_turns") or (
+            self._inner.max_turns if self._inner.max_turns > 0 else _TURNS
+        )
         super().__init__(tasks=_tasks(self.name, rows), **kwargs)
 
     async def start(self, task: Task) -> list[Message]:

@@ -10,7 +10,6 @@ from openenv.core.env_server.http_server import create_fastapi_app  # pyright: i
 from openenv.core.env_server.interfaces import Environment  # pyright: ignore[reportMissingImports]
 from openenv.core.env_server.types import Action, Observation, State  # pyright: ignore[reportMissingImports]
 
-
 BREAKS = 777
 
 

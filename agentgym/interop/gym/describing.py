@@ -13,7 +13,8 @@ from gymnasium import spaces
 
 MAX_CHARS = 4_000
 _LEFT_OUT = re.compile(
-    r"^#+ +(Arguments|References|Version History|Versions?|Vectori[sz]ed environment|Information|Credits).*?(?=^#+ |\Z)",
+    r"^#+ +(Arguments|References|Version History|Versions?|Vectori[sz]ed environment|Information|Credits)"
+    r".*?(?=^#+ |\Z)",
     re.M | re.S | re.I,
 )
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Unpack
 
 import gymnasium
 from gymnasium import spaces
+from gymnasium.envs.registration import load_env_creator
 
 from agentgym.endings import Ending, Reason
 from agentgym.engine.authoring import EnvArguments
@@ -81,8 +82,8 @@ class GymEnv(Wrapped):
         self.tools = Toolset([SchemaTool(schema, self._act)])
         limit = inner.spec.max_episode_steps if inner.spec is not None else None
         kwargs["max_turns"] = kwargs.get("max_turns") or limit or _TURNS
-        kwargs.setdefault("tasks", seed_tasks(self.name, f"{prompt or described(inner)}\n\nCall `act` in every turn."))
-        super().__init__(**kwargs)
+        told = f"{prompt or described(inner)}\n\nCall `act` in every turn."
+        super().__init__(tasks=seed_tasks(self.name, told), **kwargs)
 
     def start(self, task: Task) -> Any:
         """Reset the environment with the task's seed and show it."""
@@ -216,10 +217,10 @@ def _made(
 
 def _entry_point(make: str | Callable[..., gymnasium.Env[Any, Any]]) -> Any:
     """Return the class that is made, or `gymnasium.Env` if a function makes it."""
-    if isinstance(make, str):
-        made_by = gymnasium.spec(make).entry_point
-        make = gymnasium.envs.registration.load_env_creator(made_by) if isinstance(made_by, str) else made_by or make
-    return make if isinstance(make, type) and issubclass(make, gymnasium.Env) else gymnasium.Env
+    made_by: Any = gymnasium.spec(make).entry_point if isinstance(make, str) else make
+    if isinstance(made_by, str):
+        made_by = load_env_creator(made_by)
+    return made_by if isinstance(made_by, type) and issubclass(made_by, gymnasium.Env) else gymnasium.Env
 
 
 def _threshold(env: gymnasium.Env[Any, Any], solved_at: float | str | None) -> float | str | None:

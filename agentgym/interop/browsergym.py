@@ -1,0 +1,164 @@
+"""`BrowserGymEnv`: a task of BrowserGym in a browser, read as an accessibility tree and acted on by one tool."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, Unpack
+
+import gymnasium
+
+from agentgym.endings import Ending, Reason
+from agentgym.engine.authoring import EnvArguments
+from agentgym.foreign.errors import as_usage_error
+from agentgym.interop.caveats import Caveat
+from agentgym.interop.seeds import seed_tasks
+from agentgym.interop.wrapped import Wrapped, package
+from agentgym.rewards import OUTCOME, Channel
+from agentgym.task import Task
+from agentgym.toolset import tool
+
+_env = package("browsergym.core.env", "browsergym")
+_actions = package("browsergym.core.action.highlevel", "browsergym")
+_reading = package("browsergym.utils.obs", "browsergym")
+_T = TypeVar("_T")
+_PAGES = "MINIWOB_URL"
+
+_thread = ThreadPoolExecutor(1, "agentgym-browsergym")
+"""Where all of BrowserGym runs: it has one Playwright for the process, which serves one thread."""
+
+
+class BrowserGymEnv(Wrapped):
+    """Do a task of BrowserGym in a browser.
+
+    Task: one seed of the BrowserGym task; no seed is in two splits.
+    Tools: `act`, which takes an action in BrowserGym's own words, such as `click('12')`.
+    Observation: the accessibility tree of the page, and what went wrong with the last action.
+    Reward: `outcome` 1 if the task pays 1; `reward`, what it pays.
+    Episode end: the task is solved or over, or `max_turns` have passed.
+
+    Args:
+        name: The task without `browsergym/`, such as `miniwob.click-button`.
+        browser: Path of a Chromium; by default that of Playwright.
+        subsets: The kinds of actions that may be used.
+    """
+
+    channels = {
+        OUTCOME: Channel("1 if the task pays 1"),
+        "reward": Channel("what the task pays for the turn", -1.0, 1.0, per_turn=True),
+    }
+    reasons: ClassVar[Mapping[str, Ending]] = {"over": Ending.TERMINATED, "cut_off": Ending.TRUNCATED}
+    max_turns = 15
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        browser: str | None = None,
+        subsets: tuple[str, ...] | list[str] = ("bid",),
+        **kwargs: Unpack[EnvArguments],
+    ):
+        self.name = name
+        self._actions_set = _actions.HighLevelActionSet(list(subsets))
+        with as_usage_error(f"the BrowserGym task {name!r} cannot be made"), _pages():
+            self._inner = _made(name, browser, self._actions_set.to_python_code)
+        how = self._actions_set.describe(with_long_description=False, with_examples=True)
+        super().__init__(tasks=seed_tasks(name, f"Call `act` in every turn.\n\n{how}"), **kwargs)
+
+    def start(self, task: Task) -> str:
+        """Open the page of the task's seed."""
+        observation, _ = self._there("reset", lambda: self._inner.reset(seed=task.data["seed"]))
+        return f"{observation['goal']}\n\n{task.prompt}\n\n{_shown(observation)}"
+
+    @tool(max_chars=20_000)
+    def act(self, action: str) -> str:
+        """Act on the page and see it again.
+
+        Args:
+            action: One action, such as `click('12')` or `fill('7', 'text')`.
+        """
+        observation, reward, terminated, truncated, _ = self._there("step", lambda: self._inner.step(action))
+        self.reward("reward", float(reward))
+        if terminated or truncated:
+            self.reward(OUTCOME, float(reward >= 1.0))
+            self.finish(Reason.SOLVED if reward >= 1.0 else "over" if terminated else "cut_off")
+        return _shown(observation)
+
+    def _there(self, what: str, work: Callable[[], _T]) -> _T:
+        """Run a part of BrowserGym in its thread, on random generators of its own."""
+
+        def run() -> _T:
+            with self._foreign(f"{self.name}: {what}"), _pages(), _without_chat_window():
+                return work()
+
+        return _thread.submit(run).result()
+
+    def release(self) -> None:
+        """Close the browser."""
+        self._there("close", self._inner.close)
+
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Say what the package does not have."""
+        return (Caveat("solution-solves", "the package has no solutions that go by its actions"),)
+
+
+class _Messages:
+    """A chat without the window in a second browser in which BrowserGym shows it."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.recording_start_time = None
+
+    def add_message(self, role: str, msg: str) -> None:
+        """Add a message, without the time of day."""
+        self.messages.append({"role": role, "timestamp": 0.0, "message": msg})
+
+    def close(self) -> None:
+        """Do nothing: there is no window."""
+
+
+@contextmanager
+def _without_chat_window() -> Iterator[None]:
+    window, _env.Chat = _env.Chat, _Messages
+    try:
+        yield
+    finally:
+        _env.Chat = window
+
+
+@contextmanager
+def _pages() -> Iterator[None]:
+    """Say where the pages of MiniWoB are: in the package `miniwob`, unless the environment says otherwise."""
+    found = find_spec("miniwob")
+    if _PAGES in os.environ or found is None or found.origin is None:
+        yield
+        return
+    os.environ[_PAGES] = f"{(Path(found.origin).parent / 'html' / 'miniwob').as_uri()}/"
+    try:
+        yield
+    finally:
+        del os.environ[_PAGES]
+
+
+def _made(name: str, browser: str | None, mapping: Callable[[str], str]) -> Any:
+    if name.startswith("miniwob."):
+        package("browsergym.miniwob", "browsergym")
+    chosen = {} if browser is None else {"executable_path": browser}
+    return gymnasium.make(
+        f"browsergym/{name}",
+        disable_env_checker=True,
+        action_mapping=mapping,
+        pw_chromium_kwargs=chosen,
+        pre_observation_delay=0.1,
+    )
+
+
+def _shown(observation: Mapping[str, Any]) -> str:
+    """Return the page as text."""
+    tree = _reading.flatten_axtree_to_str(observation["axtree_object"])
+    problem = observation.get("last_action_error")
+    return f"Error of the last action: {problem}\n\n{tree}" if problem else tree

@@ -1,0 +1,58 @@
+"""Tasks of BrowserGym as environments, in a Chromium that is there already."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.interop.theirs import needs
+
+pytestmark = [pytest.mark.peers, pytest.mark.web, pytest.mark.timeout(900)]
+needs("browsergym.core", "browsergym")
+BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+if BROWSER is None:
+    pytest.skip("needs a Chromium", allow_module_level=True)
+
+from agentgym.interop.browsergym import BrowserGymEnv  # noqa: E402
+from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def env() -> Iterator[BrowserGymEnv]:
+    made = BrowserGymEnv("miniwob.click-button", browser=BROWSER)
+    yield made
+    made.close()
+
+
+def act(action: str) -> Any:
+    return assistant("", [ToolCall("act", {"action": action})])
+
+
+def opening(env: BrowserGymEnv, index: int) -> str:
+    return text_of(env.reset(seed=0, options={"split": "test", "index": index})[0][-1])
+
+
+def test_a_task_is_solved_by_its_actions(env: BrowserGymEnv):
+    shown = opening(env, 0)
+    goal = re.search(r'Click on the "(.*?)" button', shown)
+    assert goal
+    button = re.search(rf"\[(\w+)\] button '{re.escape(goal[1])}'", shown)
+    assert button
+    result = env.step(act(f"click('{button[1]}')"))
+    assert result.info["rewards"] == {"outcome": 1.0, "reward": 1.0}
+    assert (result.terminated, result.info["ending"]) == (True, "solved")
+
+
+def test_a_wrong_action_is_told_and_the_episode_goes_on(env: BrowserGymEnv):
+    opening(env, 0)
+    result = env.step(act("click('999')"))
+    assert "Could not find element" in text_of(result.observation[-1])
+    assert not result.terminated
+
+
+def test_a_seed_is_a_page(env: BrowserGymEnv):
+    assert opening(env, 1) == opening(env, 1) != opening(env, 2)

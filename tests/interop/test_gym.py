@@ -1,0 +1,226 @@
+"""Any Gymnasium environment is one of ours: its spaces, seeds, endings and rewards, and what it cannot keep."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agentgym.checks import CheckStatus, run_checks
+from agentgym.errors import InfrastructureError, NoSolution, UsageError
+from agentgym.interop.gym import GymEnv
+from agentgym.interop.gym.actions import Arguments, form_of
+from agentgym.interop.gym.showing import plain_text
+from agentgym.messages import ToolCall, assistant, pictures_in, text_of
+from agentgym.script import steps
+
+TARGET = "agentgym.interop.gym:GymEnv"
+
+
+class Dice(gymnasium.Env[Any, Any]):
+    """Throw a die six times, with the process's own generator."""
+
+    observation_space = spaces.Discrete(7)
+    action_space = spaces.Discrete(2)
+    breaks = False
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.left = 6
+        return random.randint(1, 6), {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        if action == 1 and self.breaks:
+            raise OSError("the table is gone")
+        return int(np.random.randint(1, 7)), 0.0, False, self.left == 0, {}
+
+
+class Broken(Dice):
+    breaks = True
+
+
+class Seedless(Dice):
+    """Draw from the system's randomness."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        return random.SystemRandom().randint(0, 6), {}
+
+
+class Seen(Dice):
+    """Show a picture."""
+
+    observation_space = spaces.Box(0, 255, (4, 6, 3), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.zeros((4, 6, 3), np.uint8), {}
+
+
+def act(action: Any) -> Any:
+    return assistant("", [ToolCall("act", {"action": action})])
+
+
+def played(env: GymEnv, count: int = 5, seed: int = 0) -> list[str]:
+    opening, _ = env.reset(seed=seed, options={"split": "train", "index": 3})
+    return [text_of(opening[-1]), *(text_of(env.step(act(0)).observation[-1]) for _ in range(count))]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("kwargs", "failing"),
+    [
+        ({"id": "FrozenLake-v1"}, set()),
+        ({"id": "Blackjack-v1"}, {"solution-solves"}),
+    ],
+    ids=lambda value: value["id"] if isinstance(value, dict) else "",
+)
+def test_what_fails_the_checks_is_named_beforehand(kwargs: dict[str, Any], failing: set[str]):
+    report = run_checks(TARGET, kwargs)
+    failed = {row.name for row in report.rows if row.status in (CheckStatus.FAIL, CheckStatus.ERROR)}
+    assert failed == failing == {caveat.check for caveat in GymEnv(**kwargs).caveats() if caveat.check}
+
+
+def test_ignored_seeds_are_named():
+    assert "seeds are ignored" in str(GymEnv(Seedless).caveats()[0])
+
+
+def test_seeds_that_all_begin_alike_are_named():
+    assert any("begin alike" in caveat.why for caveat in GymEnv("FrozenLake-v1").caveats())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"id": "FrozenLake-v1"},
+        {"id": "Taxi-v4", "solved_at": "terminated"},
+        {"id": "CliffWalking-v1", "solved_at": "terminated"},
+    ],
+)
+def test_a_solution_is_found_where_a_search_can_find_one(options: dict[str, Any]):
+    env = GymEnv(**options, max_turns=100)
+    task = env.tasks.get("test", 0)
+    env.reset(seed=0, options={"task": task})
+    *_, last = steps(env, env.solution(task))
+    assert last.terminated
+    assert last.info["is_success"]
+
+
+def test_no_solution_is_made_up_where_none_is_found():
+    env = GymEnv("CartPole-v1")
+    with pytest.raises(NoSolution, match="override solution"):
+        next(env.solution(env.tasks.get("train", 0)))
+
+
+def test_environments_on_the_global_generators_do_not_disturb_each_other_nor_the_process():
+    alone = played(GymEnv(Dice))
+    one, other = GymEnv(Dice), GymEnv(Dice)
+    before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[union-attr]
+    opening, _ = one.reset(seed=0, options={"split": "train", "index": 3})
+    disturbed = [text_of(opening[-1])]
+    for _ in range(5):
+        other.reset(seed=9)
+        other.step(act(1))
+        disturbed.append(text_of(one.step(act(0)).observation[-1]))
+    assert disturbed == alone
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # type: ignore[union-attr]
+
+
+def test_truncation_is_not_termination():
+    env = GymEnv(Dice)
+    env.reset(seed=0)
+    *_, last = (env.step(act(0)) for _ in range(6))
+    assert (last.terminated, last.truncated, last.info["ending"]) == (False, True, "cut_off")
+
+
+def test_what_breaks_inside_is_an_infrastructure_error():
+    env = GymEnv(Broken)
+    env.reset(seed=0)
+    with pytest.raises(InfrastructureError, match=r"Broken: step: OSError: the table is gone \(test_gym.py"):
+        env.step(act(1))
+    assert env.reason == "infrastructure"
+
+
+def test_an_action_outside_of_the_space_is_the_models_mistake():
+    env = GymEnv("FrozenLake-v1")
+    env.reset(seed=0)
+    result = env.step(act("jump"))
+    assert "Error" in text_of(result.observation[-1])
+    assert result.reward == 0.0
+    assert not result.terminated
+
+
+def test_rewards_of_turns_are_a_channel_and_the_scheme_own_pays_them():
+    env = GymEnv("CliffWalking-v1", solved_at="terminated", scheme="own")
+    env.reset(seed=0)
+    result = env.step(act("up"))
+    assert result.reward == -1.0
+    assert result.info["rewards"] == {"outcome": 0.0, "reward": -1.0}
+
+
+def test_splits_share_no_seed():
+    source = GymEnv("FrozenLake-v1").tasks
+    seeds = [{source.get(split, index).data["seed"] for index in range(100)} for split in source.splits]
+    assert len(set.union(*seeds)) == 300
+
+
+def test_actions_have_their_names():
+    schema = GymEnv("FrozenLake-v1").tools.schemas[0]["function"]["parameters"]
+    assert schema["properties"]["action"]["enum"] == ["left", "down", "right", "up"]
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "expected"),
+    [
+        (spaces.Discrete(3, start=5), {"action": 6}, 6),
+        (spaces.MultiDiscrete([2, 3]), {"action": [1, 2]}, [1, 2]),
+        (spaces.MultiBinary(2), {"action": [0, 1]}, [0, 1]),
+        (spaces.Box(-1, 1, (2,)), {"action": [0.5, -1]}, [0.5, -1.0]),
+        (spaces.Text(5), {"action": "abc"}, "abc"),
+        (spaces.Dict(a=spaces.Discrete(2), b=spaces.Text(3)), {"a": 1, "b": "x"}, {"a": 1, "b": "x"}),
+        (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(9)]), {"action_1": 1, "action_2": 8}, (1, 8)),
+        (spaces.Dict(a=spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])), {"a": [1, "x"]}, {"a": (1, "x")}),
+    ],
+    ids=str,
+)
+def test_actions_of_every_space_are_read_from_their_schema(space: spaces.Space[Any], given: Any, expected: Any):
+    from jsonschema import validate
+
+    arguments = Arguments(space)
+    validate(given, arguments.schema)
+    action = arguments.read(given)
+    assert space.contains(action)
+    assert (action.tolist() if isinstance(action, np.ndarray) else action) == expected
+
+
+def test_a_space_that_no_model_could_write_is_refused_by_name():
+    with pytest.raises(UsageError, match="100800 numbers"):
+        form_of(spaces.Box(0, 255, (210, 160, 3), np.uint8), "action")
+    with pytest.raises(UsageError, match="these spaces work: Discrete"):
+        form_of(spaces.Graph(spaces.Discrete(2), None), "action")
+
+
+def test_colours_become_marks():
+    assert plain_text("\n\x1b[41mS\x1b[0mF\n\x1b[34;1mR\x1b[0m\n") == "[S]F\nR(blue)"
+
+
+def test_pictures_are_shown_as_pictures():
+    pytest.importorskip("PIL", reason="needs the [pictures] extra")
+    opening, _ = GymEnv(Seen).reset(seed=0)
+    assert pictures_in(opening[-1]) == 1
+
+
+def test_an_unknown_environment_is_the_callers_mistake_in_one_line():
+    with pytest.raises(UsageError, match="'Nowhere-v0' cannot be made"):
+        GymEnv("Nowhere-v0")
+
+
+def test_a_pickled_copy_plays_the_same():
+    env = GymEnv(Dice)
+    assert played(pickle.loads(pickle.dumps(env))) == played(env)

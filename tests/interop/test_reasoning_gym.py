@@ -1,0 +1,78 @@
+"""Generators of reasoning-gym as environments: their scorer pays, their answers solve, their seeds hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.interop.theirs import failed_checks, named_checks, needs
+
+pytestmark = [
+    pytest.mark.peers,
+    pytest.mark.timeout(900),
+    # Some generators are made of code that Python warns about.
+    pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning"),
+]
+factory = needs("reasoning_gym.factory", "reasoning-gym")
+needs("reasoning_gym", "reasoning-gym")
+
+from agentgym.errors import NoSolution, UsageError  # noqa: E402
+from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402
+from agentgym.script import steps  # noqa: E402
+
+TARGET = "agentgym.interop.reasoning_gym:ReasoningGymEnv"
+WITHOUT_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
+"""Generators that score answers and give none."""
+SLOW = {"knight_swap", "futoshiki", "intermediate_integration", "puzzle24", "quantum_lock", "zebra_puzzles"}
+"""Generators that take about half a second and more for an item."""
+SLOW_TO_MAKE = {"acre", "arc_agi", "codeio", "figlet_font", "group_anagrams", "rearc", "word_ladder"}
+UNREPEATABLE = {"list_functions"}
+"""Generators whose items depend on more than seed and index."""
+NEEDS_SETTINGS = {"composite"}
+ALL = sorted(set(factory.DATASETS) - NEEDS_SETTINGS)
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if name in SLOW | SLOW_TO_MAKE else []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in ALL])
+def test_the_own_answer_of_a_generator_solves_its_tasks_unless_named(name: str):
+    env = ReasoningGymEnv(name)
+    for split in env.tasks.splits if name not in SLOW | SLOW_TO_MAKE else env.tasks.splits[:1]:
+        task = env.tasks.get(split, 0)
+        env.reset(seed=0, options={"task": task})
+        if name in WITHOUT_ANSWER:
+            with pytest.raises(NoSolution, match="gives no answer of its own"):
+                next(env.solution(task))
+            return
+        if name in UNREPEATABLE:
+            return
+        *_, last = steps(env, env.solution(task))
+        assert last.info["rewards"] == {"outcome": 1.0, "score": 1.0}
+        assert last.info["ending"] == "answered"
+
+
+@pytest.mark.parametrize("name", ["chain_sum", "graph_color"])
+def test_what_fails_the_checks_is_named_beforehand(name: str):
+    assert failed_checks(TARGET, {"dataset": name}) == named_checks(ReasoningGymEnv(name))
+
+
+def test_a_question_is_in_one_split():
+    env = ReasoningGymEnv("gcd", {"min_value": 1, "max_value": 12})
+    train, test = ({env.tasks.get(split, index).prompt for index in range(300)} for split in ("train", "test"))
+    assert train
+    assert test
+    assert not train & test
+
+
+def test_partial_scores_are_a_channel_and_no_success():
+    env = ReasoningGymEnv("chain_sum", answer_by="text")
+    env.reset(seed=0)
+    result = env.step(f"It is {env.task.gold['answer']}.")
+    assert 0.0 < result.info["rewards"]["score"] < 1.0
+    assert not result.info["is_success"]
+
+
+def test_an_unknown_generator_is_refused_by_name():
+    with pytest.raises(UsageError, match="chain_summ"):
+        ReasoningGymEnv("chain_summ")

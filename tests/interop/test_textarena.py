@@ -1,0 +1,94 @@
+"""Single-player games of TextArena as environments: no history leaks, and no game disturbs another."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.interop.theirs import failed_checks, named_checks, needs
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
+needs("textarena", "textarena")
+
+from agentgym.errors import UsageError  # noqa: E402
+from agentgym.interop.textarena import TextArenaEnv  # noqa: E402
+from agentgym.messages import text_of  # noqa: E402
+
+TARGET = "agentgym.interop.textarena:TextArenaEnv"
+OFFLINE = (
+    "2048-v0", "Bandit-v0", "Blackjack-v0", "Countdown-v0", "Cryptarithm-v0", "FifteenPuzzle-v0", "FrozenLake-v0",
+    "GuessTheNumber-v0", "LightsOut-v0", "Mastermind-v0", "Minesweeper-v0", "PegJump-v0", "Secretary-v0", "Set-v0",
+    "Slitherlink-v0", "Sokoban-v0", "Sudoku-v0-very-easy", "ThreeCardMonte-v0", "TowerOfHanoi-v0",
+)  # fmt: skip
+PRINTING = ("LogicPuzzle-v0", "RushHour-v0")
+"""Games that print to standard output."""
+ONLINE = ("Hangman-v0", "WordLadder-v0", "Wordle-v0", "WordSearch-v0", "TwentyQuestions-v0", "GuessWho-v0")
+"""Games that download words, or ask a model behind an endpoint."""
+
+
+@pytest.mark.parametrize("game", OFFLINE)
+def test_a_game_plays_offline_the_same_beside_another(game: str):
+    def play(sibling: TextArenaEnv | None) -> list[str]:
+        env = TextArenaEnv(game)
+        opening, _ = env.reset(seed=0, options={"split": "test", "index": 1})
+        shown = [text_of(opening[-1])]
+        for move in ("[1]", "[up]", "[2 2]"):
+            if env.reason is not None:
+                break
+            if sibling is not None:
+                sibling.reset(seed=7)
+                sibling.step("[3]")
+            shown.append(text_of(env.step(move).observation[-1]))
+        return shown
+
+    before = random.getstate()
+    assert play(None) == play(TextArenaEnv(game))
+    assert random.getstate() == before
+
+
+@pytest.mark.parametrize("game", ["2048-v0-easy", "GuessTheNumber-v0"])
+def test_what_fails_the_checks_is_named_beforehand(game: str):
+    assert failed_checks(TARGET, {"game": game}) == named_checks(TextArenaEnv(game)) == {"solution-solves"}
+
+
+@pytest.mark.parametrize("game", PRINTING)
+def test_games_that_print_fail_the_check_of_standard_output(game: str):
+    assert failed_checks(TARGET, {"game": game}, "stdout-unused") == {"stdout-unused"}
+
+
+@pytest.mark.parametrize("game", ONLINE)
+def test_a_game_that_needs_the_network_is_refused_in_one_line(game: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
+    with pytest.raises(UsageError, match=f"{game}' cannot be played by one player here"):
+        TextArenaEnv(game)
+
+
+def test_an_opening_holds_one_prompt_however_often_the_environment_was_reset():
+    env = TextArenaEnv("GuessTheNumber-v0")
+    openings = [text_of(env.reset(seed=0)[0][-1]) for _ in range(4)]
+    assert len({*openings}) == 1
+
+
+def test_a_solved_game_is_a_success():
+    env = TextArenaEnv("GuessTheNumber-v0", max_turns=40)
+    env.reset(seed=0)
+    low, high = 1, 20
+    result = None
+    while env.reason is None:
+        middle = (low + high) // 2
+        result = env.step(f"[{middle}]")
+        low, high = (middle + 1, high) if "higher" in text_of(result.observation[-1]) else (low, middle - 1)
+    assert result is not None
+    assert result.info["ending"] == "solved"
+    assert result.info["rewards"] == {"outcome": 1.0, "reward": 1.0}
+
+
+def test_invalid_moves_end_a_game_under_their_own_name():
+    env = TextArenaEnv("GuessTheNumber-v0")
+    env.reset(seed=0)
+    result = env.step("[what?]")
+    while env.reason is None:
+        result = env.step("[what?]")
+    assert result.info["ending"] == "invalid_moves"
+    assert not result.info["is_success"]

@@ -1,0 +1,71 @@
+"""Environments of verifiers as environments: tools, rows and rubrics are theirs, errors keep their kind."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.interop.theirs import failed_checks, named_checks, needs
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+needs("verifiers.legacy", "verifiers")
+
+from agentgym.errors import InfrastructureError  # noqa: E402
+from agentgym.interop.verifiers_env import VerifiersEnv  # noqa: E402
+from agentgym.messages import ToolCall, assistant, text_of  # noqa: E402
+from tests.interop.calculator import load_environment  # noqa: E402
+
+TARGET = "agentgym.interop.verifiers_env:VerifiersEnv"
+
+
+def test_its_tools_answer_and_its_rubric_scores():
+    env = VerifiersEnv(load_environment)
+    opening, info = env.reset(seed=0, options={"split": "train", "index": 2})
+    assert text_of(opening[-1]) == "What is 2 + 5?"
+    assert [tool["function"]["name"] for tool in info["tools"]] == ["add"]
+    result = env.step(assistant("", [ToolCall("add", {"a": 2, "b": 5})]))
+    assert text_of(result.observation[-1]) == "7"
+    last = env.step("7")
+    assert last.info["rewards"]["outcome"] == last.info["rewards"]["exact"] == last.info["rewards"]["short"] == 1.0
+    assert (last.terminated, last.info["ending"]) == (True, "solved")
+
+
+def test_a_wrong_answer_is_over_and_no_success():
+    env = VerifiersEnv(load_environment)
+    env.reset(seed=0)
+    last = env.step("no idea")
+    assert (last.info["ending"], last.info["is_success"], last.reward) == ("over", False, 0.0)
+
+
+def test_a_rubric_that_breaks_is_an_infrastructure_error_and_no_zero():
+    env = VerifiersEnv(load_environment, {"broken": True})
+    env.reset(seed=0)
+    with pytest.raises(InfrastructureError, match="ConnectionError: the judge is away"):
+        env.step("7")
+
+
+def test_the_limit_of_the_environment_truncates():
+    env = VerifiersEnv(load_environment, max_turns=9)
+    env.reset(seed=0)
+    *_, last = (env.step(assistant("", [ToolCall("add", {"a": 1, "b": 1})])) for _ in range(5))
+    assert (last.truncated, last.info["ending"]) == (True, "cut_off")
+
+
+def test_rows_for_evaluation_are_a_split_and_are_never_those_for_training():
+    assert VerifiersEnv(load_environment).tasks.splits == ("train", "test")
+    alone = VerifiersEnv(load_environment, {"held_out": False})
+    assert alone.tasks.splits == ("train",)
+    assert any("one split" in caveat.why for caveat in alone.caveats())
+
+
+def test_making_it_leaves_signals_alone():
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    VerifiersEnv(load_environment)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.slow
+def test_what_fails_the_checks_is_named_beforehand():
+    failed = failed_checks(TARGET, {"env": "tests.interop.calculator:load_environment"})
+    assert failed == named_checks(VerifiersEnv(load_environment))
