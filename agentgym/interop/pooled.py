@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from agentgym.interop.called import CalledEpisode
@@ -18,6 +18,7 @@ class _Here:
     """The environments of one event loop; what an asynchronous environment holds belongs to the loop it ran on."""
 
     pool: EnvPool
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     room: asyncio.Semaphore | None = None
     playing: int = 0
 
@@ -41,10 +42,8 @@ class PooledEpisodes:
             InfrastructureError: No environment can be made.
         """
         here = self._here()
-        if here.room is None:
-            most = await here.pool.at_once(_MANY)
-            here.room = here.room or asyncio.Semaphore(most)
-        await here.room.acquire()
+        room = await self._room(here)
+        await room.acquire()
         here.playing += 1
         try:
             return CalledEpisode(await here.pool.take(self._make_s))
@@ -62,6 +61,12 @@ class PooledEpisodes:
                 here.pool.give_back(episode.env)
         finally:
             self._leave(here)
+
+    async def _room(self, here: _Here) -> asyncio.Semaphore:
+        async with here.asking:  # asking makes an environment, of which there may not be too many
+            if here.room is None:
+                here.room = asyncio.Semaphore(await here.pool.at_once(_MANY))
+        return here.room
 
     def _leave(self, here: _Here) -> None:
         here.playing -= 1
