@@ -29,6 +29,10 @@ IN_OWN_TEST = {
     "verifiers.md": "tests/interop/test_verifiers.py",
     "openenv.md": "tests/interop/test_openenv.py",
     "inspect.md": "tests/interop/test_inspect.py",
+    "trl.md": "tests/interop/test_trl.py",
+    "skyrl.md": "tests/interop/test_skyrl.py",
+    "verl.md": "tests/interop/test_verl.py",
+    "nemo.md": "tests/interop/test_nemo.py",
 }
 """Pages whose examples need data sets or the packages of other projects, and the tests that have them."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")

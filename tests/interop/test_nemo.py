@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from agentgym.messages import ToolCall
 from agentgym.registry import load_class
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs
+from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
 from tests.interop.test_trl import SHAKY
 
@@ -203,3 +204,8 @@ def _texts(step: Any) -> list[str]:
 @pytest.mark.parametrize("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
+
+
+def test_the_page_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    run_page("nemo.md")

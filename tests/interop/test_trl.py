@@ -28,6 +28,7 @@ from agentgym.toolset import tool
 from tests.chat_templates import tokenizer_of
 from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
+from tests.interop.peers import run_page
 from tests.interop.probe_env import BROKEN_SEED, PNG, PROBE
 
 SHAKY = "tests.interop.test_trl:ShakyEnv"
@@ -381,3 +382,9 @@ def test_guarantees(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("trl", reason="needs the [train] extra")
     monkeypatch.setattr(probe_env, "MEETING_S", 0.05)
     hold(Driver(), guarantee)
+
+
+@pytest.mark.train
+def test_the_page_s_examples_run():
+    pytest.importorskip("datasets", reason="needs the [train] extra")
+    run_page("trl.md")
