@@ -17,9 +17,9 @@ pytestmark = pytest.mark.train
 
 def test_a_model_is_trained_by_what_its_episodes_earn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
-    model, tokenizer = begun_model(tmp_path, count=64, steps=25)
+    model, tokenizer = begun_model(tmp_path, count=32, steps=20)
     before = [weight.detach().clone() for weight in model.parameters()]
-    log = trained(tmp_path, model, tokenizer, steps=2, groups=2, size=8)
+    log = trained(tmp_path, model, tokenizer, steps=2, groups=2, size=4)
     assert [entry["step"] for entry in log] == [1, 2]
     assert all(0 <= entry["rewards/guess/mean"] <= 1.1 for entry in log)
     moved = any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
