@@ -32,6 +32,10 @@ IN_OWN_TEST = {
     "interop/inspect.md": "tests/interop/test_inspect.py",
     "interop/environments.md": "tests/interop/test_docs_environments.py",
     "interop/mcp.md": "tests/interop/test_mcp_in.py",
+    "interop/trl.md": "tests/interop/test_trl.py",
+    "interop/skyrl.md": "tests/interop/test_skyrl.py",
+    "interop/verl.md": "tests/interop/test_verl.py",
+    "interop/nemo.md": "tests/interop/test_nemo.py",
 }
 """Pages whose examples need data sets, a server or the packages of other projects, and the tests that have them."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")

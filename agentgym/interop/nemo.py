@@ -1,6 +1,6 @@
 """NeMo Gym: any environment as a resources server of its Gymnasium kind, for `gymnasium_agent`.
 
-NeMo Gym starts servers from files: `from agentgym.interop.nemo import EnvServer as Server; Server.run_webserver()` is one.
+NeMo Gym starts a server from a file, which is `EnvServer.run_webserver()`.
 """
 
 from __future__ import annotations

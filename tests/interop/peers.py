@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ from agentgym.rollout import EnvFactory, RolloutEngine
 from agentgym.rollout.jobs import Job
 from agentgym.task import Task
 from agentgym.trajectory import Trajectory
+from tests.doc_blocks import DOCS, blocks_of
 from tests.endpoints import Fake, Said, call, calling, completion
 from tests.interop.guarantees import DONE, Moves, Seen, said_next
 
@@ -105,3 +107,15 @@ def seen_in(messages: Sequence[Mapping[str, Any]]) -> Seen:
     """Return what was read in messages of a chat endpoint."""
     urls = pictures_sent(messages)
     return Seen(list(map(text_of, messages)), [base64.b64decode(url.partition(",")[2]) for url in urls])
+
+
+def run_page(name: str) -> None:
+    """Run the Python of a page of `docs/interop`. A comment on a line of its own says what is printed."""
+    names: dict[str, object] = {}
+    for block in blocks_of(DOCS / "interop" / name):
+        if block.language == "python" and block.why_not is None:
+            printed = io.StringIO()
+            with redirect_stdout(printed):
+                exec(compile(block.text, name, "exec"), names)
+            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+            assert [line for line in told if line not in printed.getvalue().splitlines()] == []

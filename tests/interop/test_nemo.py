@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from agentgym.messages import ToolCall
 from agentgym.registry import load_class
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs
+from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
 from tests.interop.test_trl import SHAKY
 
@@ -101,14 +101,12 @@ class FakeRequest:
     cookies: dict[str, str] = {}
 
 
-@asynccontextmanager
-async def serving(env: str, **arguments: Any) -> Any:
+def server_of(env: str, **arguments: Any) -> Any:
     from agentgym.interop.nemo import EnvServer, EnvServerConfig
 
     base = {"host": "", "port": 0, "entrypoint": "app.py", "name": "env", "domain": "other"}
     config = EnvServerConfig(**base, env=env, arguments=arguments)
-    server = EnvServer.model_construct(config=config, server_client=None, session_state={})
-    yield server
+    return EnvServer.model_construct(config=config, server_client=None, session_state={})
 
 
 async def run(server: Any, row: dict[str, Any], say: Say, max_steps: int = 10) -> tuple[Any, Client]:
@@ -141,10 +139,10 @@ def saying(*calls: ToolCall) -> Say:
 
 def test_its_own_agent_gets_the_reward_and_the_ending():
     async def play() -> Any:
-        async with serving(PROBE) as server:
-            say = saying(ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"}))
-            outcome, client = await run(server, rows_of(PROBE)[0], say)
-            return outcome, client, dict(server.session_state)
+        server = server_of(PROBE)
+        say = saying(ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"}))
+        outcome, client = await run(server, rows_of(PROBE)[0], say)
+        return outcome, client, dict(server.session_state)
 
     outcome, client, left = asyncio.run(play())
     assert (outcome.reward, outcome.terminated, outcome.truncated) == (1.25, True, False)
@@ -159,8 +157,7 @@ def test_a_failure_is_an_error_and_no_reward():
 
     async def play(breaks: int) -> Any:
         kind.breaks = breaks
-        async with serving(SHAKY) as server:
-            return await run(server, rows_of(SHAKY)[0], saying(ToolCall("add"), ToolCall("done")))
+        return await run(server_of(SHAKY), rows_of(SHAKY)[0], saying(ToolCall("add"), ToolCall("done")))
 
     outcome, _ = asyncio.run(play(2))
     assert outcome.reward == 1.0
@@ -188,9 +185,10 @@ class Driver:
             return Seen(texts, [], rewards, outcome.reward, outcome.info["ending"])
 
         async def everything() -> list[list[Seen]]:
-            async with serving(PROBE) as server:
-                plays = [one(server, index) for index in range(len(episodes)) for _ in range(attempts)]
-                done = await asyncio.gather(*plays)
+            server = server_of(PROBE)
+            done = await asyncio.gather(
+                *(one(server, index) for index in range(len(episodes)) for _ in range(attempts))
+            )
             return [list(done[start : start + attempts]) for start in range(0, len(done), attempts)]
 
         return asyncio.run(everything())
@@ -203,3 +201,8 @@ def _texts(step: Any) -> list[str]:
 @pytest.mark.parametrize("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
+
+
+def test_the_page_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    run_page("nemo.md")

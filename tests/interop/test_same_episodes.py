@@ -201,6 +201,21 @@ def as_told(output: Any) -> Played:
     return replace(told(output["prompt"], read, output["turn_rewards"]), reward=output["reward"])
 
 
+def openenv(plans: list[Plan]) -> list[Played]:
+    """On OpenEnv's server, with its client."""
+    from tests.interop.test_openenv import action, client_of
+    from tests.interop.test_openenv import served as served_by_openenv
+
+    done = []
+    with served_by_openenv(ENV) as url, client_of(url) as client:
+        for plan in plans:
+            opening = client.reset(seed=plan.seed, split=SPLIT, index=plan.index).observation["messages"]
+            results = [client.step(action(call)) for call in plan.calls]
+            read = [text_in(result.observation["messages"]) for result in results]
+            done.append(told(opening, read, [result.reward for result in results]))
+    return done
+
+
 DRIVERS: tuple[Any, ...] = (
     vector,
     remote,
@@ -208,6 +223,7 @@ DRIVERS: tuple[Any, ...] = (
     trl,
     pytest.param(skyrl, marks=needs("skyrl_gym")),
     pytest.param(verifiers, marks=needs("verifiers")),
+    pytest.param(openenv, marks=needs("openenv")),
 )
 """The ways to play, besides `native`. Another one is another line here."""
 

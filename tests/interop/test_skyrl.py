@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from agentgym.errors import InfrastructureError, UsageError
 from agentgym.messages import ToolCall
 from agentgym.registry import load_class, make
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs
+from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
 from tests.interop.test_trl import SHAKY
 
@@ -158,3 +159,8 @@ class Driver:
 @pytest.mark.parametrize("guarantee", Guarantee)
 def test_guarantees(guarantee: Guarantee):
     hold(Driver(), guarantee)
+
+
+def test_the_page_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    run_page("skyrl.md")

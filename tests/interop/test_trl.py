@@ -21,13 +21,14 @@ from agentgym.endings import Reason
 from agentgym.env import Env
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.trl import BROKEN, Outage, environment_class, episode_of, rows, unless_failed
-from agentgym.messages import Pictured, ToolCall
+from agentgym.messages import Pictured, ToolCall, text_of
 from agentgym.registry import list_environments, load_class, make
 from agentgym.task import Task, TaskList
 from agentgym.toolset import tool
 from tests.chat_templates import tokenizer_of
 from tests.interop import probe_env
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
+from tests.interop.peers import run_page
 from tests.interop.probe_env import BROKEN_SEED, PNG, PROBE
 
 SHAKY = "tests.interop.test_trl:ShakyEnv"
@@ -134,15 +135,15 @@ def plain(part: dict[str, Any]) -> dict[str, Any]:
 
 def test_members_of_a_group_are_the_same_episode_and_the_one_that_env_plays():
     row = rows(PROBE, count=3, seed=50)[2]
-    kind = environment_class(PROBE)
+    kind: Any = environment_class(PROBE)
     members = [kind() for _ in range(3)]
     assert [member.reset(**row) for member in members] == [None] * 3
     env = make(PROBE, dialect="native")
     opening, _ = env.reset(seed=52, options={"task": row["task_id"]})
-    assert row["prompt"] == [{"role": m["role"], "content": m["content"]} for m in opening]
+    assert row["prompt"] == [{"role": message.get("role"), "content": text_of(message)} for message in opening]
     drawn = [member.roll() for member in members]
     action = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "roll", "arguments": {}}}]}
-    assert drawn == [env.step(action).observation[0]["content"]] * 3
+    assert drawn == [text_of(env.step(action).observation[0])] * 3
 
 
 def test_an_episode_earns_what_its_turns_pay_even_if_the_policy_only_stops():
@@ -190,7 +191,7 @@ def test_a_failed_episode_has_no_reward_and_the_policy_learns_nothing_of_it(shak
 
 
 def test_an_episode_that_cannot_begin_has_no_reward():
-    environment = environment_class(PROBE)()
+    environment: Any = environment_class(PROBE)()
     environment.reset(task_id="probe/train/0", seed=BROKEN_SEED)
     assert environment.roll() == BROKEN
     assert environment.get_reward() is None
@@ -324,7 +325,7 @@ def as_seen(text: str, reward: float) -> Seen:
     return Seen(read, error="left out") if math.isnan(reward) else Seen(read, reward=reward)
 
 
-def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: list[Any]) -> Any:
+def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: list[Any], **options: Any) -> Any:
     """TRL's trainer with a model that says what it is told to."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
@@ -358,6 +359,7 @@ def scripted(say: Callable[[list[Any]], ToolCall | None], members: int, inputs: 
             report_to="none",
             use_cpu=True,
             bf16=False,
+            **options,
         )
         return Scripted(
             tiny_model(tokenizer, TinyShape(hidden=32, layers=1, feed_forward=32, context=4096), 0),
@@ -381,3 +383,21 @@ def test_guarantees(guarantee: Guarantee, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("trl", reason="needs the [train] extra")
     monkeypatch.setattr(probe_env, "MEETING_S", 0.05)
     hold(Driver(), guarantee)
+
+
+@pytest.mark.train
+def test_the_page_s_examples_run():
+    pytest.importorskip("datasets", reason="needs the [train] extra")
+    run_page("trl.md")
+
+
+@pytest.mark.train
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
+def test_trl_leaves_a_failed_episode_out_of_its_group_s_mean_and_out_of_the_loss():
+    pytest.importorskip("trl", reason="needs the [train] extra")
+    first = iter([ToolCall("collapse"), *(ToolCall("pay", {"amount": amount}) for amount in (0.25, 0.5, 0.75))])
+    inputs = [opened(0, 0)] * 4
+    trainer = scripted(lambda _: next(first, None), 4, inputs, scale_rewards="none")
+    advantages = trainer._generate_and_score_completions(inputs)["advantages"].tolist()
+    assert math.isnan(trainer.rewards[0, 0])
+    assert advantages == [0.0, -0.25, 0.0, 0.25]

@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from agentgym.messages import ToolCall, text_of
 from agentgym.registry import load_class, make
 from tests.chat_templates import tokenizer_of
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold, said_next
-from tests.interop.peers import needs
+from tests.interop.peers import needs, run_page
 from tests.interop.probe_env import PROBE
 from tests.interop.test_trl import SHAKY
 
@@ -196,3 +197,8 @@ def test_tools_of_a_conversation_share_an_episode_in_verl_s_own_loop():
     env = make(PROBE, dialect="native")
     opening, _ = env.reset(seed=0, options={"index": 0})
     assert text_of(opening[-1]) in tokenizer_of("qwen2_5").decode(output.prompt_ids)
+
+
+def test_the_page_s_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    run_page("verl.md")

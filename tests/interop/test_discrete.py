@@ -1,0 +1,86 @@
+"""Environments for trainers of numbers keep Gymnasium's rules, and rewards, endings, seeds and options of `Env`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+
+from agentgym.errors import InfrastructureError, ToolError, UsageError
+from agentgym.interop.discrete import DiscreteCalls
+from agentgym.messages import Message, ToolCall, text_of
+from agentgym.registry import load_class, make
+from tests.interop.test_trl import SHAKY
+
+GUESSES = [ToolCall("guess", {"number": number}) for number in range(1, 11)]
+SPACE = spaces.Box(0, 100, (2,), np.float32)
+
+
+def seen(messages: Sequence[Message]) -> Any:
+    texts = [text_of(message) for message in messages]
+    return np.array([sum(word in text for text in texts) for word in ("higher", "lower")], np.float32)
+
+
+def guessing(**arguments: Any) -> DiscreteCalls:
+    return DiscreteCalls(lambda: make("guess", dialect="native", **arguments), GUESSES, seen, SPACE)
+
+
+@pytest.mark.filterwarnings("ignore:.*(spec|render|not within the observation space)")
+def test_gymnasium_s_own_checker_passes():
+    check_env(guessing(), skip_render_check=True)
+
+
+def test_an_episode_is_the_one_that_env_plays():
+    env, native = guessing(max_turns=3), make("guess", dialect="native", max_turns=3)
+    env.reset(seed=4, options={"split": "test", "index": 2})
+    native.reset(seed=4, options={"split": "test", "index": 2})
+    for action in (0, 9, 4):
+        _, *told = env.step(action)
+        function = {"name": "guess", "arguments": {"number": action + 1}}
+        result = native.step({"role": "assistant", "content": "", "tool_calls": [{"function": function}]})
+        assert told == [result.reward, result.terminated, result.truncated, result.info]
+    assert told[2]
+
+
+def test_observations_are_made_of_calls_and_answers():
+    kept: list[Sequence[Message]] = []
+    env = DiscreteCalls(
+        lambda: make("guess"), GUESSES, lambda m: (kept.append(list(m)), np.zeros(2, np.float32))[1], SPACE
+    )
+    env.reset(seed=0)
+    env.step(np.int64(3))
+    assert [message["role"] for message in kept[-1]][-2:] == ["assistant", "tool"]
+
+
+def test_without_a_seed_its_own_generator_draws_one():
+    def tasks(env: DiscreteCalls) -> list[str]:
+        return [env.reset(seed=3 if first else None)[1]["task"] for first in (True, False, False)]
+
+    assert tasks(guessing()) == tasks(guessing())
+    assert len(set(tasks(guessing()))) == 3
+
+
+def test_a_broken_environment_is_replaced_and_a_failure_raised():
+    kind: Any = load_class(SHAKY)
+    env = DiscreteCalls(lambda: make(SHAKY), [ToolCall("add"), ToolCall("done")], seen, SPACE)
+    env.reset(seed=0)
+    kind.breaks = 2
+    env.step(0)
+    kind.breaks = 3
+    with pytest.raises(InfrastructureError):
+        env.step(0)
+    kind.breaks = 0
+    env.reset(seed=0)
+    assert env.step(1)[1:3] == (1.0, True)
+    env.close()
+
+
+def test_actions_that_are_no_calls_are_refused():
+    with pytest.raises(ToolError, match="There is no tool 'guss'"):
+        DiscreteCalls(lambda: make("guess"), [ToolCall("guss")], seen, SPACE)
+    with pytest.raises(UsageError, match="at least one call"):
+        DiscreteCalls(lambda: make("guess"), [], seen, SPACE)

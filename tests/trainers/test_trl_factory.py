@@ -1,0 +1,26 @@
+"""TRL's own trainer learns on our environments through `environment_factory`; nothing of our trainer takes part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+
+import torch
+
+from benchmarks._trl_factory import begun_model, trained
+
+pytestmark = pytest.mark.train
+
+
+def test_a_model_is_trained_by_what_its_episodes_earn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    model, tokenizer = begun_model(tmp_path, count=32, steps=20)
+    before = [weight.detach().clone() for weight in model.parameters()]
+    log = trained(tmp_path, model, tokenizer, steps=2, groups=2, size=4)
+    assert [entry["step"] for entry in log] == [1, 2]
+    assert all(0 <= entry["rewards/guess/mean"] <= 1.1 for entry in log)
+    moved = any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
+    assert moved == any(entry["reward_std"] for entry in log)
