@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import threading
@@ -59,14 +60,17 @@ class Gateway:
     def __init__(self, policy: Policy, settings: GatewaySettings | None = None):
         if not isinstance(policy, TokenPolicy):
             raise UsageError(f"a gateway records tokens, but the policy {policy.name!r} has none; give a model")
-        self.policy, self.settings = policy, settings or GatewaySettings()
+        self.policy: TokenPolicy = policy
+        self.settings = settings or GatewaySettings()
         given = self.settings.dialect
         dialect = get_dialect(given) if isinstance(given, str) else given
-        self._rows = RowSettings(policy, dialect, self.settings.limits, self.settings.max_calls)
+        self._rows = RowSettings(policy, dialect, self.settings.limits, self._release, self.settings.max_calls)
         self._sessions: dict[str, GatewaySession] = {}
         self._lock = threading.RLock()
         self.base_url = ""
         """The address, without a slash at its end, while it is served."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the thread that serves it."""
 
     def session(self, name: str | None = None, played: Played | None = None) -> GatewaySession:
         """Open a session.
@@ -143,6 +147,13 @@ class Gateway:
             finally:
                 self.close()
                 self.base_url = ""
+
+    def _release(self, conversation: str) -> None:
+        """Let the policy drop a conversation, in the thread in which it samples: sessions may be ended in another."""
+        if self.loop is None or self.loop.is_closed():
+            self.policy.release(conversation)
+        else:
+            self.loop.call_soon_threadsafe(self.policy.release, conversation)
 
     def _made_room(self) -> bool:
         before = time.monotonic() - self.settings.idle_s

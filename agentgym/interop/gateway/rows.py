@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +49,8 @@ class RowSettings:
     policy: TokenPolicy
     dialect: Dialect
     limits: Limits
+    release: Callable[[str], None]
+    """Lets the policy drop a conversation."""
     max_calls: int = 1
 
 
@@ -133,7 +135,7 @@ class Row:
 
     def release(self) -> None:
         """Let the policy drop what it keeps for the conversation."""
-        self._settings.policy.release(self.name)
+        self._settings.release(self.name)
 
     def _read(self, text: str) -> tuple[dict[str, Any], bool]:
         """Return a turn as a message. A call that cannot be read is text: the agent decides what becomes of it."""

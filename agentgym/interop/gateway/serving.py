@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from agentgym.errors import InfrastructureError, require
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from agentgym.interop.gateway.gateway import Gateway
 
 _START_S = 30.0
@@ -28,7 +30,7 @@ def served(gateway: Gateway, port: int) -> Iterator[str]:
 
     listening = socket.create_server(("127.0.0.1", port), backlog=1024)
     server = uvicorn.Server(uvicorn.Config(make_app(gateway), log_level="error", ws="none", lifespan="off"))
-    thread = threading.Thread(target=_run, args=(server, listening), name="agentgym-gateway", daemon=True)
+    thread = threading.Thread(target=_run, args=(gateway, server, listening), name="agentgym-gateway", daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -40,8 +42,12 @@ def served(gateway: Gateway, port: int) -> Iterator[str]:
             raise InfrastructureError(f"the gateway has not ended within {_START_S:g} s")
 
 
-def _run(server: object, listening: socket.socket) -> None:
-    import uvicorn
+def _run(gateway: Gateway, server: uvicorn.Server, listening: socket.socket) -> None:
+    async def serve() -> None:
+        gateway.loop = asyncio.get_running_loop()
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            gateway.loop = None
 
-    assert isinstance(server, uvicorn.Server)
-    asyncio.run(server.serve(sockets=[listening]))
+    asyncio.run(serve())

@@ -67,10 +67,13 @@ class GatewaySession:
         self.trajectories: list[Trajectory] = []
         """The episode, one for each row, once it has ended."""
 
-    @property
-    def is_over(self) -> bool:
+        self.is_over = False
         """Whether the session has ended; it takes no calls any more."""
-        return bool(self.trajectories)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether the model has said something in it."""
+        return any(row.turns for row in self._rows)
 
     async def reply(self, request: ChatRequest) -> Reply:
         """Answer a call.
@@ -144,9 +147,13 @@ class GatewaySession:
         return self._ended([*whole, self._matched_row(last, record, made)], failure, record)
 
     def fail(self, error: str) -> list[Trajectory]:
-        """End the session because something around the agent broke. It has no reward and teaches nothing."""
-        rows = [row for row in self._rows if row.turns]
-        return self._ended([self._ended_row(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in rows], error)
+        """End the session because something around the agent broke. It has no reward and teaches nothing.
+
+        Returns:
+            The trajectories, one without turns if the agent has made no calls.
+        """
+        rows = [self._ended_row(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in self._rows if row.turns]
+        return self._ended(rows or [self._blank()], error)
 
     def _said(self) -> list[Row]:
         rows = [row for row in self._rows if row.turns]
@@ -161,6 +168,7 @@ class GatewaySession:
     ) -> list[Trajectory]:
         for row in self._rows:
             row.release()
+        self.is_over = True
         error = error or self._error
         count = len(trajectories)
         self.trajectories = [
@@ -211,6 +219,12 @@ class GatewaySession:
         kept = row.turns[: len(turns)]
         names = dict.fromkeys(name for turn in record.turns for name in turn.rewards)
         return self._trajectory(row, _filled(turns, names), _cut(row.tokens, kept[-1].span[1]), kept, _reason(record))
+
+    def _blank(self) -> Trajectory:
+        """Return the trajectory of an agent that has made no calls."""
+        played, name = self.played, self.name
+        task = played.task_id or name
+        return Trajectory(name, played.env_id, task, "", played.seed, self.settings.policy.name, [], {})
 
     def _trajectory(
         self, row: Row, turns: list[Turn], tokens: Tokens, said: Sequence[RowTurn], reason: AnyReason

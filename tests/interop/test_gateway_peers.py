@@ -1,0 +1,133 @@
+"""Real agents that know nothing of us work in our environments while their tokens are recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)")
+
+from agentgym import make
+from agentgym.dialects import get_dialect
+from agentgym.interop.gateway import Gateway, GatewaySession, GatewaySettings
+from agentgym.interop.mini_swe import DONE, EpisodeShell
+from agentgym.interop.recorded import RecordedEpisode
+from agentgym.messages import ToolCall
+from agentgym.rollout import Limits
+from agentgym.script import Script
+from agentgym.toolset import Toolset
+from agentgym.trajectory import Trajectory, read_jsonl, write_jsonl
+from tests.doc_blocks import ROOT
+from tests.interop.peers import needs
+from tests.interop.speaking import Speaker, halving
+from tests.interop.test_gateway import SEED, native
+from tests.interop.test_mcp_out import COMMAND, TOKEN, Served
+from tests.waiting import eventually
+
+pytestmark = needs("mcp", "openai", "agents", "langgraph", "minisweagent")
+
+
+@pytest.fixture
+def session() -> Iterator[GatewaySession]:
+    gateway = Gateway(Speaker(halving))
+    with gateway.serving():
+        yield gateway.session("episode")
+
+
+def compared(row: Trajectory) -> None:
+    """The row is what the rollout engine records of the same episode, token by token."""
+    wanted = native()
+    assert row.tokens == wanted.tokens
+    assert [(t.action, t.reward, t.rewards, t.span) for t in row.turns] == [
+        (t.action, t.reward, t.rewards, t.span) for t in wanted.turns
+    ]
+    assert (row.success, row.reason, row.task_id) == (True, "solved", wanted.task_id)
+
+
+def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySession, tmp_path: Path):
+    from agents import Agent, OpenAIChatCompletionsModel, Runner, set_tracing_disabled  # pyright: ignore[reportMissingImports]
+    from agents.mcp import MCPServerStdio  # pyright: ignore[reportMissingImports]
+    from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
+
+    set_tracing_disabled(True)
+    out = tmp_path / "episodes.jsonl"
+    arguments = [*COMMAND, "guess", "--mcp", "--stdio", "--seed", str(SEED), "--out", str(out)]
+
+    async def play() -> str:
+        params: Any = {"command": sys.executable, "args": arguments, "cwd": str(ROOT)}
+        async with MCPServerStdio(params, client_session_timeout_seconds=60) as server:
+            client = AsyncOpenAI(base_url=session.base_url, api_key=session.api_key)
+            model = OpenAIChatCompletionsModel("policy", client)
+            task = (await server.get_prompt("opening")).messages[0].content.text
+            result = await Runner.run(Agent("player", model=model, mcp_servers=[server]), task, max_turns=20)
+            return str(result.final_output)
+
+    assert asyncio.run(play()) == "Found it."
+    [record] = read_jsonl(out)
+    [row] = session.end(record)
+    compared(row)
+
+
+def test_an_agent_of_langgraph_plays_through_mcp(session: GatewaySession, tmp_path: Path):
+    from benchmarks import _langgraph_agent
+
+    server = Served("guess", tmp_path, "--seed", str(SEED))
+    job = {"id": "x", "model_url": session.base_url, "api_key": session.api_key, "mcp_url": server.url}
+    try:
+        asyncio.run(_langgraph_agent.work({**job, "mcp_token": TOKEN}))
+        assert eventually(lambda: bool(server.records()))
+    finally:
+        server.stop()
+    [record] = server.records()
+    [row] = session.end(record)
+    compared(row)
+
+
+def test_mini_swe_agent_works_in_a_repository(tmp_path: Path):
+    from minisweagent.agents.default import DefaultAgent  # pyright: ignore[reportMissingImports]
+    from minisweagent.models.litellm_model import LitellmModel  # pyright: ignore[reportMissingImports]
+
+    env = make("swe", dialect="native")
+    episode = RecordedEpisode(env, env_id="agentgym/swe-v0")
+    shell = EpisodeShell(episode, submit="submit")
+    task = shell.begin(seed=0)
+    commands = iter([*edits(env), f"echo {DONE}"])
+    gateway = Gateway(Speaker(lambda _: bash(next(commands))), GatewaySettings(limits=Limits(max_new_tokens=10_000)))
+    with gateway.serving():
+        session = gateway.session("episode")
+        options = {"api_base": session.base_url, "api_key": session.api_key, "drop_params": True}
+        model = LitellmModel(model_name="openai/policy", model_kwargs=options, cost_tracking="ignore_errors")
+        agent = DefaultAgent(model, shell, system_template="You work.", instance_template="{{task}}", step_limit=20)
+        assert agent.run(task)["exit_status"] == "Submitted"
+        record = episode.trajectory
+        assert record is not None
+        [row] = session.end(record)
+    env.close()
+    assert (row.success, record.success, row.reward) == (True, True, pytest.approx(record.reward))
+    assert len(row.turns) == len(record.turns)
+    assert row.tokens is not None
+    assert [row.tokens.loss_mask[turn.span[0]] for turn in row.turns if turn.span] == [1] * len(row.turns)
+    write_jsonl(tmp_path / "rows.jsonl", [row])
+    assert [*read_jsonl(tmp_path / "rows.jsonl")] == [row]
+
+
+def bash(command: str) -> str:
+    return get_dialect("hermes").render("", [ToolCall("bash", {"command": command})], Toolset(()))
+
+
+def edits(env: Any) -> list[str]:
+    """What the solution of a repository's task does, as commands of a shell."""
+    script, read = Script(env.solution(env.task)), []
+    found = []
+    while isinstance(move := script.next_move(read), ToolCall) and move.name != "submit":
+        if move.name == "edit":
+            arguments = dict(move.arguments)
+            replace = "import sys; p, a, b = sys.argv[1:]; t = open(p).read(); open(p, 'w').write(t.replace(a, b))"
+            found.append(shlex.join(["python3", "-c", replace, arguments["path"], arguments["old"], arguments["new"]]))
+    return found

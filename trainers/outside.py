@@ -1,0 +1,90 @@
+"""Trains on what agents from outside do: they play through a gateway, and the trainer learns from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from agentgym.interop.gateway import Gateway, GatewaySession, Played
+from agentgym.rollout import Group, PlayedGroup
+from agentgym.task import Task, TaskSource
+from agentgym.trainers.batches import Batch, Row, check_some_real
+from agentgym.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An episode for an agent to play, and the session of the gateway that its calls go to."""
+
+    task: Task
+    seed: int
+    session: GatewaySession
+
+
+Play = Callable[[Sequence[Assignment]], Sequence[Trajectory | None]]
+"""Lets agents play episodes, and returns the records of their environments in the same order; `None` for an episode of
+which there is none, because something broke."""
+
+
+class OutsideRollouts:
+    """The rollouts of `AgentGRPOTrainer`, played by agents that know nothing of the training.
+
+    Each episode is one row: of an agent that rewrites its history, the trainer learns from the last conversation.
+
+    Args:
+        gateway: Serves the policy whose weights are trained.
+        source: The tasks.
+        play: Runs the agents.
+        env_id: The environment, for records.
+        updates_per_step: Weight updates per training step.
+    """
+
+    def __init__(self, gateway: Gateway, source: TaskSource, play: Play, *, env_id: str, updates_per_step: int = 1):
+        self._gateway, self._source, self._play = gateway, source, play
+        self._env_id, self._updates_per_step = env_id, updates_per_step
+
+    def __call__(self, rows: Sequence[Row], version: int, *, training: bool, first: int = 0) -> Batch:
+        """Return the groups of a step. Equal adjacent rows are one group.
+
+        Args:
+            rows: The rows of this process.
+            version: Number of weight updates so far.
+            training: Whether the model learns from these episodes.
+            first: Number of the first row in the batch of all processes.
+
+        Raises:
+            InfrastructureError: Every episode failed.
+        """
+        self._gateway.updated(version)
+        step = version // self._updates_per_step if training else None
+        groups: list[Group] = []
+        for row, members in groupby(rows):
+            size = len(list(members))
+            groups.append(Group(self._source.get("train", row.index), row.seed, size, first, step))
+            first += size
+        played = self.played(groups, version)
+        check_some_real(played)
+        return Batch(played, played)
+
+    def played(self, groups: Sequence[Group], version: int) -> list[PlayedGroup]:
+        """Let agents play groups, all at the same time."""
+        assignments = [self._assigned(group, job.attempt, version) for group in groups for job in group.jobs]
+        records = self._play(assignments)
+        ended = iter([self._ended(one, record) for one, record in zip(assignments, records, strict=True)])
+        return [PlayedGroup(group, [next(ended) for _ in range(group.size)]) for group in groups]
+
+    def close(self) -> None:
+        """Nothing is left to close: whoever made the gateway and the agents ends them."""
+
+    def _assigned(self, group: Group, attempt: int, version: int) -> Assignment:
+        played = Played(self._env_id, group.task.id, group.seed, group.training_step)
+        return Assignment(group.task, group.seed, self._gateway.session(f"v{version}-{attempt}", played))
+
+    def _ended(self, one: Assignment, record: Trajectory | None) -> Trajectory:
+        session = one.session
+        if record is None or not session.has_calls:
+            session.fail("the agent has no record" if record is None else "the agent has called no model")
+        else:
+            session.end(record)
+        return self._gateway.close_session(session)[-1]
