@@ -15,7 +15,7 @@ from agentgym.errors import ToolError, UsageError
 from agentgym.interop.bfcl.calls import read, written
 from agentgym.interop.bfcl.package import Backend, verdict
 from agentgym.interop.bfcl.tasks import BFCLTasks
-from agentgym.messages import Message, assistant, user
+from agentgym.messages import Message, user
 from agentgym.rewards import OUTCOME, Channel
 from agentgym.schema_tool import SchemaTool
 from agentgym.task import TEST, Task, TaskSource
@@ -140,11 +140,12 @@ class BFCLEnv(Env):
         functions = [*task.data["functions"], *chain.from_iterable(task.data["held_out"].values())]
         order = {function["name"]: list(function["parameters"]["properties"]) for function in functions}
         for calls in task.gold["calls"]:
-            moves = [read(call, order.__getitem__) for call in calls]
-            if len(moves) > self._steps:
-                yield assistant("", moves)
-            else:
-                yield from moves
+            if len(calls) > self._steps:
+                together = [read(call, order.__getitem__) for call in calls]
+                yield self.dialect.render("", together, self.tools)
+                calls = []
+            for call in calls:
+                yield read(call, order.__getitem__)
             yield "Done."
 
     def release(self) -> None:
