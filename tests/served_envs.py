@@ -30,6 +30,11 @@ ROOT = Path(__file__).parent.parent
 HELD = "tests.served_envs:HeldEnv"
 
 
+def _held_task(split: str) -> Task:
+    secret = f"{CANARY}-{split}"
+    return Task(f"held/{split}/0", split, f"Hold on, {split}.", data={"secret": secret}, gold={"word": secret})
+
+
 class HeldEnv(Env):
     """Its tools wait for a test, break, or count; what they did shows in class attributes."""
 
@@ -48,10 +53,7 @@ class HeldEnv(Env):
 
     @classmethod
     def default_tasks(cls) -> TaskList:
-        return TaskList([
-            Task(id=f"held/{split}/0", split=split, prompt=f"Hold on, {split}.", data={"secret": f"{CANARY}-{split}"}, gold={"word": f"{CANARY}-{split}"})
-            for split in ("train", "test")
-        ])  # fmt: skip
+        return TaskList([_held_task(split) for split in ("train", "test")])
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -166,6 +168,11 @@ class RawStream:
         self.socket.send(encoded({"id": 1, "op": op, **content}), text=True)
         return self.reply()
 
+    def exchange(self, sent: str | list[str]) -> str:
+        """Send text, whole or in fragments, and return what comes."""
+        self.socket.send(sent)
+        return str(self.socket.recv(HANG_S))
+
     def reply(self) -> dict[str, Any]:
         text = str(self.socket.recv(HANG_S))
         self.replies.append(text)
@@ -240,7 +247,7 @@ def wire(port: int) -> Iterator[Wire]:
 
 def _unmasked(data: bytes) -> bytes:
     """Return the payload of a masked frame of medium size, if this is one."""
-    from websockets.frames import apply_mask
+    from websockets.utils import apply_mask
 
     at = {126: 4}.get(data[1] & 127, 2)
     return apply_mask(data[at + 4 :], data[at : at + 4])

@@ -14,13 +14,14 @@ import pytest
 pytest.importorskip("websockets", reason="needs the [remote] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
+from typer.testing import CliRunner
+
 from agentgym.cli import app
 from tests.doc_blocks import DOCS, Block, blocks_of
 from tests.served_envs import TOKEN, served_process
-from typer.testing import CliRunner
 
 ADDRESS = "http://127.0.0.1:8000"
-BLOCKS = [block for block in blocks_of(DOCS / "interop" / "serve.md")]
+BLOCKS = blocks_of(DOCS / "interop" / "serve.md")
 
 
 @pytest.fixture(scope="module")

@@ -224,8 +224,7 @@ def test_a_message_that_is_too_large_closes_its_connection_alone(server: Served)
     with RawStream(server.port) as greedy, RawStream(server.port) as other:
         session = other.open()
         with pytest.raises(ConnectionClosed) as closed:
-            greedy.socket.send("x" * 50_000)
-            greedy.socket.recv(HANG_S)
+            greedy.exchange("x" * 50_000)
         assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
         assert "result" in other.ask("reset", session=session, seed=1)
 
@@ -243,12 +242,16 @@ def test_a_malformed_body_is_refused(server: Served, body: bytes):
     assert len(server.sessions) == 0
 
 
+def upgrade(path: str) -> bytes:
+    """A request for a WebSocket."""
+    head = f"GET {path} HTTP/1.1", "host: x", f"authorization: Bearer {TOKEN}", "connection: upgrade"
+    key = "upgrade: websocket", "sec-websocket-version: 13", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="
+    return "\r\n".join([*head, *key, "", ""]).encode()
+
+
 def handshake(port: int) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), timeout=HANG_S)
-    connection.sendall(
-        f"GET /stream HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\nconnection: upgrade\r\n"
-        "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
-    )
+    connection.sendall(upgrade("/stream"))
     came = b""
     while b"\r\n\r\n" not in came:
         came += connection.recv(4096)
@@ -288,8 +291,7 @@ def test_fragments_pings_and_bytes_are_understood(server: Served):
 
 def test_fragments_count_together_towards_the_limit(server: Served):
     with RawStream(server.port) as stream, pytest.raises(ConnectionClosed):
-        stream.socket.send(["x" * 9_000] * 5)
-        stream.socket.recv(HANG_S)
+        stream.exchange(["x" * 9_000] * 5)
 
 
 def test_a_client_that_vanishes_leaves_its_session_for_a_while(server: Served):
@@ -302,11 +304,7 @@ def test_a_client_that_vanishes_leaves_its_session_for_a_while(server: Served):
 
 
 def test_a_connection_other_than_for_environments_is_not_found(server: Served):
-    with raw(
-        server.port,
-        f"GET /other HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\nconnection: upgrade\r\n"
-        "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode(),
-    ) as connection:
+    with raw(server.port, upgrade("/other")) as connection:
         assert b"404" in all_of(connection).splitlines()[0]
 
 
@@ -376,7 +374,8 @@ def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
         f"        (Path({str(tmp_path)!r}) / f'closed-{{id(self)}}').touch()\n",
         encoding="utf-8",
     )
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from agentgym.cli import main; sys.argv[0] = 'agentgym'; main()"
+    paths = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    program = f"{paths}; from agentgym.cli import main; main()"
     with served_process("leaving:Leaving", program=program) as (url, process):
         before = len(list(tmp_path.glob("closed-*")))
         port = int(url.rpartition(":")[2])
@@ -390,9 +389,8 @@ def test_a_server_that_stops_closes_its_environments(tmp_path: Path):
 
 
 def test_the_command_says_where_and_with_what_token():
-    with served_process("guess") as (url, _):
-        with RawStream(int(url.rpartition(":")[2])) as stream:
-            assert stream.ask("open", protocol=PROTOCOL)["result"]["description"]["env"] == "guess"
+    with served_process("guess") as (url, _), RawStream(int(url.rpartition(":")[2])) as stream:
+        assert stream.ask("open", protocol=PROTOCOL)["result"]["description"]["env"] == "guess"
 
 
 @pytest.mark.parametrize("words", [["nowhere"], ["guess", "--set", "max_turns=none"], ["guess", "--set", "no=1"]])

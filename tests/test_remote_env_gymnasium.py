@@ -57,7 +57,7 @@ def test_vector_environments_play_served_ones_as_native_ones(url: str):
 
 def test_wrappers_wrap_a_served_environment(url: str):
     short = RecordEpisodeStatistics(TimeLimit(made(url), 2))
-    env = TransformReward(TransformObservation(short, lambda seen: seen[-1:], None), lambda reward: reward - 1.0)
+    env = TransformReward(TransformObservation(short, lambda seen: seen[-1:], None), lambda reward: float(reward) - 1.0)
     observation, _ = env.reset(seed=1)
     assert len(observation) == 1
     env.step(guess(1))

@@ -10,9 +10,14 @@ import struct
 from collections.abc import Callable, Generator
 
 from websockets.exceptions import PayloadTooBig, ProtocolError
-from websockets.frames import CloseCode, Frame, Opcode, apply_mask
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import SERVER, State
 from websockets.protocol import Protocol as WebSocket
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # a platform without the compiled part
+    from websockets.utils import apply_mask
 
 _WHOLE_TEXT, _MASKED, _TWO_BYTES = 0x80 | Opcode.TEXT, 0x80, 126
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
