@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentgym.errors import UsageError
 
@@ -28,14 +29,19 @@ def read_speeds(path: Path) -> Mapping[str, Speed]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        machine = _machine(content["hardware"]) if "hardware" in content else ""
+        hardware = content.get("hardware", {})
         return {
-            row["environment"]: Speed(float(row["reset_ms"]), float(row["step_ms"]), machine) for row in content["rows"]
+            row["environment"]: Speed(float(row["reset_ms"]), float(row["step_ms"]), _machine(hardware, row))
+            for row in content["rows"]
         }
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"cannot read speeds from {str(path)!r}: {error!r}") from error
 
 
-def _machine(hardware: Mapping[str, object]) -> str:
-    """Return the machine's processor and the cores that were used."""
-    return f"{hardware['cores']} cores of {hardware['cpu']}"
+def _machine(hardware: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """Return the processor, the cores that were used, and whether other work kept them busy; empty if not known."""
+    if not hardware:
+        return ""
+    busy = row.get("load", 0.0) > hardware["cores"]
+    shared = f", shared with other work (load {row['load']:.0f})" if busy else ""
+    return f"{hardware['cores']} cores of {hardware['cpu']}{shared}"
