@@ -88,7 +88,9 @@ class TextArenaEnv(Wrapped):
     def _said(self) -> str:
         """Return what the game has said since the last time, without the player's own words."""
         _, said = self._inner.get_observation()
-        return "\n".join(text for _, text, kind in said if kind is not _arena.ObservationType.PLAYER_ACTION)
+        echo = _arena.ObservationType.PLAYER_ACTION
+        # Some games (Countdown, Cryptarithm, Slitherlink) record the player's move with the fields in another order.
+        return "\n".join(str(text) for source, text, kind in said if echo not in (source, kind))
 
     def _conclude(self, rewards: Mapping[int, float], facts: Mapping[int, Mapping[str, Any]]) -> None:
         reward = float(rewards[0])
