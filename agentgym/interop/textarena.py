@@ -88,10 +88,13 @@ class TextArenaEnv(Wrapped):
     def _said(self) -> str:
         """Return what the game has said since the last time, without the player's own words."""
         _, said = self._inner.get_observation()
-        return "\n".join(text for _, text, kind in said if kind is not _arena.ObservationType.PLAYER_ACTION)
+        echo = _arena.ObservationType.PLAYER_ACTION
+        # Some games (Countdown, Cryptarithm, Slitherlink) record the player's move with the fields in another order.
+        return "\n".join(str(text) for source, text, kind in said if echo not in (source, kind))
 
-    def _conclude(self, rewards: Mapping[int, float], facts: Mapping[int, Mapping[str, Any]]) -> None:
-        reward = float(rewards[0])
+    def _conclude(self, rewards: Mapping[int, Any], facts: Mapping[int, Mapping[str, Any]]) -> None:
+        # The same games give the reason in place of the reward when invalid moves end them.
+        reward = 0.0 if isinstance(rewards[0], str) else float(rewards[0])
         self.reward("reward", reward)
         if reward >= 1.0:
             self.reward(OUTCOME, 1.0)
