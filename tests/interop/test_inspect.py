@@ -271,6 +271,8 @@ def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     """Page: "inspect.md"."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    names: dict[str, Any] = {"model": model_that(lambda messages: DONE)}
     for block in blocks_of(DOCS / "interop" / "inspect.md"):
         if block.language == "python":
-            exec(compile(block.text, "inspect.md", "exec"), {"model": model_that(lambda messages: DONE)})
+            exec(compile(block.text, "inspect.md", "exec"), names)
+    assert len(names["suite"](entry="guess", limit=3).dataset) == 3

@@ -15,14 +15,17 @@ from typing import Any
 import pytest
 
 from agentgym.commands.options import make_env
+from agentgym.env import Env
 from agentgym.messages import ToolCall
 from agentgym.policy import ScriptedPolicy
-from agentgym.task import iterate
+from agentgym.task import Task, iterate
 from tests.doc_blocks import DOCS, blocks_of
 from tests.endpoints import Fake
 from tests.interop.guarantees import Guarantee, Moves, Seen, hold
 from tests.interop.peers import as_completion, played, replaying_model, scripted_model, seen_in
 from tests.interop.probe_env import PROBE
+
+PAGE = DOCS / "interop" / "verifiers.md"
 
 
 def has_tasksets() -> bool:
@@ -43,7 +46,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_KEY", "none")
     if has_tasksets():
         made = types.ModuleType("my_tasks")
-        [block] = [one for one in blocks_of(DOCS / "interop" / "verifiers.md") if one.file == "my_tasks.py"]
+        [block] = [one for one in blocks_of(PAGE) if one.file == "my_tasks.py"]
         exec(compile(block.text, "my_tasks.py", "exec"), made.__dict__)
         made.__spec__ = types.SimpleNamespace(name="my_tasks", parent="")  # pyright: ignore[reportAttributeAccessIssue]
         monkeypatch.setitem(sys.modules, "my_tasks", made)
@@ -99,7 +102,7 @@ def test_guarantees(guarantee: Guarantee, tmp_path: Path):
 
 def test_an_evaluation_gives_the_rewards_of_our_own_engine(tmp_path: Path):
     made = make_env("sql", {})
-    tasks = [(task, 7 + index) for index, task in enumerate(iterate(made.tasks, "test", 2))]
+    tasks = [(task, 7 + index) for index, task in enumerate(tasks_of(made, 2))]
     trajectories = played("sql", ScriptedPolicy(), tasks)
     words = ["--env.taskset.split", "test", "--env.taskset.count", "2", "--env.taskset.seed", "7"]
     with replaying_model(trajectories) as url:
@@ -124,3 +127,22 @@ def test_a_task_is_valid_if_our_solution_solves_it():
     [task] = AgentGymTaskset(AgentGymConfig(env="guess", count=1)).load()
     assert asyncio.run(task.validate(None))
     assert "gold" not in task.data.model_dump()
+
+
+def test_the_command_of_the_page_runs(tmp_path: Path):
+    from verifiers.v1.cli.eval.main import main  # pyright: ignore[reportMissingImports]
+
+    commands = [words for block in blocks_of(PAGE) if block.language == "sh" for words in block.commands]
+    [command] = [words for words in commands if words[0] == "vf-eval"]
+    made = make_env("sql", {})
+    trajectories = played("sql", ScriptedPolicy(), [(task, index) for index, task in enumerate(tasks_of(made, 2))])
+    with replaying_model(trajectories) as url:
+        words = [{"http://localhost:8000/v1": url, "20": "2"}.get(word, word) for word in command[1:]]
+        main([*words, "--output-dir", str(tmp_path)])
+    [file] = tmp_path.rglob("traces.jsonl")
+    found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    assert [trace_of(one)["metrics"]["outcome"] for one in found] == [1.0, 1.0]
+
+
+def tasks_of(made: Env, count: int) -> list[Task]:
+    return list(iterate(made.tasks, "test", count))
