@@ -54,12 +54,12 @@ def tokenizer_for(conversations: list[dict[str, Any]]) -> Any:
     """Return a tokenizer that writes Qwen 2.5's calls; what is the same in all prompts is one token."""
     template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text(encoding="utf-8")
     texts = [str(message["content"]) for row in conversations for message in row["messages"]]
-    tokenizer = tiny_tokenizer(texts, 512, constants=["<tool_call>", "</tool_call>"])
+    tokenizer: Any = tiny_tokenizer(texts, 512, constants=["<tool_call>", "</tool_call>"])
     tokenizer.chat_template = template
     tokenizer.add_special_tokens({"eos_token": "<|im_end|>", "additional_special_tokens": ["<|im_start|>"]})
     first = conversations[0]
     opening = [message for message in first["messages"] if message["role"] in ("system", "user")]
-    prompt = tokenizer.apply_chat_template(opening, tools=first["tools"], tokenize=False)
+    prompt = str(tokenizer.apply_chat_template(opening, tools=first["tools"], tokenize=False))
     constant = prompt.removeprefix("<|im_start|>system\n").partition("<|im_end|>")[0]
     written = [constant, CALL[0].removeprefix("<tool_call>"), CALL[1].removesuffix("</tool_call>"), *ANSWER]
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in written])
