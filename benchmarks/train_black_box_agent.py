@@ -149,7 +149,7 @@ def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
     from agentgym.trainers.policies import dialect_of, load_model, policy_of
     from agentgym.trainers.trl_config import credit_of, env_factory, grpo_config, limits_of, optimizer_steps, probe
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # the agent and the environment need the other core
     PartialState()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

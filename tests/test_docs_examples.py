@@ -30,6 +30,7 @@ IN_OWN_TEST = {
     "openenv.md": "tests/interop/test_openenv.py",
     "inspect.md": "tests/interop/test_inspect.py",
     "mcp.md": "tests/interop/test_mcp_in.py",
+    "gateway.md": "tests/interop/test_gateway.py",
 }
 """Pages whose examples need data sets or the packages of other projects, and the tests that have them."""
 ADDRESSES = ("http://localhost:8000/v1", "https://example.com/v1")
