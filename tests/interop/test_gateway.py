@@ -25,7 +25,7 @@ from agentgym.cli import app
 from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.called import CalledEpisode
-from agentgym.interop.gateway import Gateway, GatewaySettings, Played
+from agentgym.interop.gateway import Gateway, GatewaySettings, Played, serving
 from agentgym.interop.gateway.app import make_app
 from agentgym.interop.recorded import RecordedEpisode
 from agentgym.messages import calls_of, text_of
@@ -357,7 +357,7 @@ def test_versions_of_the_weights_are_kept_by_token():
 
 def test_it_is_served_from_a_thread_and_other_policies_are_refused():
     gateway = gateway_of(Speaker(lambda _: "Yes."))
-    with gateway.serving() as url:
+    with serving(gateway) as url:
         session = gateway.session("one")
         assert session.base_url == f"{url}/s/one/v1"
         headers = {"Authorization": f"Bearer {session.api_key}"}

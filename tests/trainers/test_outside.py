@@ -17,7 +17,7 @@ import torch
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError
-from agentgym.interop.gateway import Gateway, GatewaySettings
+from agentgym.interop.gateway import Gateway, GatewaySettings, serving
 from agentgym.rollout import Limits
 from agentgym.trainers.outside import Assignment, OutsideRollouts
 from agentgym.trainers.policies import make_policy
@@ -54,7 +54,7 @@ def recorded(one: Assignment, outcome: float) -> Trajectory:
 def play(assignments: Sequence[Assignment]) -> list[Trajectory | None]:
     """All agents at the same time; the last one of each four solves its task."""
     with ThreadPoolExecutor(len(assignments)) as pool:
-        [*pool.map(agent, assignments)]
+        list(pool.map(agent, assignments))
     return [recorded(one, float(number % 4 == 3)) for number, one in enumerate(assignments)]
 
 
@@ -62,7 +62,7 @@ def test_recorded_logprobs_are_those_of_a_forward_pass_over_the_recorded_tokens(
     model: Any, tokenizer: Any, trainer_of: Any
 ):
     gateway = gateway_of(model, tokenizer)
-    with gateway.serving():
+    with serving(gateway):
         rollouts = OutsideRollouts(gateway, GuessEnv.default_tasks(), play, env_id="guess")
         trainer = trainer_of(rollouts, groups=1, learning_rate=0.0)
         trainer.train()
@@ -83,7 +83,7 @@ def test_recorded_logprobs_are_those_of_a_forward_pass_over_the_recorded_tokens(
 def test_the_trainer_learns_from_what_agents_did(model: Any, tokenizer: Any, trainer_of: Any):
     before = [weight.detach().clone() for weight in model.parameters()]
     gateway = gateway_of(model, tokenizer)
-    with gateway.serving():
+    with serving(gateway):
         rollouts = OutsideRollouts(gateway, GuessEnv.default_tasks(), play, env_id="guess")
         trainer = trainer_of(rollouts, learning_rate=1e-3, warmup_steps=0)
         trainer.train()
@@ -105,7 +105,7 @@ def test_what_has_no_record_or_no_call_has_failed_and_teaches_nothing(model: Any
         return [None, *records[1:], recorded(assignments[-1], 1.0)]
 
     gateway = gateway_of(model, tokenizer)
-    with gateway.serving():
+    with serving(gateway):
         trainer = trainer_of(OutsideRollouts(gateway, GuessEnv.default_tasks(), some, env_id="guess"))
         trainer.train()
         nobody = OutsideRollouts(gateway, GuessEnv.default_tasks(), lambda all: [None] * len(all), env_id="guess")
