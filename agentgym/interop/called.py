@@ -38,6 +38,8 @@ class CalledEpisode:
         """The latest `info` of the environment."""
         self.turn_rewards: list[float] = []
         """The reward of each turn; one more if the program ended the episode, for its grading."""
+        self.turn_channels: list[dict[str, float]] = []
+        """The reward channels of each turn, unweighted; as many as `turn_rewards`."""
         self.is_over = True
         """Whether the episode has ended."""
         self.is_truncated = False
@@ -55,6 +57,12 @@ class CalledEpisode:
         if self.has_failed:
             raise ResetNeeded("the episode failed around the policy and has no reward; begin another one")
         return sum(self.turn_rewards)
+
+    @property
+    def channels(self) -> dict[str, float]:
+        """The reward channels, unweighted, each added up over the turns so far."""
+        names = dict.fromkeys(name for turn in self.turn_channels for name in turn)
+        return {name: sum(turn.get(name, 0.0) for turn in self.turn_channels) for name in names}
 
     @property
     def ending(self) -> str | None:
@@ -125,13 +133,15 @@ class CalledEpisode:
         return [{"role": "user", "content": OVER}]
 
     def _begun(self, opening: list[Message], info: dict[str, Any]) -> list[Message]:
-        self.opening, self.info, self.turn_rewards = opening, info, []
+        self.opening, self.info = opening, info
+        self.turn_rewards, self.turn_channels = [], []
         self.is_over = self.is_truncated = self.has_failed = False
         return opening
 
     def _played(self, result: StepResult) -> list[Message]:
         self.info = result.info
         self.turn_rewards.append(float(result.reward))
+        self.turn_channels.append(dict(result.info["rewards"]))
         self.is_over, self.is_truncated = result.terminated or result.truncated, result.truncated
         return result.observation
 

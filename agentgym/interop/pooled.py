@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from agentgym.interop.called import CalledEpisode
@@ -18,7 +18,9 @@ class _Here:
     """The environments of one event loop; what an asynchronous environment holds belongs to the loop it ran on."""
 
     pool: EnvPool
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     room: asyncio.Semaphore | None = None
+    playing: int = 0
 
 
 class PooledEpisodes:
@@ -40,14 +42,13 @@ class PooledEpisodes:
             InfrastructureError: No environment can be made.
         """
         here = self._here()
-        if here.room is None:
-            most = await here.pool.at_once(_MANY)
-            here.room = here.room or asyncio.Semaphore(most)
-        await here.room.acquire()
+        room = await self._room(here)
+        await room.acquire()
+        here.playing += 1
         try:
             return CalledEpisode(await here.pool.take(self._make_s))
         except BaseException:
-            here.room.release()
+            self._leave(here)
             raise
 
     async def give_back(self, episode: CalledEpisode) -> None:
@@ -59,8 +60,23 @@ class PooledEpisodes:
             else:
                 here.pool.give_back(episode.env)
         finally:
-            if here.room is not None:
-                here.room.release()
+            self._leave(here)
+
+    async def _room(self, here: _Here) -> asyncio.Semaphore:
+        async with here.asking:  # asking makes an environment, of which there may not be too many
+            if here.room is None:
+                here.room = asyncio.Semaphore(await here.pool.at_once(_MANY))
+        return here.room
+
+    def _leave(self, here: _Here) -> None:
+        here.playing -= 1
+        if here.room is not None:
+            here.room.release()
+
+    async def close_if_idle(self) -> None:
+        """Close the environments of this event loop if none is playing: for programs that never say that they end."""
+        if not self._here().playing:
+            await self.close()
 
     async def close(self) -> None:
         """Close the idle environments of this event loop."""

@@ -22,16 +22,15 @@ from agentgym.interop.pooled import PooledEpisodes
 from agentgym.rollout.jobs import EnvFactory
 from agentgym.task import TEST, TRAIN, Task, default_split, iterate
 
-require("verifiers", "verifiers")
-
 try:
     import verifiers.legacy as vf  # pyright: ignore[reportMissingImports]
+    from datasets import Dataset  # pyright: ignore[reportMissingImports]
+    from verifiers.legacy.utils.message_utils import normalize_messages  # pyright: ignore[reportMissingImports]
 except ImportError as error:
+    require("verifiers", "verifiers")
     raise UsageError(
-        "this verifiers has tasksets instead of environments: use agentgym.interop.verifiers_tasks, or verifiers==0.3.1"
+        "this verifiers has tasksets instead of environments; use agentgym.interop.verifiers_tasks or verifiers==0.3.1"
     ) from error
-from datasets import Dataset  # pyright: ignore[reportMissingImports]
-from verifiers.legacy.utils.message_utils import normalize_messages  # pyright: ignore[reportMissingImports]
 
 _EPISODE = "agentgym_episode"
 _LIMITS = {
@@ -236,8 +235,7 @@ def _action(message: Any, *, is_text: bool) -> Any:
 
 def _note_turn(state: vf.State, episode: CalledEpisode) -> None:
     state["turn_rewards"] = list(episode.turn_rewards)
-    for name, value in episode.info["rewards"].items():
-        state["channels"][name] = state["channels"].get(name, 0.0) + value
+    state["channels"] = episode.channels
     state["ending"] = episode.ending
     state["is_truncated"] = episode.is_truncated
 

@@ -88,8 +88,12 @@ def said_again(messages: Sequence[Mapping[str, Any]], known: Mapping[str, Trajec
     if isinstance(action, str):
         return text_completion(action)
     assert action is not None
-    calls = (call(one.name, one.arguments, f"call_{uuid4().hex}") for one in calls_of(action))
-    return _strict(calling(*calls, content=text_of(action)))
+    return _calling(*calls_of(action), content=text_of(action))
+
+
+def _calling(*moves: ToolCall, content: str | None = None) -> Said:
+    calls = (call(move.name, move.arguments, f"call_{uuid4().hex}") for move in moves)
+    return _strict(calling(*calls, content=content))
 
 
 def text_completion(text: str) -> Said:

@@ -1,4 +1,4 @@
-"""Puts what the tests of adapters measured into the table of docs/interop/README.md: `python -m tests.interop.table`."""
+"""Puts what the tests of adapters measured into docs/interop/README.md: `python -m tests.interop.table`."""
 
 from __future__ import annotations
 

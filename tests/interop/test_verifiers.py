@@ -26,7 +26,7 @@ STATE = ["turn_rewards", "ending", "channels", "task_id", "trajectory"]
 
 def evaluated(env: Any, url: str, **options: Any) -> list[dict[str, Any]]:
     """The outputs of verifiers' own evaluation, in the order of the tasks."""
-    from verifiers.legacy.types import ClientConfig
+    from verifiers.types import ClientConfig  # pyright: ignore[reportMissingImports]
 
     client = ClientConfig(api_base_url=url, api_key_var="NO_KEY", max_retries=0)
     done = asyncio.run(env.evaluate(client, "scripted", state_columns=STATE, on_progress=[], **options))
@@ -135,5 +135,5 @@ def test_the_example_of_the_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path:
     tasks = tasks_of("sql", "test", 2, 0)
     with replaying_model(played("sql", ScriptedPolicy(), tasks)) as url:
         for block in blocks_of(DOCS / "interop" / "verifiers.md"):
-            if block.language == "python" and block.why_not is None:
+            if block.language == "python" and block.file is None:
                 exec(compile(block.text.replace("http://localhost:8000/v1", url), "verifiers.md", "exec"), {})

@@ -1,0 +1,367 @@
+"""`task`: suites as tasks of Inspect AI (0.3), graded as we grade them.
+
+Inspect asks the model, keeps the conversation and writes the log. Each of the model's messages is a turn of ours. Other
+solvers of Inspect can play instead: they are given our tools, each call of which is then a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agentgym.endings import Reason
+from agentgym.errors import AgentGymError, UsageError, require
+from agentgym.evaluation import evaluation_jobs
+from agentgym.interop.called import CalledEpisode
+from agentgym.interop.chat import picture_url
+from agentgym.interop.pooled import PooledEpisodes
+from agentgym.messages import Message, calls_of, shown_pictures, text_of
+from agentgym.rollout.deadlines import within
+from agentgym.rollout.jobs import EnvFactory
+from agentgym.rollout.limits import Limits
+from agentgym.suites import SuiteEntry, load_suite
+from agentgym.suites.one_off import one_off
+from agentgym.task import TEST, Task, default_split, iterate
+
+try:
+    import inspect_ai  # pyright: ignore[reportMissingImports]
+    from inspect_ai import model as chat  # pyright: ignore[reportMissingImports]
+    from inspect_ai.agent import as_solver, is_agent  # pyright: ignore[reportMissingImports]
+    from inspect_ai.dataset import MemoryDataset, Sample  # pyright: ignore[reportMissingImports]
+    from inspect_ai.scorer import Score, Scorer, mean, scorer, stderr  # pyright: ignore[reportMissingImports]
+    from inspect_ai.solver import Generate, Solver, TaskState, solver  # pyright: ignore[reportMissingImports]
+    from inspect_ai.tool import ToolCall, ToolDef, ToolParams  # pyright: ignore[reportMissingImports]
+    from inspect_ai.util import LimitExceededError  # pyright: ignore[reportMissingImports]
+except ImportError:
+    require("inspect_ai", "inspect")
+    raise
+
+_LIMITS = {
+    "message": Reason.MAX_TURNS,
+    "turn": Reason.MAX_TURNS,
+    "token": Reason.TOKEN_BUDGET,
+    "cost": Reason.TOKEN_BUDGET,
+    "context": Reason.CONTEXT,
+}
+"""Why our episode ends when Inspect stops a sample, by its type of limit."""
+
+
+class EpisodeFailed(Exception):
+    """Something around the model broke, or the task is broken: an error of the sample, which has no score then."""
+
+
+def task(
+    suite: str | Path,
+    *,
+    entry: str | None = None,
+    limit: int | None = None,
+    attempts: int | None = None,
+    seed: int = 0,
+    solver: Any = None,
+    data: Mapping[str, str | Path] | None = None,
+) -> inspect_ai.Task:
+    """Return a suite as a task of Inspect.
+
+    Args:
+        suite: Name of a bundled suite, or the path of one.
+        entry: The entry to play; by default all.
+        limit: Most tasks of each entry; such results are not those of the suite.
+        attempts: Attempts at each task, Inspect's epochs; by default as many as the suite says.
+        seed: Random seed, as of `agentgym eval`: the same seed is the same episodes.
+        solver: A solver or agent of Inspect's that plays; by default each message of the model is a turn.
+        data: Paths of your data, by the names that the suite asks for.
+
+    Raises:
+        UsageError: There is no such suite or entry, or its entries cannot be played as one task.
+    """
+    loaded = load_suite(suite, data)
+    entries = loaded.entries if entry is None else [loaded.entry(entry)]
+    name = loaded.name if entry is None else f"{loaded.name}-{entry}"
+    return _task(name, loaded.version, entries, limit, attempts, seed, solver)
+
+
+def env_task(
+    env: str,
+    *,
+    split: str | None = None,
+    count: int = 20,
+    attempts: int = 1,
+    seed: int = 0,
+    solver: Any = None,
+    **arguments: Any,
+) -> inspect_ai.Task:
+    """Return tasks of one environment as a task of Inspect.
+
+    Args:
+        env: Id of the environment (`"sql"`), or `"module:Class"`.
+        split: Where the tasks come from: by default `test`, or `validation` where there is none.
+        count: Number of tasks, at most.
+        attempts: Attempts at each task.
+        seed: Random seed, as of `agentgym eval`.
+        solver: As of `task`.
+        arguments: Arguments of the environment.
+    """
+    [entry] = one_off(env, arguments, (), attempts=attempts, limits=Limits(), temperature=1.0).entries
+    with entry.opened() as made:
+        chosen = list(iterate(made.tasks, split or default_split(made.tasks, TEST), count))
+    [entry] = one_off(env, arguments, chosen, attempts=attempts, limits=Limits(), temperature=1.0).entries
+    return _task(entry.name, 0, [entry], None, None, seed, solver)
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A sample: a task, and how it is played."""
+
+    entry: SuiteEntry
+    task: Task
+    seed: int
+
+
+def seats_of(entry: SuiteEntry, limit: int | None, seed: int) -> list[Seat]:
+    """Return the tasks of an entry with the seeds that `agentgym eval` plays them with."""
+    with entry.opened() as env:
+        tasks = entry.tasks(env)[:limit]
+    return [Seat(entry, job.task, job.seed) for job in evaluation_jobs(tasks, 1, seed)]
+
+
+def _task(
+    name: str,
+    version: int,
+    entries: Sequence[SuiteEntry],
+    limit: int | None,
+    attempts: int | None,
+    seed: int,
+    solver: Any,
+) -> inspect_ai.Task:
+    seats = [seat for entry in entries for seat in seats_of(entry, limit, seed)]
+    return task_of(name, seats, attempts=attempts, version=version, solver=solver)
+
+
+def task_of(
+    name: str, seats: Sequence[Seat], *, attempts: int | None = None, version: int = 0, solver: Any = None
+) -> inspect_ai.Task:
+    """Return samples as a task of Inspect. Raises `UsageError` if their limits, attempts or temperatures differ."""
+    entry = _common(seats)
+    play = Playing(seats)
+    limits = entry.limits
+    return inspect_ai.Task(
+        name=name,
+        version=version,
+        dataset=MemoryDataset(list(play.samples()), name=name),
+        setup=begun(play),
+        solver=ended(play, turns(play) if solver is None else solver),
+        scorer=graded(play),
+        cleanup=play.clean_up,
+        epochs=attempts or entry.attempts,
+        config=chat.GenerateConfig(max_tokens=limits.max_new_tokens, temperature=entry.temperature),
+        time_limit=None if limits.episode_timeout_s is None else int(limits.episode_timeout_s),
+        # A sample that broke has no score; the others are worth keeping.
+        fail_on_error=False,
+    )
+
+
+def _common(seats: Sequence[Seat]) -> SuiteEntry:
+    """Return one of the entries. Raises `UsageError` if they are played in different ways."""
+    entries = list({id(seat.entry): seat.entry for seat in seats}.values())
+    ways = {(entry.limits, entry.attempts, entry.temperature) for entry in entries}
+    if len(ways) != 1:
+        names = ", ".join(entry.name for entry in entries)
+        raise UsageError(f"a task of Inspect has one set of limits and attempts; make one of each entry: {names}")
+    return entries[0]
+
+
+class Playing:
+    """The episodes of a task's samples.
+
+    Args:
+        seats: The samples.
+    """
+
+    def __init__(self, seats: Sequence[Seat]):
+        self._seats = dict(zip(_ids(seats), seats, strict=True))
+        self._pools: dict[str, PooledEpisodes] = {}
+        self._running: dict[str, tuple[PooledEpisodes, CalledEpisode]] = {}
+        self.stopped: dict[str, Reason] = {}
+        """Why a sample was stopped, by its unique id."""
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the samples. What the model reads comes from the episode; the gold stays with the grader."""
+        for sample_id, seat in self._seats.items():
+            about = {"env": seat.entry.env_id, "seed": seat.seed, "split": seat.task.split}
+            about |= {"difficulty": seat.task.difficulty, "tags": list(seat.task.tags)}
+            yield Sample(id=sample_id, input=seat.task.prompt, metadata=about)
+
+    def seat(self, state: TaskState) -> Seat:
+        """Return what a sample plays."""
+        return self._seats[str(state.sample_id)]
+
+    def episode(self, state: TaskState) -> CalledEpisode:
+        """Return the running episode of a sample."""
+        return self._running[state.uuid][1]
+
+    async def begin(self, state: TaskState) -> list[Message]:
+        """Begin the episode of a sample and return its opening messages."""
+        seat = self.seat(state)
+        pool = self._pools.setdefault(seat.entry.name, PooledEpisodes(_factory(seat.entry)))
+        episode = await pool.take()
+        self._running[state.uuid] = pool, episode
+        limit_s = seat.entry.limits.reset_timeout_s
+        beginning = episode.abegin(seed=seat.seed, options={"task": seat.task})
+        return await within(beginning, limit_s, Reason.RESET_TIME, "a reset")
+
+    async def step(self, state: TaskState, turn: Awaitable[list[Message]]) -> list[Message]:
+        """Play a turn of a sample and return what the model reads next. The end completes the sample."""
+        episode, limit_s = self.episode(state), self.seat(state).entry.limits.step_timeout_s
+        with _failing():
+            messages = await within(turn, limit_s, Reason.STEP_TIME, "a step")
+        state.completed = episode.is_over
+        return messages
+
+    async def clean_up(self, state: TaskState) -> None:
+        """Give back the environment of a sample; the last one closes them."""
+        pool, episode = self._running.pop(state.uuid, (None, None))
+        if pool is not None and episode is not None:
+            await pool.give_back(episode)
+            await pool.close_if_idle()
+
+
+@solver
+def begun(play: Playing) -> Solver:
+    """Begin the episode of a sample: its opening messages and its tools."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        with _failing():
+            state.messages = list(_shown(await play.begin(state)))
+        if play.episode(state).env.dialect.name == "native":
+            state.tools = [_tool(play, state, schema["function"]) for schema in play.episode(state).info["tools"]]
+        return state
+
+    return solve
+
+
+@solver
+def turns(play: Playing) -> Solver:
+    """Play each message of the model as a turn, until the episode ends."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        is_text = play.episode(state).env.dialect.name != "native"
+        while not state.completed:
+            state = await generate(state, tool_calls="none")
+            if state.output.stop_reason == "model_length":
+                play.stopped[state.uuid] = Reason.CONTEXT
+                return state
+            action = _action(state.output.message, is_text=is_text)
+            state.messages.extend(_shown(await play.step(state, play.episode(state).astep(action))))
+        return state
+
+    return solve
+
+
+@solver
+def ended(play: Playing, played_by: Any) -> Solver:
+    """Note why a solver was stopped, if it was."""
+    by = as_solver(played_by) if is_agent(played_by) else played_by
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        play.stopped[state.uuid] = Reason.TIME  # a time limit cancels, and says nothing here
+        try:
+            state = await by(state, generate)
+        except LimitExceededError as error:
+            play.stopped[state.uuid] = _LIMITS.get(error.type, Reason.TIME)
+            raise
+        if play.stopped[state.uuid] is Reason.TIME:
+            play.stopped[state.uuid] = Reason.GAVE_UP
+        return state
+
+    return solve
+
+
+@scorer(name="agentgym", metrics={"success": [mean(), stderr()], "reward": [mean(), stderr()]})
+def graded(play: Playing) -> Scorer:
+    """Score a sample as the environment does."""
+
+    async def score(state: TaskState, target: Any) -> Score:
+        episode = play.episode(state)
+        with _failing():
+            reward = await episode.aend(play.stopped.get(state.uuid, Reason.GAVE_UP))
+        about = {
+            "channels": episode.channels,
+            "turn_rewards": list(episode.turn_rewards),
+            "ending": episode.ending,
+            "truncated": episode.is_truncated,
+        }
+        return Score(value={"success": float(episode.info["is_success"]), "reward": reward}, metadata=about)
+
+    return score
+
+
+def _ids(seats: Sequence[Seat]) -> list[str]:
+    """Return the ids of tasks, with the names of their entries where two entries share one."""
+    ids = [seat.task.id for seat in seats]
+    return ids if len(set(ids)) == len(ids) else [f"{seat.entry.name}/{seat.task.id}" for seat in seats]
+
+
+def _factory(entry: SuiteEntry) -> EnvFactory:
+    factory = entry.factory
+    return replace(factory, kwargs={"dialect": "native", **factory.kwargs})
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Raise our errors as one that Inspect takes for no mistake of the model."""
+    try:
+        yield
+    except AgentGymError as error:
+        raise EpisodeFailed(f"{type(error).__name__}: {error}") from error
+
+
+def _tool(play: Playing, state: TaskState, function: Mapping[str, Any]) -> ToolDef:
+    """Return one of our tools as Inspect's: a call is a turn."""
+    name = function["name"]
+
+    async def run(**kwargs: Any) -> Any:
+        return _content(*await play.step(state, play.episode(state).acall(name, kwargs)))
+
+    parameters = ToolParams.model_validate(function["parameters"])
+    return ToolDef(run, name=name, description=function["description"], parameters=parameters)
+
+
+def _action(message: chat.ChatMessageAssistant, *, is_text: bool) -> Any:
+    """Return the model's message as an action of ours."""
+    if is_text:
+        return message.text
+    calls = [_call(call) for call in message.tool_calls or ()]
+    return {"role": "assistant", "content": message.text, "tool_calls": calls}
+
+
+def _call(call: Any) -> dict[str, Any]:
+    # What could not be read is text that we cannot read either, so the model is told.
+    arguments = call.arguments if call.parse_error is None else call.parse_error
+    return {"id": call.id, "type": "function", "function": {"name": call.function, "arguments": arguments}}
+
+
+def _shown(messages: Iterable[Message]) -> Iterator[chat.ChatMessage]:
+    """Yield our messages as Inspect's."""
+    for message in messages:
+        content = _content(message)
+        match message.get("role"):
+            case "system":
+                yield chat.ChatMessageSystem(content=content)
+            case "tool":
+                name, call_id = message.get("name"), message.get("tool_call_id")
+                yield chat.ChatMessageTool(content=content, tool_call_id=call_id, function=name)
+            case "assistant":
+                calls = [ToolCall(call.id, call.name, dict(call.arguments)) for call in calls_of(message)]
+                yield chat.ChatMessageAssistant(content=content, tool_calls=calls)
+            case _:
+                yield chat.ChatMessageUser(content=content)
+
+
+def _content(*messages: Message) -> str | list[chat.Content]:
+    text, pictures = "\n\n".join(map(text_of, messages)), shown_pictures(messages)
+    if not pictures:
+        return text
+    return [chat.ContentText(text=text), *(chat.ContentImage(image=picture_url(picture)) for picture in pictures)]

@@ -1,0 +1,278 @@
+"""Suites as tasks of Inspect AI: solutions get full marks, the numbers are ours, and what breaks has no score."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.commands.options import make_env
+from agentgym.evaluation import evaluate
+from agentgym.messages import ToolCall, calls_of
+from agentgym.policy import Policy, RandomPolicy, ScriptedPolicy
+from agentgym.registry import list_environments
+from agentgym.rollout import EnvFactory
+from agentgym.rollout.limits import Limits
+from agentgym.suites import SuiteEntry, load_suite
+from agentgym.suites.one_off import one_off
+from agentgym.task import Task
+from agentgym.trajectory import Trajectory
+from tests.doc_blocks import DOCS, blocks_of
+from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, said_next
+from tests.interop.peers import needs, played
+from tests.interop.probe_env import PROBE, ProbeEnv
+
+pytestmark = needs("inspect_ai")
+FINISH = ToolCall("finish_as", {"what": "solved"})
+
+
+def model_that(answer: Callable[[list[dict[str, Any]]], Any]) -> Any:
+    """A model of Inspect's that answers without a network: without usage, it would fetch a tokenizer."""
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model  # pyright: ignore[reportMissingImports]
+
+    def said(messages: Any, tools: Any, tool_choice: Any, config: Any) -> Any:
+        output = ModelOutput(model="mockllm", choices=[choice_of(answer([plain(one) for one in messages]))])
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return output
+
+    return get_model("mockllm/model", custom_outputs=said)
+
+
+def choice_of(said: Any) -> Any:
+    """Calls or text, as a choice of a model of Inspect's."""
+    from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant  # pyright: ignore[reportMissingImports]
+    from inspect_ai.tool import ToolCall as Call  # pyright: ignore[reportMissingImports]
+
+    if isinstance(said, str):
+        return ChatCompletionChoice(message=ChatMessageAssistant(content=said))
+    calls = [Call(id=f"call_{number}", function=one.name, arguments=dict(one.arguments))
+             for number, one in enumerate(said)]  # fmt: skip
+    return ChatCompletionChoice(message=ChatMessageAssistant(content="", tool_calls=calls), stop_reason="tool_calls")
+
+
+def plain(message: Any) -> dict[str, Any]:
+    return {"role": message.role, "content": message.text}
+
+
+def evaluated(task: Any, model: Any, folder: Path, **options: Any) -> Any:
+    from inspect_ai import eval as inspect_eval  # pyright: ignore[reportMissingImports]
+
+    options = {"display": "none", "log_dir": str(folder), "log_images": True, **options}
+    [log] = inspect_eval(task, model=model, **options)
+    return log
+
+
+def repeating(trajectories: Sequence[Trajectory]) -> Any:
+    """A model that does in each episode what was done in a trajectory."""
+    from inspect_ai.log._samples import sample_active  # pyright: ignore[reportMissingImports]
+
+    known = {one.task_id: one for one in trajectories}
+
+    def answer(messages: list[dict[str, Any]]) -> Any:
+        turns = known[sample_active().sample.id].turns
+        action = turns[sum(one["role"] == "assistant" for one in messages)].action
+        assert action is not None
+        return action if isinstance(action, str) else calls_of(action)
+
+    return model_that(answer)
+
+
+def scores_of(log: Any) -> dict[str, Any]:
+    return {sample.id: sample.scores["agentgym"] for sample in log.samples if sample.scores}
+
+
+class Driver:
+    adapter = "inspect"
+    package = "inspect-ai"
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        from agentgym.interop.inspect import Seat, task_of
+
+        tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(len(episodes))]
+        [entry] = one_off(PROBE, {}, tasks, attempts=1, limits=Limits(), temperature=1.0).entries
+        seats = [Seat(entry, task, seed + index) for index, task in enumerate(tasks)]
+
+        def answer(messages: list[dict[str, Any]]) -> Any:
+            move = said_next(messages, episodes, seed)
+            return DONE if move is None else [move]
+
+        log = evaluated(task_of("probe", seats, attempts=attempts), model_that(answer), self._folder)
+        return [[seen(sample) for sample in log.samples if sample.id == task.id] for task in tasks]
+
+
+def seen(sample: Any) -> Seen:
+    from inspect_ai.log import resolve_sample_attachments  # pyright: ignore[reportMissingImports]
+
+    sample = resolve_sample_attachments(sample, "full")
+    heard = [message for message in sample.messages if message.role != "assistant"]
+    images = [block.image for one in heard if isinstance(one.content, list) for block in one.content
+              if block.type == "image"]  # fmt: skip
+    found = Seen([one.text for one in heard], [base64.b64decode(url.partition(",")[2]) for url in images])
+    found.error = sample.error and sample.error.message
+    if sample.scores:
+        score = sample.scores["agentgym"]
+        found.reward, found.ending = score.value["reward"], score.metadata["ending"]
+        found.turn_rewards = score.metadata["turn_rewards"]
+    return found
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee, tmp_path: Path):
+    hold(Driver(tmp_path), guarantee)
+
+
+@cache
+def smoke() -> list[tuple[SuiteEntry, list[tuple[Task, int]]]]:
+    """The first tasks of each entry of the suite, with their seeds."""
+    from agentgym.interop.inspect import seats_of
+
+    found = [(entry, seats_of(entry, 2, 0)) for entry in load_suite("smoke").entries]
+    return [(entry, [(seat.task, seat.seed) for seat in seats]) for entry, seats in found]
+
+
+@pytest.mark.parametrize("policy", [ScriptedPolicy(), RandomPolicy()], ids=lambda policy: policy.name)
+def test_the_numbers_are_those_of_our_own_evaluation(policy: Policy, tmp_path: Path):
+    from agentgym.interop import inspect
+
+    trajectories, successes, rewards = [], [], []
+    for entry, seats in smoke():
+        trajectories += played(entry.env_id, policy, seats, **entry.factory.kwargs)
+        factory = EnvFactory(entry.env_id, {**entry.factory.kwargs, "dialect": "native"})
+        summary = evaluate(factory, policy, [task for task, _ in seats])
+        successes.append(summary.success)
+        rewards.append(summary.reward)
+    log = evaluated(inspect.task("smoke", limit=2), repeating(trajectories), tmp_path)
+    assert (log.status, log.error, [one.error for one in log.samples if one.error]) == ("success", None, [])
+    metrics = {score.name: score.metrics["mean"].value for score in log.results.scores}
+    assert metrics["success"] == pytest.approx(sum(successes) / len(successes))
+    assert metrics["reward"] == pytest.approx(sum(rewards) / len(rewards))
+    assert {one.task_id: one.reward for one in trajectories} == {
+        task_id: pytest.approx(score.value["reward"]) for task_id, score in scores_of(log).items()
+    }
+    assert metrics["success"] == 1.0 if policy.name == "scripted" else metrics["success"] < 0.35
+
+
+def test_a_sample_that_broke_has_an_error_and_no_score_and_the_others_count(tmp_path: Path):
+    from agentgym.interop.inspect import env_task
+
+    probe = env_task(PROBE, split="train", count=3)
+    moves = {0: [ToolCall("collapse")], 1: [FINISH], 2: [FINISH]}
+    asked = iter(range(3))
+    log = evaluated(probe, model_that(lambda messages: moves[next(asked)]), tmp_path, max_samples=1)
+    [broken] = [sample for sample in log.samples if sample.error]
+    assert "InfrastructureError: the probe collapsed" in broken.error.message
+    assert not broken.scores
+    assert {score.name: score.metrics["mean"].value for score in log.results.scores} == {"success": 1.0, "reward": 1.0}
+    assert log.status == "success"
+
+
+def test_a_broken_sample_is_tried_again_if_inspect_is_told_to(tmp_path: Path):
+    from agentgym.interop.inspect import env_task
+
+    moves = iter([[ToolCall("collapse")], [FINISH]])
+    probe = env_task(PROBE, split="train", count=1)
+    log = evaluated(probe, model_that(lambda messages: next(moves)), tmp_path, retry_on_error=1)
+    assert [score.value["reward"] for score in scores_of(log).values()] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "ending"), [({"message_limit": 5}, "max_turns"), ({"token_limit": 5}, "token_budget")], ids=str
+)
+def test_a_limit_of_inspect_ends_the_episode_by_its_name_and_it_is_graded(
+    limit: dict[str, int], ending: str, tmp_path: Path
+):
+    from agentgym.interop.inspect import env_task
+
+    pay = [ToolCall("pay", {"amount": 0.25})]
+    log = evaluated(env_task(PROBE, split="train", count=1), model_that(lambda messages: pay), tmp_path, **limit)
+    [score] = scores_of(log).values()
+    assert (score.metadata["ending"], score.metadata["truncated"]) == (ending, True)
+    assert score.value["reward"] == sum(score.metadata["turn_rewards"]) > 0
+
+
+def test_other_solvers_of_inspect_play_with_our_tools(tmp_path: Path):
+    from inspect_ai.solver import generate  # pyright: ignore[reportMissingImports]
+
+    from agentgym.interop.inspect import env_task
+
+    said = iter(
+        [[ToolCall("pay", {"amount": 0.25}), ToolCall("look")], [ToolCall("pay", {"amount": "a lot"})], [FINISH]]
+    )
+    probe = env_task(PROBE, split="train", count=1, solver=generate())
+    log = evaluated(probe, model_that(lambda messages: next(said)), tmp_path)
+    [score] = scores_of(log).values()
+    assert score.value == {"success": 1.0, "reward": 1.25}
+    assert score.metadata["ending"] == "solved"
+    assert log.samples[0].messages[-1].role == "tool"
+
+
+def test_a_solver_that_stops_early_gave_up(tmp_path: Path):
+    from inspect_ai.solver import generate  # pyright: ignore[reportMissingImports]
+
+    from agentgym.interop.inspect import env_task
+
+    log = evaluated(
+        env_task(PROBE, split="train", count=1, solver=generate()), model_that(lambda messages: DONE), tmp_path
+    )
+    assert [score.metadata["ending"] for score in scores_of(log).values()] == ["gave_up"]
+
+
+def test_models_can_write_calls_as_text(tmp_path: Path):
+    from agentgym.interop.inspect import env_task
+
+    call = '<tool_call>{"name": "finish_as", "arguments": {"what": "solved"}}</tool_call>'
+    probe = env_task(PROBE, split="train", count=1, dialect="hermes")
+    log = evaluated(probe, model_that(lambda messages: call), tmp_path)
+    assert [score.value["success"] for score in scores_of(log).values()] == [1.0]
+
+
+def test_attempts_are_epochs_with_the_same_seed(tmp_path: Path):
+    from agentgym.interop.inspect import env_task
+
+    log = evaluated(env_task("guess", count=2, attempts=3), model_that(lambda messages: DONE), tmp_path)
+    assert log.eval.config.epochs == 3
+    assert len(log.samples) == 6
+    assert len({json.dumps([sample.metadata, sample.messages[1].text]) for sample in log.samples}) == 2
+
+
+def test_the_schema_of_every_tool_survives():
+    from inspect_ai.tool import ToolParams  # pyright: ignore[reportMissingImports]
+
+    for name in list_environments():
+        if "web" in name or "miniwob" in name or "swe" in name:
+            continue
+        for schema in make_env(name, {}).tools.schemas:
+            parameters = schema["function"]["parameters"]
+            kept = ToolParams.model_validate(parameters).model_dump(exclude_none=True)
+            assert kept == {"required": [], **parameters}, name
+
+
+def test_a_task_over_different_limits_is_refused():
+    from agentgym.errors import UsageError
+    from agentgym.interop.inspect import Seat, task_of
+
+    tasks = [ProbeEnv.default_tasks().get(SPLIT, index) for index in range(2)]
+    entries = [
+        one_off(PROBE, {}, tasks, attempts=attempts, limits=Limits(), temperature=1.0).entries[0] for attempts in (1, 2)
+    ]
+    with pytest.raises(UsageError, match="make one of each entry"):
+        task_of("two", [Seat(entry, task, 0) for entry, task in zip(entries, tasks, strict=True)])
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Page: "inspect.md"."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    names: dict[str, Any] = {"model": model_that(lambda messages: DONE)}
+    for block in blocks_of(DOCS / "interop" / "inspect.md"):
+        if block.language == "python":
+            exec(compile(block.text, "inspect.md", "exec"), names)
+    assert len(names["suite"](entry="guess", limit=3).dataset) == 3

@@ -1,0 +1,232 @@
+"""Our environments on OpenEnv's server, driven by its clients on loopback: the episodes are ours, and so are errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from agentgym.commands.options import make_env
+from agentgym.messages import ToolCall, shown_pictures, text_of
+from agentgym.policy import ScriptedPolicy
+from agentgym.script import Script
+from tests.doc_blocks import DOCS, blocks_of
+from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold
+from tests.interop.peers import needs, played
+from tests.interop.probe_env import PROBE
+
+pytestmark = needs("openenv")
+FINISH = ToolCall("finish_as", {"what": "solved"})
+
+
+@contextmanager
+def served(env: str, **options: Any) -> Iterator[str]:
+    """Serve an environment; gives the address."""
+    from agentgym.interop.openenv import openenv_app
+
+    with running(openenv_app(env, **options)) as url:
+        yield url
+
+
+@contextmanager
+def running(app: Any) -> Iterator[str]:
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="websockets-sansio"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def client_of(url: str) -> Iterator[Any]:
+    from openenv.core.generic_client import GenericEnvClient  # pyright: ignore[reportMissingImports]
+
+    with GenericEnvClient(base_url=url).sync() as client:
+        yield client
+
+
+def action(move: ToolCall) -> Any:
+    from agentgym.interop.openenv import call
+
+    return call(move.name, **move.arguments)
+
+
+class Driver:
+    adapter = "openenv"
+    package = "openenv"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        wanted = [index for index in range(len(episodes)) for _ in range(attempts)]
+        with served(PROBE) as url, ThreadPoolExecutor(len(wanted)) as pool:
+            seen = list(pool.map(lambda index: play(url, episodes[index], seed + index, index), wanted))
+        return [seen[start : start + attempts] for start in range(0, len(wanted), attempts)]
+
+
+def play(url: str, moves: Moves, seed: int, index: int) -> Seen:
+    from agentgym.interop.openenv import stop
+
+    seen, rewards = Seen(), []
+    with client_of(url) as client:
+        try:
+            told = client.reset(seed=seed, split=SPLIT, index=index)
+            read(seen, told)
+            for one in [*map(action, moves), stop()]:
+                if not told.done:
+                    told = client.step(one)
+                    rewards.append(told.reward)
+                    read(seen, told)
+        except RuntimeError as error:
+            seen.error = str(error)
+            return seen
+    seen.turn_rewards, seen.reward, seen.ending = rewards, sum(rewards), told.metadata["ending"]
+    return seen
+
+
+def read(seen: Seen, told: Any) -> None:
+    messages = told.observation["messages"]
+    seen.texts += map(text_of, messages)
+    seen.pictures += shown_pictures(messages)
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee):
+    hold(Driver(), guarantee)
+
+
+def test_a_served_solution_earns_what_it_earns_here():
+    env = make_env("sql", {"dialect": "native"})
+    task = env.tasks.get("test", 0)
+    [trajectory] = played("sql", ScriptedPolicy(), [(task, 3)])
+    env.reset(seed=3, options={"task": task})
+    script = Script(env.solution(task))
+    with served("sql") as url, client_of(url) as client:
+        told = client.reset(seed=3, split="test", index=0)
+        rewards, read_last = [], told.observation["messages"]
+        while not told.done:
+            move = script.next_move(read_last)
+            assert isinstance(move, ToolCall)
+            told = client.step(action(move))
+            rewards.append(told.reward)
+            read_last = told.observation["messages"]
+        state = client.state()
+    assert rewards == [turn.reward for turn in trajectory.turns]
+    assert (state["task_id"], state["ending"], state["turn_rewards"]) == (task.id, "solved", rewards)
+    assert told.metadata["channels"]["outcome"] == 1.0
+
+
+def test_an_error_says_what_kind_it_is():
+    with served(PROBE) as url, client_of(url) as client:
+        with pytest.raises(RuntimeError, match="ResetNeeded"):
+            client.step(action(FINISH))
+        with pytest.raises(RuntimeError, match=r"UsageError: reset takes .*, not 'speed'"):
+            client.reset(speed=3)
+        with pytest.raises(RuntimeError, match="TaskError"):
+            client.reset(split="nowhere")
+        client.reset(seed=0)
+        with pytest.raises(RuntimeError, match="InfrastructureError: the probe collapsed"):
+            client.step(action(ToolCall("collapse")))
+        with pytest.raises(RuntimeError, match="ResetNeeded"):
+            client.step(action(FINISH))
+        client.reset(seed=0)
+        assert client.step(action(FINISH)).reward == 1.0
+
+
+def test_after_the_end_nothing_is_paid_again():
+    with served(PROBE) as url, client_of(url) as client:
+        client.reset(seed=0)
+        assert client.step(action(FINISH)).done
+        after = client.step(action(FINISH))
+        assert (after.reward, after.done, after.metadata["channels"]) == (0.0, True, {})
+        assert "ended" in after.observation["result"]
+
+
+def test_limits_of_a_model_end_an_episode_by_their_name_and_others_are_refused():
+    from agentgym.interop.openenv import say, stop
+
+    with served(PROBE) as url, client_of(url) as client:
+        client.reset(seed=0)
+        assert "No tool call was found" in client.step(say("Hm.")).observation["result"]
+        with pytest.raises(RuntimeError, match="UsageError: an episode is stopped for one of: gave_up, token_budget"):
+            client.step(stop("solved"))
+        told = client.step(stop("token_budget"))
+        assert (told.metadata["ending"], told.metadata["truncated"], told.done) == ("token_budget", True, True)
+
+
+def test_the_tool_client_of_openenv_finds_and_calls_the_tools():
+    from openenv.core.mcp_client import MCPToolClient  # pyright: ignore[reportMissingImports]
+
+    with served(PROBE) as url, MCPToolClient(base_url=url).sync() as client:
+        client.reset(seed=0)
+        assert [tool.name for tool in client.list_tools()] == ["pay", "roll", "look", "meet", "collapse", "finish_as"]
+        paid = client.call_tool("pay", amount=0.5)
+        assert (paid["result"], paid["reward"]) == ("paid", 0.5)
+        assert [block["type"] for block in client.call_tool("look")["result"]] == ["text", "image"]
+
+
+def test_tasks_are_told_without_their_gold():
+    from agentgym.interop.openenv import ENDLESS, OpenEnvEnvironment
+    from agentgym.rollout import EnvFactory
+
+    env = OpenEnvEnvironment(EnvFactory("sql", {}))
+    assert env.list_splits()[0] == "train"
+    assert env.num_tasks("train") == ENDLESS
+    task = env.get_task_range("test", 3, 4)[0]
+    assert set(task) == {"id", "index", "difficulty", "tags"}
+    assert task == env.get_task("test", 3)
+    assert len(env.list_tasks("train")) == 100
+    with pytest.raises(IndexError):
+        env.get_task("nowhere", 0)
+    env.close()
+
+
+def validated(*words: str) -> dict[str, Any]:
+    """The report of OpenEnv's own command, in this process: starting another one takes longer than all tests."""
+    from openenv.cli.__main__ import app  # pyright: ignore[reportMissingImports]
+
+    said = CliRunner().invoke(app, ["validate", "--json", *words]).stdout
+    return json.loads(said[said.index("{") :])
+
+
+def test_openenv_validate_passes_everything_that_it_asks_of_a_running_server():
+    with served("guess") as url:
+        report = validated("--url", url)
+    assert (report["passed"], report["summary"]["passed_count"]) == (True, report["summary"]["total_count"])
+
+
+def test_openenv_validate_gives_the_table_of_the_page_for_a_folder(tmp_path: Path):
+    """What it skips, it skips because it has no grader for it, or because it would build an image."""
+    page = (DOCS / "interop" / "openenv.md").read_text(encoding="utf-8")
+    [manifest] = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
+    (tmp_path / "openenv.yaml").write_text(manifest, encoding="utf-8")
+    report = validated("--skip-build", str(tmp_path))
+    rows = [f"| `{one['check_id']}` | {one['status']} | {reason_in(one)} |" for one in report["results"]]
+    assert "\n".join(rows) in page
+
+
+def reason_in(result: dict[str, Any]) -> str:
+    return "" if result["status"].upper() == "PASS" else result["evidence"][0]
+
+
+def test_the_example_of_the_page_runs():
+    """Page: "openenv.md"."""
+    app, client = (block for block in blocks_of(DOCS / "interop" / "openenv.md") if block.language == "python")
+    names: dict[str, Any] = {}
+    exec(compile(app.text, "openenv.md", "exec"), names)
+    with running(names["app"]) as url:
+        exec(compile(client.text.replace("http://localhost:8000", url), "openenv.md", "exec"), {})

@@ -1,0 +1,133 @@
+"""Episodes for other programs: environments are reused, never more than allowed, and none is left open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+import pytest
+
+from agentgym.errors import InfrastructureError
+from agentgym.interop.called import CalledEpisode
+from agentgym.interop.pooled import PooledEpisodes
+from agentgym.rollout import EnvFactory
+from tests.interop.probe_env import ProbeEnv
+
+COUNTED = "tests.interop.test_pooled:CountedEnv"
+
+
+class CountedEnv(ProbeEnv):
+    """Counts the environments that are open."""
+
+    opened: ClassVar[list[CountedEnv]] = []
+    closed: ClassVar[list[CountedEnv]] = []
+    max_concurrent = 2
+
+    def __init__(self, **arguments: object):
+        super().__init__(**arguments)  # pyright: ignore[reportArgumentType]
+        _register(self, "opened")
+
+    def release(self) -> None:
+        _register(self, "closed")
+
+
+def _register(env: CountedEnv, what: str) -> None:
+    from tests.interop.test_pooled import CountedEnv as Loaded  # the class that its path names
+
+    getattr(Loaded, what).append(env)
+
+
+@pytest.fixture(autouse=True)
+def counts() -> type[CountedEnv]:
+    from tests.interop.test_pooled import CountedEnv as Loaded
+
+    Loaded.opened.clear()
+    Loaded.closed.clear()
+    return Loaded
+
+
+def run(work: Callable[[PooledEpisodes], Awaitable[None]]) -> None:
+    async def main() -> None:
+        pooled = PooledEpisodes(EnvFactory(COUNTED, {"dialect": "native"}))
+        await work(pooled)
+        await pooled.close()
+
+    asyncio.run(main())
+
+
+async def finished(pooled: PooledEpisodes, seed: int = 0) -> CalledEpisode:
+    episode = await pooled.take()
+    await episode.abegin(seed=seed)
+    await episode.acall("finish_as", {"what": "solved"})
+    return episode
+
+
+def test_an_environment_that_finished_an_episode_plays_the_next_one(counts: type[CountedEnv]):
+    async def work(pooled: PooledEpisodes) -> None:
+        for seed in range(3):
+            await pooled.give_back(await finished(pooled, seed))
+
+    run(work)
+    assert len(counts.opened) == 1
+    assert counts.closed == counts.opened
+
+
+def test_one_that_broke_or_is_in_the_middle_of_an_episode_is_closed(counts: type[CountedEnv]):
+    async def work(pooled: PooledEpisodes) -> None:
+        broken = await pooled.take()
+        await broken.abegin(seed=0)
+        with pytest.raises(InfrastructureError):
+            await broken.acall("collapse", {})
+        await pooled.give_back(broken)
+        halfway = await pooled.take()
+        await halfway.abegin(seed=0)
+        await pooled.give_back(halfway)
+        assert counts.closed == [broken.env, halfway.env]
+        assert broken.env is not halfway.env
+
+    run(work)
+
+
+def test_no_more_play_than_the_environment_allows(counts: type[CountedEnv]):
+    most = 0
+
+    async def work(pooled: PooledEpisodes) -> None:
+        async def play(seed: int) -> None:
+            nonlocal most
+            episode = await finished(pooled, seed)
+            most = max(most, len(counts.opened) - len(counts.closed))
+            await asyncio.sleep(0)
+            await pooled.give_back(episode)
+
+        await asyncio.gather(*map(play, range(6)))
+
+    run(work)
+    assert most == 2
+    assert len(counts.closed) == len(counts.opened) == 2
+
+
+def test_environments_close_once_nobody_plays(counts: type[CountedEnv]):
+    async def work(pooled: PooledEpisodes) -> None:
+        first, second = await finished(pooled), await finished(pooled)
+        await pooled.give_back(first)
+        await pooled.close_if_idle()
+        assert counts.closed == []
+        await pooled.give_back(second)
+        await pooled.close_if_idle()
+        assert len(counts.closed) == 2
+
+    run(work)
+
+
+def test_each_event_loop_has_environments_of_its_own(counts: type[CountedEnv]):
+    pooled = PooledEpisodes(EnvFactory(COUNTED, {"dialect": "native"}))
+
+    async def once() -> None:
+        await pooled.give_back(await finished(pooled))
+        await pooled.close_if_idle()
+
+    for _ in range(2):
+        asyncio.run(once())
+    assert len(counts.opened) == 2
+    assert counts.closed == counts.opened

@@ -1,0 +1,148 @@
+"""Our environments as tasksets of verifiers 0.4, in an environment of its own: no account, no program, our rewards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import types
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.commands.options import make_env
+from agentgym.env import Env
+from agentgym.messages import ToolCall
+from agentgym.policy import ScriptedPolicy
+from agentgym.task import Task, iterate
+from tests.doc_blocks import DOCS, blocks_of
+from tests.endpoints import Fake
+from tests.interop.guarantees import Guarantee, Moves, Seen, hold
+from tests.interop.peers import as_completion, played, replaying_model, scripted_model, seen_in
+from tests.interop.probe_env import PROBE
+
+PAGE = DOCS / "interop" / "verifiers.md"
+
+
+def has_tasksets() -> bool:
+    with suppress(PackageNotFoundError):
+        return version("verifiers") >= "0.4"
+    return False
+
+
+pytestmark = [
+    pytest.mark.peers,
+    pytest.mark.skipif(not has_tasksets(), reason="verifiers 0.4: not in this environment (see .ci/peers)"),
+]
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module with a name that verifiers can load, as on the page."""
+    monkeypatch.setenv("NO_KEY", "none")
+    if has_tasksets():
+        made = types.ModuleType("my_tasks")
+        [block] = [one for one in blocks_of(PAGE) if one.file == "my_tasks.py"]
+        exec(compile(block.text, "my_tasks.py", "exec"), made.__dict__)
+        made.__spec__ = types.SimpleNamespace(name="my_tasks", parent="")  # pyright: ignore[reportAttributeAccessIssue]
+        monkeypatch.setitem(sys.modules, "my_tasks", made)
+
+
+def evaluated(url: str, folder: Path, env: str, *words: str) -> list[dict[str, Any]]:
+    """The traces of verifiers' own command, in the order of the tasks."""
+    from verifiers.v1.cli.eval.main import main  # pyright: ignore[reportMissingImports]
+
+    taskset = ["--env.taskset.env", env, "--env.agent.runtime.type", "subprocess", "--no-push"]
+    model = ["--model", "scripted", "--client.base-url", url, "--client.api-key-var", "NO_KEY"]
+    main(["my_tasks", *taskset, *model, "--output-dir", str(folder), "--run.dir", "run", *words])
+    lines = (folder / "run" / "traces.jsonl").read_text(encoding="utf-8").splitlines()
+    return sorted(map(json.loads, lines), key=lambda episode: episode["task"]["data"]["idx"])
+
+
+def trace_of(episode: dict[str, Any]) -> dict[str, Any]:
+    [trace] = episode["traces"]
+    return trace
+
+
+class Driver:
+    adapter = "verifiers_tasks"
+    package = "verifiers"
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        words = ["--env.taskset.count", str(len(episodes)), "--env.taskset.seed", str(seed), "-r", str(attempts)]
+        with scripted_model(episodes, seed) as url:
+            found = evaluated(url, self._folder, PROBE, *words)
+        tasks = range(len(episodes))
+        return [[seen(trace_of(one)) for one in found if one["task"]["data"]["idx"] == index] for index in tasks]
+
+
+def seen(trace: dict[str, Any]) -> Seen:
+    messages = [node["message"] for node in trace["nodes"] if node["message"]["role"] != "assistant"]
+    found = seen_in(messages)
+    if trace["errors"]:
+        found.error = trace["errors"][-1]["type"]
+    reward = trace["rewards"].get("reward")
+    found.reward = reward and reward["score"]
+    told = trace["info"].get("agentgym", {})
+    found.turn_rewards, found.ending = told.get("turn_rewards"), told.get("ending")
+    return found
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_guarantees(guarantee: Guarantee, tmp_path: Path):
+    hold(Driver(tmp_path), guarantee)
+
+
+def test_an_evaluation_gives_the_rewards_of_our_own_engine(tmp_path: Path):
+    made = make_env("sql", {})
+    tasks = [(task, 7 + index) for index, task in enumerate(tasks_of(made, 2))]
+    trajectories = played("sql", ScriptedPolicy(), tasks)
+    words = ["--env.taskset.split", "test", "--env.taskset.count", "2", "--env.taskset.seed", "7"]
+    with replaying_model(trajectories) as url:
+        found = evaluated(url, tmp_path, "sql", *words)
+    told = [trace_of(one)["info"]["agentgym"]["turn_rewards"] for one in found]
+    assert told == [[turn.reward for turn in one.turns] for one in trajectories]
+    assert [trace_of(one)["metrics"]["outcome"] for one in found] == [1.0, 1.0]
+    assert [trace_of(one)["task"]["key"] for one in found] == [task.id for task, _ in tasks]
+
+
+def test_a_limit_of_verifiers_ends_the_episode_by_its_name_and_it_is_graded(tmp_path: Path):
+    words = ["--env.taskset.count", "1", "--env.agent.max-turns", "2"]
+    with Fake(lambda request, number: as_completion(ToolCall("pay", {"amount": 0.25}))).serving() as url:
+        [episode] = evaluated(url, tmp_path, PROBE, *words)
+    told = trace_of(episode)["info"]["agentgym"]
+    assert (told["ending"], told["reward"], told["truncated"]) == ("max_turns", 0.5, True)
+
+
+def test_a_task_is_valid_if_our_solution_solves_it():
+    from agentgym.interop.verifiers_tasks import AgentGymConfig, AgentGymTaskset
+
+    [task] = AgentGymTaskset(AgentGymConfig(env="guess", count=1)).load()
+    assert asyncio.run(task.validate(None))
+    assert "gold" not in task.data.model_dump()
+
+
+def test_the_command_of_the_page_runs(tmp_path: Path):
+    from verifiers.v1.cli.eval.main import main  # pyright: ignore[reportMissingImports]
+
+    commands = [words for block in blocks_of(PAGE) if block.language == "sh" for words in block.commands]
+    [command] = [words for words in commands if words[0] == "vf-eval"]
+    made = make_env("sql", {})
+    trajectories = played("sql", ScriptedPolicy(), [(task, index) for index, task in enumerate(tasks_of(made, 2))])
+    with replaying_model(trajectories) as url:
+        words = [{"http://localhost:8000/v1": url, "20": "2"}.get(word, word) for word in command[1:]]
+        main([*words, "--output-dir", str(tmp_path)])
+    [file] = tmp_path.rglob("traces.jsonl")
+    found = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    assert [trace_of(one)["metrics"]["outcome"] for one in found] == [1.0, 1.0]
+
+
+def tasks_of(made: Env, count: int) -> list[Task]:
+    return list(iterate(made.tasks, "test", count))
