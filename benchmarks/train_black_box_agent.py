@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentgym.interop.gateway import Gateway, GatewaySettings
+from agentgym.interop.gateway import Gateway, GatewaySettings, serving
 from agentgym.rollout import Group
 from agentgym.statistics.intervals import wilson
 from agentgym.task import iterate
@@ -149,7 +149,7 @@ def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
     from agentgym.trainers.policies import dialect_of, load_model, policy_of
     from agentgym.trainers.trl_config import credit_of, env_factory, grpo_config, limits_of, optimizer_steps, probe
 
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # the agent and the environment need the other core
     PartialState()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -162,7 +162,7 @@ def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
         began = time.monotonic()
         policy = policy_of(config, model, tokenizer, slots=64)
         gateway = Gateway(policy, GatewaySettings(dialect_of(config), limits_of(config)))
-        with gateway.serving():
+        with serving(gateway):
             rollouts = OutsideRollouts(
                 gateway, source, agents.play, env_id=ENV, updates_per_step=optimizer_steps(config)
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentgym.messages import Message, text_of
-from agentgym.policy import Generation
+from agentgym.policy import Codec, Generation
 
 START, END = 1, 0
 _RANGE = re.compile(r"whole number from 1 to (\d+)")
@@ -42,7 +42,8 @@ class Speaker:
     name = "speaker"
 
     def __init__(self, say: Callable[[str], str], context: int = 100_000):
-        self.codec, self.context, self._say = Letters(), context, say
+        self.codec: Codec = Letters()
+        self.context, self._say = context, say
         self.version = 0
         self.asked: dict[str, list[int]] = {}
         """What was asked for last in each conversation."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import subprocess
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +18,14 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 
 import httpx
 from starlette.applications import Starlette
+from typer.testing import CliRunner
 
 from agentgym import make
+from agentgym.cli import app
 from agentgym.endings import Reason
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.called import CalledEpisode
-from agentgym.interop.gateway import Gateway, GatewaySettings, Played
+from agentgym.interop.gateway import Gateway, GatewaySettings, Played, serving
 from agentgym.interop.gateway.app import make_app
 from agentgym.interop.recorded import RecordedEpisode
 from agentgym.messages import calls_of, text_of
@@ -28,6 +34,7 @@ from agentgym.rollout import EnvFactory, RolloutEngine
 from agentgym.rollout.jobs import Job
 from agentgym.rollout.limits import Limits
 from agentgym.trajectory import Trajectory, read_jsonl
+from tests.doc_blocks import DOCS, ROOT, blocks_of
 from tests.interop.speaking import Speaker, halving
 
 TOKEN = "the-owner-of-this-gateway"
@@ -350,10 +357,48 @@ def test_versions_of_the_weights_are_kept_by_token():
 
 def test_it_is_served_from_a_thread_and_other_policies_are_refused():
     gateway = gateway_of(Speaker(lambda _: "Yes."))
-    with gateway.serving() as url:
+    with serving(gateway) as url:
         session = gateway.session("one")
         assert session.base_url == f"{url}/s/one/v1"
         headers = {"Authorization": f"Bearer {session.api_key}"}
         assert httpx.get(f"{session.base_url}/models", headers=headers).json()["data"][0]["id"] == "speaker"
     with pytest.raises(UsageError, match="records tokens"):
         Gateway(SilentPolicy())
+
+
+def test_the_command_serves_a_policy_and_writes_what_was_rewarded(tmp_path: Path, out: Path):
+    (tmp_path / "token").write_text(TOKEN, encoding="utf-8")
+    command = [sys.executable, "-m", "agentgym", "gateway", "--policy", "tests.interop.speaking:make_halving"]
+    command += ["--token-file", str(tmp_path / "token"), "--out", str(out)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        policy, address = process.stdout.readline(), process.stdout.readline().removeprefix("Listening on ").strip()
+        assert policy == "Policy: speaker, dialect hermes\n"
+        url, headers = address.removesuffix("/v1"), {"Authorization": f"Bearer {TOKEN}"}
+        with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
+            for name in ("paid", "left"):
+                client.post(f"/s/{name}/v1/chat/completions", json={"messages": [USER]}).raise_for_status()
+            client.post("/s/paid/reward", json={"reward": 1.0}).raise_for_status()
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+    assert [(row.id, row.reward, row.failed) for row in read_jsonl(out)] == [("paid", 1.0, False), ("left", 0.0, True)]
+
+
+def test_a_tiny_model_needs_its_environment():
+    result = CliRunner().invoke(app, ["gateway", "--policy", "tiny"])
+    assert (result.exit_code, "--env" in result.output) == (2, True)
+
+
+def test_the_example_of_the_documentation():
+    """Page: "gateway.md"."""
+    names: dict[str, object] = {"policy": Speaker(lambda _: "Paris.")}
+    for block in blocks_of(DOCS / "interop" / "gateway.md"):
+        if block.why_not is None:
+            printed = io.StringIO()
+            with redirect_stdout(printed):
+                exec(compile(block.text, "gateway.md", "exec"), names)
+            told = [line.removeprefix("# ") for line in block.text.splitlines() if line.startswith("# ")]
+            assert told == printed.getvalue().splitlines()

@@ -15,7 +15,7 @@ pytest.importorskip("mcp", reason="mcp: not in this environment (see .ci/peers)"
 
 from agentgym import make
 from agentgym.dialects import get_dialect
-from agentgym.interop.gateway import Gateway, GatewaySession, GatewaySettings
+from agentgym.interop.gateway import Gateway, GatewaySession, GatewaySettings, serving
 from agentgym.interop.mini_swe import DONE, EpisodeShell
 from agentgym.interop.recorded import RecordedEpisode
 from agentgym.messages import ToolCall
@@ -36,7 +36,7 @@ pytestmark = needs("mcp", "openai", "agents", "langgraph", "minisweagent")
 @pytest.fixture
 def session() -> Iterator[GatewaySession]:
     gateway = Gateway(Speaker(halving))
-    with gateway.serving():
+    with serving(gateway):
         yield gateway.session("episode")
 
 
@@ -64,7 +64,8 @@ def test_an_agent_of_the_openai_agents_sdk_plays_through_mcp(session: GatewaySes
         async with MCPServerStdio(params, client_session_timeout_seconds=60) as server:
             client = AsyncOpenAI(base_url=session.base_url, api_key=session.api_key)
             model = OpenAIChatCompletionsModel("policy", client)
-            task = (await server.get_prompt("opening")).messages[0].content.text
+            opening: Any = (await server.get_prompt("opening")).messages
+            task = opening[0].content.text
             result = await Runner.run(Agent("player", model=model, mcp_servers=[server]), task, max_turns=20)
             return str(result.final_output)
 
@@ -99,7 +100,7 @@ def test_mini_swe_agent_works_in_a_repository(tmp_path: Path):
     task = shell.begin(seed=0)
     commands = iter([*edits(env), f"echo {DONE}"])
     gateway = Gateway(Speaker(lambda _: bash(next(commands))), GatewaySettings(limits=Limits(max_new_tokens=10_000)))
-    with gateway.serving():
+    with serving(gateway):
         session = gateway.session("episode")
         options = {"api_base": session.base_url, "api_key": session.api_key, "drop_params": True}
         model = LitellmModel(model_name="openai/policy", model_kwargs=options, cost_tracking="ignore_errors")

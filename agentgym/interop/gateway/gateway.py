@@ -7,8 +7,6 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -131,22 +129,6 @@ class Gateway:
         for session in list(self._sessions.values()):
             session.fail("the gateway was stopped before the session had a reward")
             self.close_session(session)
-
-    @contextmanager
-    def serving(self, port: int = 0) -> Iterator[str]:
-        """Serve on this machine from a thread; gives the address. The gateway is closed afterwards.
-
-        Args:
-            port: 0 picks a free port.
-        """
-        from agentgym.interop.gateway.serving import served
-
-        with served(self, port) as self.base_url:
-            try:
-                yield self.base_url
-            finally:
-                self.close()
-                self.base_url = ""
 
     def _release(self, conversation: str) -> None:
         """Let the policy drop a conversation, in the thread in which it samples: sessions may be ended in another."""

@@ -10,18 +10,23 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agentgym.errors import InfrastructureError, require
+from agentgym.interop.gateway.gateway import Gateway
 
 if TYPE_CHECKING:
     import uvicorn
 
-    from agentgym.interop.gateway.gateway import Gateway
-
-_START_S = 30.0
+_END_S = 30.0
+"""Seconds for calls in progress to end."""
 
 
 @contextmanager
-def served(gateway: Gateway, port: int) -> Iterator[str]:
-    """Serve a gateway on the loopback address; gives the URL."""
+def serving(gateway: Gateway, port: int = 0) -> Iterator[str]:
+    """Serve a gateway on the loopback address; gives the URL. The gateway is closed afterwards.
+
+    Args:
+        gateway: The gateway.
+        port: 0 picks a free port.
+    """
     require("starlette", "serve")
     require("uvicorn", "serve")
     import uvicorn
@@ -32,14 +37,17 @@ def served(gateway: Gateway, port: int) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(make_app(gateway), log_level="error", ws="none", lifespan="off"))
     thread = threading.Thread(target=_run, args=(gateway, server, listening), name="agentgym-gateway", daemon=True)
     thread.start()
+    gateway.base_url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield gateway.base_url
     finally:
+        gateway.close()
+        gateway.base_url = ""
         server.should_exit = True
-        thread.join(_START_S)
+        thread.join(_END_S)
         listening.close()
         if thread.is_alive():
-            raise InfrastructureError(f"the gateway has not ended within {_START_S:g} s")
+            raise InfrastructureError(f"the gateway has not ended within {_END_S:g} s")
 
 
 def _run(gateway: Gateway, server: uvicorn.Server, listening: socket.socket) -> None:

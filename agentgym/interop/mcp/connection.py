@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from agentgym.interop.mcp.client import Client
 
+require("mcp", "mcp")
 _loop = BackgroundLoop("agentgym-mcp")
 
 
@@ -24,7 +25,6 @@ class McpConnection:
     """A connection to an MCP server, which may be opened and closed again and again, from any thread."""
 
     def __init__(self) -> None:
-        require("mcp", "mcp")
         self._client: Client | None = None
 
     def open(self, server: McpServer) -> list[types.Tool]:

@@ -1,0 +1,120 @@
+"""Agents from outside: the trainer learns from the tokens that the gateway recorded, as from its own rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the [train] extra")
+pytest.importorskip("httpx", reason="needs the [serve] extra")
+
+import httpx
+import torch
+
+from agentgym.endings import Reason
+from agentgym.envs.guess import GuessEnv
+from agentgym.errors import InfrastructureError
+from agentgym.interop.gateway import Gateway, GatewaySettings, serving
+from agentgym.rollout import Limits
+from agentgym.trainers.outside import Assignment, OutsideRollouts
+from agentgym.trainers.policies import make_policy
+from agentgym.trajectory import Trajectory, Turn
+
+pytestmark = pytest.mark.train
+TURNS = 3
+
+
+def gateway_of(model: Any, tokenizer: Any) -> Gateway:
+    policy = make_policy(model, tokenizer, name="small", context=400)
+    return Gateway(policy, GatewaySettings("compact", Limits(max_new_tokens=6)))
+
+
+def agent(one: Assignment) -> None:
+    """Talk to the model about the task for a few turns."""
+    headers = {"Authorization": f"Bearer {one.session.api_key}"}
+    messages: list[Any] = [{"role": "user", "content": one.task.prompt}]
+    with httpx.Client(base_url=one.session.base_url, headers=headers, timeout=60, trust_env=False) as client:
+        for _ in range(TURNS):
+            answer = client.post("/chat/completions", json={"messages": messages})
+            messages += [answer.json()["choices"][0]["message"], {"role": "user", "content": "It is higher."}]
+
+
+def recorded(one: Assignment, outcome: float) -> Trajectory:
+    """What an environment records of an agent that has only talked."""
+    end = Turn(None, [], {"outcome": outcome}, outcome)
+    task = one.task
+    return Trajectory(
+        "x", "guess", task.id, task.hash, one.seed, "agent", [], turns=[end], reason=Reason.GAVE_UP, split=task.split
+    )
+
+
+def play(assignments: Sequence[Assignment]) -> list[Trajectory | None]:
+    """All agents at the same time; the last one of each four solves its task."""
+    with ThreadPoolExecutor(len(assignments)) as pool:
+        list(pool.map(agent, assignments))
+    return [recorded(one, float(number % 4 == 3)) for number, one in enumerate(assignments)]
+
+
+def test_recorded_logprobs_are_those_of_a_forward_pass_over_the_recorded_tokens(
+    model: Any, tokenizer: Any, trainer_of: Any
+):
+    gateway = gateway_of(model, tokenizer)
+    with serving(gateway):
+        rollouts = OutsideRollouts(gateway, GuessEnv.default_tasks(), play, env_id="guess")
+        trainer = trainer_of(rollouts, groups=1, learning_rate=0.0)
+        trainer.train()
+    [batch] = trainer.kept
+    model.eval()
+    for trajectory in (row["trajectory"] for row in batch["rows"]):
+        tokens = trajectory.tokens
+        with torch.inference_mode():
+            logits = model(input_ids=torch.tensor([tokens.prompt_ids + tokens.completion_ids])).logits[0]
+        plain = torch.log_softmax(logits.float(), dim=-1)[len(tokens.prompt_ids) - 1 : -1]
+        expected = plain.gather(1, torch.tensor(tokens.completion_ids)[:, None])[:, 0]
+        sampled = torch.tensor(tokens.loss_mask).bool()
+        assert torch.tensor(tokens.logprobs)[sampled].tolist() == pytest.approx(expected[sampled].tolist(), abs=1e-4)
+        assert len(trajectory.model_turns) == TURNS
+        assert set(tokens.versions) == {0, -1}
+
+
+def test_the_trainer_learns_from_what_agents_did(model: Any, tokenizer: Any, trainer_of: Any):
+    before = [weight.detach().clone() for weight in model.parameters()]
+    gateway = gateway_of(model, tokenizer)
+    with serving(gateway):
+        rollouts = OutsideRollouts(gateway, GuessEnv.default_tasks(), play, env_id="guess")
+        trainer = trainer_of(rollouts, learning_rate=1e-3, warmup_steps=0)
+        trainer.train()
+    [batch] = trainer.kept
+    rows = [row["trajectory"] for row in batch["rows"]]
+    assert [row.outcome for row in rows] == [0.0, 0.0, 0.0, 1.0] * 2
+    assert [len({(row.task_id, row.seed) for row in rows[at : at + 4]}) for at in (0, 4)] == [1, 1]
+    for number, row in enumerate(rows):
+        sampled = torch.tensor(row.tokens.loss_mask).bool()
+        advantages = batch["advantages"][number, : len(sampled)]
+        assert (advantages[sampled] > 0).all() == (number % 4 == 3)
+        assert not advantages[~sampled].any()
+    assert any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
+
+
+def test_what_has_no_record_or_no_call_has_failed_and_teaches_nothing(model: Any, tokenizer: Any, trainer_of: Any):
+    def some(assignments: Sequence[Assignment]) -> list[Trajectory | None]:
+        records = play(assignments[:-1])
+        return [None, *records[1:], recorded(assignments[-1], 1.0)]
+
+    gateway = gateway_of(model, tokenizer)
+    with serving(gateway):
+        trainer = trainer_of(OutsideRollouts(gateway, GuessEnv.default_tasks(), some, env_id="guess"))
+        trainer.train()
+        nobody = OutsideRollouts(gateway, GuessEnv.default_tasks(), lambda all: [None] * len(all), env_id="guess")
+        with pytest.raises(InfrastructureError, match="all 8 episodes"):
+            trainer_of(nobody).train()
+    [batch] = trainer.kept
+    rows = [row["trajectory"] for row in batch["rows"]]
+    assert [row.failed for row in rows] == [True, *[False] * 6, True]
+    assert [row.error for row in rows if row.failed] == ["the agent has no record", "the agent has called no model"]
+    mask = batch["completion_mask"] * batch["tool_mask"]
+    assert not mask[0].any()
+    assert not mask[7].any()
