@@ -15,10 +15,10 @@ import sys
 from typing import Annotated, Any, TypedDict
 
 import httpx
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingImports]
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
 
 AT_ONCE = 12
 TURNS = 12
