@@ -24,6 +24,7 @@ from agentgym.errors import ToolError, UsageError
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.folders import TaskFolder
+from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.terminal import MachineLost, Shell, Shown
 from agentgym.toolset import tool
 
@@ -94,6 +95,7 @@ class TerminalEnv(Env):
         if not command_s > 0:
             raise UsageError(f"command_s must be above 0, not {command_s!r}")
         self._command_s = command_s
+        self._docker: Daemon | None = None
         self._machine: TaskMachine | None = None
         self._shell: Shell | None = None
         self._verdict: Verdict | None = None
@@ -198,9 +200,11 @@ class TerminalEnv(Env):
             shell.close()
         if machine is not None:
             machine.close()
+        if self._docker is not None:
+            self._docker.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_shell": None, "_machine": None}
+        return self.__dict__ | {"_docker": None, "_shell": None, "_machine": None}
 
     @property
     def _folder(self) -> TaskFolder:
@@ -208,7 +212,8 @@ class TerminalEnv(Env):
 
     def _open_machine(self) -> TaskMachine:
         if self._machine is None:
-            self._machine = agents_machine(self._folder)
+            self._docker = self._docker or Daemon()
+            self._machine = agents_machine(self._folder, self._docker)
         return self._machine
 
     def _open_shell(self) -> Shell:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
-from agentgym.errors import InfrastructureError, require
+from agentgym.errors import InfrastructureError
 from agentgym.tasks.folders import Health, MachineNeeds, TaskFolder
 from agentgym.tasks.folders.spec import LOG_FOLDERS, TESTS_PLACE
 from agentgym.tools.sandbox.containers.daemon import Daemon
@@ -17,13 +16,6 @@ from agentgym.tools.terminal import Machine, MachineSpec, build_image, image_wor
 _CPUS, _MEMORY_MB = 1.0, 2048
 _SETUP_S = 60.0
 _FOLDERS = f"mkdir -p {' '.join(LOG_FOLDERS)} && chmod 777 {' '.join(LOG_FOLDERS)} && [ -e {TESTS_PLACE} ]"
-
-
-@cache
-def daemon() -> Daemon:
-    """Return this process's connection to Docker."""
-    require("docker", "docker")
-    return Daemon()
 
 
 @dataclass
@@ -41,23 +33,22 @@ class TaskMachine:
         self.machine.close()
 
 
-def agents_machine(folder: TaskFolder) -> TaskMachine:
+def agents_machine(folder: TaskFolder, docker: Daemon) -> TaskMachine:
     """Start the machine that the agent works on."""
-    return _start(folder.machine, folder.context, folder.apart)
+    return _start(docker, folder.machine, folder.context, folder.apart)
 
 
-def verifiers_machine(folder: TaskFolder) -> TaskMachine:
+def verifiers_machine(folder: TaskFolder, docker: Daemon) -> TaskMachine:
     """Start the machine of its own of a verifier that has one, else another one like the agent's."""
     verifier = folder.verifier
     if verifier.machine is None:
-        return agents_machine(folder)
+        return agents_machine(folder, docker)
     if verifier.owns_tests:
-        return _start(verifier.machine, folder.tests, frozenset())
-    return _start(verifier.machine, folder.context, folder.apart)
+        return _start(docker, verifier.machine, folder.tests, frozenset())
+    return _start(docker, verifier.machine, folder.context, folder.apart)
 
 
-def _start(needs: MachineNeeds, context: Path, skip: frozenset[str]) -> TaskMachine:
-    docker = daemon()
+def _start(docker: Daemon, needs: MachineNeeds, context: Path, skip: frozenset[str]) -> TaskMachine:
     image = needs.image or build_image(docker, context, timeout_s=needs.build_timeout_s, skip=skip)
     spec = MachineSpec(
         image,

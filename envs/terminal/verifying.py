@@ -54,15 +54,15 @@ def judge(folder: TaskFolder, worked: TaskMachine, leftovers: Leftovers) -> Verd
     try:
         return _verdict(folder, worked, left)
     except (NoVerdict, MachineLost) as first:
-        _check_untouched(folder, first)
+        _check_untouched(folder, worked, first)
     try:  # once more, since what broke them may be over
         return _verdict(folder, worked, left)
     except (NoVerdict, MachineLost) as second:
         return Verdict(0.0, left_running=left, note=f"the tests give no verdict on what the agent left: {second}")
 
 
-def _check_untouched(folder: TaskFolder, first: Exception) -> None:
-    fresh = verifiers_machine(folder)
+def _check_untouched(folder: TaskFolder, worked: TaskMachine, first: Exception) -> None:
+    fresh = verifiers_machine(folder, worked.machine.daemon)
     try:
         _run_tests(folder, fresh)
     except (NoVerdict, MachineLost) as error:
@@ -87,7 +87,7 @@ def _left(worked: TaskMachine, leftovers: Leftovers) -> int:
 def _verdict(folder: TaskFolder, worked: TaskMachine, left: int) -> Verdict:
     if folder.verifier.machine is None:
         return _scored(folder, _run_tests(folder, worked), left)
-    own = verifiers_machine(folder)
+    own = verifiers_machine(folder, worked.machine.daemon)
     try:
         for place in folder.verifier.artifacts:
             _copy(worked.machine, own.machine, place)

@@ -1,7 +1,7 @@
 """The grader of the code environment as files that need nothing but Python 3.11.
 
 They are the modules of this package themselves, so that an exported task is judged as it is here. What they need of the
-sandbox is a stand-in that starts processes (`data/local_sandbox.py`): the tests of a task have a container anyway.
+sandbox is a stand-in that starts processes (`inside/local_sandbox.py`): the tests of a task have a container anyway.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DATA = "agentgym.envs.terminal.exporting"
 @cache
 def grader_files() -> dict[str, str]:
     """Return the files, by path."""
-    data = files(_DATA).joinpath("data")
+    data = files(_DATA).joinpath("inside")
     found = {f"{_path(module)}.py": _source(module) for module in _closure([_ROOT, *_OF_THE_SANDBOX])}
     packages = {str(parent) for path in found for parent in Path(path).parents if str(parent) != "."}
     found |= {f"{package}/__init__.py": "" for package in sorted(packages)}

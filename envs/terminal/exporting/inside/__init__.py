@@ -1,0 +1,1 @@
+"""What runs in the container that judges an exported task."""
