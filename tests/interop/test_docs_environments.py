@@ -41,7 +41,7 @@ def marks(package: str) -> list[pytest.MarkDecorator]:
 def test_the_example_of_a_package_runs(block: Block):
     package = package_of(block)
     if find_spec(package) is None:
-        pytest.skip(f"needs the [{package.replace('_', '-')}] extra")
+        pytest.skip(f"{package}: not in this environment (see .ci/peers)")
     text = block.text.replace("my_env:load_environment", "tests.interop.calculator:load_environment")
     browser = shutil.which("chromium") or shutil.which("chromium-headless-shell")
     if package == "browsergym" and browser is None:

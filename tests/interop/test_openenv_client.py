@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.interop.openenv_serving import serving
-from tests.interop.theirs import failed_checks, named_checks, needs
+from tests.interop.theirs import failed_checks, imported, named_checks
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
-needs("openenv.core", "openenv")
+imported("openenv.core")
 
 from agentgym.errors import InfrastructureError, UsageError  # noqa: E402
 from agentgym.interop.openenv_client import OpenEnvEnv  # noqa: E402

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.theirs import failed_checks, named_checks, needs
+from tests.interop.theirs import failed_checks, imported, named_checks
 
 pytestmark = [
     pytest.mark.peers,
@@ -12,8 +12,8 @@ pytestmark = [
     # Some generators are made of code that Python warns about.
     pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning"),
 ]
-factory = needs("reasoning_gym.factory", "reasoning-gym")
-needs("reasoning_gym", "reasoning-gym")
+factory = imported("reasoning_gym.factory")
+imported("reasoning_gym")
 
 from agentgym.errors import NoSolution, UsageError  # noqa: E402
 from agentgym.interop.reasoning_gym import ReasoningGymEnv  # noqa: E402

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from tests.interop.theirs import failed_checks, named_checks, needs
+from tests.interop.theirs import failed_checks, imported, named_checks
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
-needs("textarena", "textarena")
+imported("textarena")
 
 from agentgym.errors import UsageError  # noqa: E402
 from agentgym.interop.textarena import TextArenaEnv  # noqa: E402

@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from tests.interop.theirs import failed_checks, named_checks, needs
+from tests.interop.theirs import failed_checks, imported, named_checks
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
-needs("verifiers.legacy", "verifiers")
+imported("verifiers.legacy")
 
 from agentgym.errors import InfrastructureError  # noqa: E402
 from agentgym.interop.verifiers_env import VerifiersEnv  # noqa: E402

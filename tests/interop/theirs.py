@@ -9,9 +9,9 @@ import pytest
 from agentgym.checks import CheckStatus, run_checks
 
 
-def needs(module: str, extra: str) -> Any:
+def imported(module: str) -> Any:
     """Return a module of another package, or skip the tests of this file."""
-    return pytest.importorskip(module, reason=f"needs the [{extra}] extra")
+    return pytest.importorskip(module, reason=f"{module}: not in this environment (see .ci/peers)")
 
 
 def failed_checks(target: str, kwargs: dict[str, Any], *only: str) -> set[str]:
