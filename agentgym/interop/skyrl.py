@@ -84,10 +84,10 @@ class SkyRLEnv(BaseTextEnv):
 
     def get_metrics(self) -> dict[str, Any]:
         """Return numbers of the episode, which SkyRL averages: turns, reward, whether it ended, and was solved."""
-        info = self._episode.info
+        info, earned = self._episode.info, {} if self._episode.has_failed else {"reward": self._episode.reward}
         return {
             "turns": self.turns,
-            "reward": 0.0 if self._episode.has_failed else self._episode.reward,
+            **earned,
             "is_over": float(self._episode.is_over),
             "is_success": float(bool(info.get("is_success"))),
         }

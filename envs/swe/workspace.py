@@ -11,17 +11,16 @@ from functools import cache
 from pathlib import Path
 
 from agentgym.envs.swe.sandboxes import environment, python_path
-from agentgym.envs.swe.show import MAX_LINE_CHARS, count_of, nearest, numbered
 from agentgym.errors import ToolError
 from agentgym.tasks.swe.instance import Instance
 from agentgym.tasks.swe.pytest_folder import pytest_folder
 from agentgym.tools.patches import PatchError, apply_patch, parse_patch
 from agentgym.tools.sandbox import Result, Sandbox, SandboxLimits
+from agentgym.tools.text_files import MAX_LINE_CHARS, count_of, replaced, viewed
 
 MAX_FILE_BYTES = 4_000_000
 MAX_ENTRIES = 300
 MAX_MATCHES = 50
-VIEWED_LINES = 200
 _HIDDEN = {".git", "__pycache__", ".pytest_cache"}
 
 _SEARCH = """
@@ -88,35 +87,13 @@ class Workspace:
 
     def view(self, path: str, start: int, end: int | None) -> str:
         """Return lines of a file with their numbers."""
-        lines = self.text(path).splitlines()
-        if not lines:
-            return "The file is empty."
-        last = min(len(lines), start + VIEWED_LINES - 1 if end is None else end)
-        if not 1 <= start <= len(lines) or last < start:
-            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or 'the end'} is not among them.")
-        more = f"\n({count_of(len(lines) - last, 'more line')} below)" if last < len(lines) else ""
-        return numbered(lines[start - 1 : last], start) + more
+        return viewed(path, self.text(path), start, end)
 
     def edit(self, path: str, old: str, new: str) -> str:
         """Replace text that occurs exactly once in a file."""
-        if not old:
-            raise ToolError("`old` is empty. Give the text to replace, or use insert or create.")
-        if old == new:
-            raise ToolError("`old` and `new` are the same: nothing would change.")
-        text = self.text(path)
-        if old not in text and "\r\n" in text:
-            old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
-        found = text.count(old)
-        if found == 0:
-            raise ToolError(f"`old` does not occur in {path}.{nearest(text, old)}")
-        if found > 1:
-            places = _line_numbers(text, old)
-            raise ToolError(
-                f"`old` occurs {found} times in {path} (at lines {places}); include more of the surrounding lines."
-            )
-        self._write(path, text.replace(old, new, 1))
-        line = text[: text.index(old)].count("\n") + 1
-        return f"Changed {path} at line {line}."
+        text, said = replaced(path, self.text(path), old, new)
+        self._write(path, text)
+        return said
 
     def insert(self, path: str, line: int, text: str) -> str:
         """Insert lines after a line; 0 is the top."""
@@ -209,11 +186,3 @@ def _relative(path: str) -> str:
     if "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
         raise ToolError("A path must not contain NUL characters or lone surrogates.")
     return path or "."
-
-
-def _line_numbers(text: str, part: str) -> str:
-    found, at = [], text.find(part)
-    while at >= 0 and len(found) < 10:
-        found.append(str(text.count("\n", 0, at) + 1))
-        at = text.find(part, at + 1)
-    return ", ".join(found)

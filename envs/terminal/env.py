@@ -14,7 +14,6 @@ from agentgym.choices import one_of
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
 from agentgym.env import Env
-from agentgym.envs.swe.show import steady
 from agentgym.envs.terminal.files import Files
 from agentgym.envs.terminal.machines import TaskMachine, agents_machine
 from agentgym.envs.terminal.options import FILES, folder_of
@@ -24,6 +23,7 @@ from agentgym.errors import ToolError, UsageError
 from agentgym.rewards import OUTCOME, SOLVED_AT, Channel
 from agentgym.task import Task, TaskSource
 from agentgym.tasks.folders import TaskFolder
+from agentgym.tools.printed import steady
 from agentgym.tools.sandbox.containers.daemon import Daemon
 from agentgym.tools.terminal import MachineLost, Shell, Shown
 from agentgym.toolset import tool

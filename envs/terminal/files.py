@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from agentgym.envs.swe.show import count_of, nearest, numbered
 from agentgym.errors import ToolError
 from agentgym.tools.sandbox.containers.calls import CallOutcome
 from agentgym.tools.terminal import Machine
+from agentgym.tools.text_files import count_of, replaced, viewed
 
 MAX_FILE_BYTES = 2_000_000
-VIEWED_LINES = 200
 _FILE_S = 60.0
 _READ = f'[ "$(stat -L -c %s -- "$1" 2>/dev/null || echo 0)" -le {MAX_FILE_BYTES} ] || exit 47; cat -- "$1"'
 _WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
@@ -29,27 +28,13 @@ class Files:
 
     def view(self, path: str, start: int, end: int | None) -> str:
         """Return lines with their numbers."""
-        lines = self.text(path).splitlines()
-        if not lines:
-            return "The file is empty."
-        last = min(len(lines), start + VIEWED_LINES - 1 if end is None else end)
-        if not 1 <= start <= len(lines) or last < start:
-            raise ToolError(f"{path} has lines 1 to {len(lines)}; {start} to {end or 'the end'} is not among them.")
-        more = f"\n({count_of(len(lines) - last, 'more line')} below)" if last < len(lines) else ""
-        return numbered(lines[start - 1 : last], start) + more
+        return viewed(path, self.text(path), start, end)
 
     def edit(self, path: str, old: str, new: str) -> str:
         """Replace text that occurs exactly once."""
-        if not old or old == new:
-            raise ToolError("`old` is empty or the same as `new`. Give the text to replace, and its replacement.")
-        text = self.text(path)
-        found = text.count(old)
-        if found == 0:
-            raise ToolError(f"`old` does not occur in {path}.{nearest(text, old)}")
-        if found > 1:
-            raise ToolError(f"`old` occurs {found} times in {path}; include more of the surrounding lines.")
-        self.write(path, text.replace(old, new, 1))
-        return f"Changed {path} at line {text[: text.index(old)].count(chr(10)) + 1}."
+        text, said = replaced(path, self.text(path), old, new)
+        self.write(path, text)
+        return said
 
     def write(self, path: str, content: str) -> str:
         """Write a file, and the folders that it is in."""
