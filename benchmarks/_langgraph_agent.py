@@ -15,14 +15,14 @@ import sys
 from typing import Annotated, Any, TypedDict
 
 import httpx
-from langgraph.graph import END, START, StateGraph
-from mcp import ClientSession
-from mcp.client.streamable_http import streamable_http_client
-from openai import AsyncOpenAI
+from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingImports]
+from mcp import ClientSession  # pyright: ignore[reportMissingImports]
+from mcp.client.streamable_http import streamable_http_client  # pyright: ignore[reportMissingImports]
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # pyright: ignore[reportMissingImports]
 
 AT_ONCE = 12
 TURNS = 12
-HTTP = httpx.AsyncClient(limits=httpx.Limits(max_connections=4 * AT_ONCE), timeout=120)
+HTTP = DefaultAsyncHttpxClient(timeout=120)
 
 
 class State(TypedDict):
