@@ -81,8 +81,11 @@ async def reported(job: dict[str, Any], free: asyncio.Semaphore) -> None:
         error = None
         try:
             await work(job)
-        except Exception as problem:  # an agent that gives up at its limit of turns is none of our business
-            error = f"{type(problem).__name__}: {problem}"
+        except Exception as problem:  # such as LangGraph's, at the limit of turns
+            first: BaseException = problem
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            error = f"{type(first).__name__}: {first}"
     sys.stdout.write(json.dumps({"id": job["id"], "error": error}) + "\n")
     sys.stdout.flush()
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -61,7 +62,7 @@ class Agents:
         self._agent = _started([python, str(Path(__file__).with_name("_langgraph_agent.py"))])
         self._url = self._server.stdout.readline().removeprefix("Listening on ").strip()
         self.errors: list[str] = []
-        """What the agents that gave up said."""
+        """What stopped agents, mostly their own limit of turns: nothing tells them that an episode has ended."""
 
     def play(self, assignments: Sequence[Any]) -> list[Trajectory | None]:
         """Give every assignment to the agent, and return the environment's records."""
@@ -194,8 +195,7 @@ def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
         "minutes": round((time.monotonic() - began) / 60, 1),
         "warm_start_s": round(warm_s),
         "largest_gap": max(log.gaps),
-        "agents_that_gave_up": len(agents.errors),
-        "how_they_gave_up": sorted({error[:80] for error in agents.errors})[:5],
+        "agents_stopped_by": Counter(error[:60] for error in agents.errors),
     }
 
 
