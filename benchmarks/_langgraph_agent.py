@@ -16,13 +16,13 @@ from typing import Annotated, Any, TypedDict
 
 import httpx
 from langgraph.graph import END, START, StateGraph  # pyright: ignore[reportMissingImports]
-from mcp import ClientSession
-from mcp.client.streamable_http import streamable_http_client
-from openai import AsyncOpenAI  # pyright: ignore[reportMissingImports]
+from mcp import ClientSession  # pyright: ignore[reportMissingImports]
+from mcp.client.streamable_http import streamable_http_client  # pyright: ignore[reportMissingImports]
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient  # pyright: ignore[reportMissingImports]
 
 AT_ONCE = 12
 TURNS = 12
-HTTP = httpx.AsyncClient(limits=httpx.Limits(max_connections=4 * AT_ONCE), timeout=120)
+HTTP = DefaultAsyncHttpxClient(timeout=120)
 
 
 class State(TypedDict):
@@ -81,8 +81,11 @@ async def reported(job: dict[str, Any], free: asyncio.Semaphore) -> None:
         error = None
         try:
             await work(job)
-        except Exception as problem:  # an agent that gives up at its limit of turns is none of our business
-            error = f"{type(problem).__name__}: {problem}"
+        except Exception as problem:  # such as LangGraph's, at the limit of turns
+            first: BaseException = problem
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            error = f"{type(first).__name__}: {first}"
     sys.stdout.write(json.dumps({"id": job["id"], "error": error}) + "\n")
     sys.stdout.flush()
 

@@ -2,8 +2,8 @@
 
 The agent (`_langgraph_agent.py`: LangGraph, the OpenAI client, an MCP client) runs in an environment of its own, with
 the packages of other projects, and plays `errand` through `agentgym serve env errand --mcp`. Behind its endpoint stands
-a tiny model, warm-started as the recipe `errand` says. Success is measured on held-out tasks before and after, by the
-same agent.
+a tiny model, warm-started as the recipe `errand` says; a solved task is all that pays. Success is measured on held-out
+tasks before and after, by the same agent.
 
     python -m benchmarks.train_black_box_agent --agent-python .venv-peers/bin/python
 """
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -35,8 +36,12 @@ ENV = "errand"
 PATIENCE_S = 300.0
 PACKAGES = ("torch", "transformers", "trl")
 PEERS = ("langgraph", "openai", "mcp")
-OVERRIDES: dict[str, Any] = {"env": ENV, "groups": 8, "updates_per_step": 4, "micro_batch": 16, "report_to": []}
-SETTINGS = ("difficulty=1",)
+SCHEME = "outcome"
+"""Only a solved task pays, so that the success that is measured is what is learned."""
+OVERRIDES: dict[str, Any] = {
+    "env": ENV, "env_kwargs": {"scheme": SCHEME}, "groups": 8, "updates_per_step": 4, "micro_batch": 16, "report_to": []
+}  # fmt: skip
+SETTINGS = ("difficulty=1", f"scheme={SCHEME}")
 TOKEN = "the-token-of-this-benchmark"
 
 
@@ -57,7 +62,7 @@ class Agents:
         self._agent = _started([python, str(Path(__file__).with_name("_langgraph_agent.py"))])
         self._url = self._server.stdout.readline().removeprefix("Listening on ").strip()
         self.errors: list[str] = []
-        """What the agents that gave up said."""
+        """What stopped agents, mostly their own limit of turns: nothing tells them that an episode has ended."""
 
     def play(self, assignments: Sequence[Any]) -> list[Trajectory | None]:
         """Give every assignment to the agent, and return the environment's records."""
@@ -190,8 +195,7 @@ def trained(options: argparse.Namespace, agents: Agents) -> dict[str, Any]:
         "minutes": round((time.monotonic() - began) / 60, 1),
         "warm_start_s": round(warm_s),
         "largest_gap": max(log.gaps),
-        "agents_that_gave_up": len(agents.errors),
-        "how_they_gave_up": sorted({error[:80] for error in agents.errors})[:5],
+        "agents_stopped_by": Counter(error[:60] for error in agents.errors),
     }
 
 

@@ -28,7 +28,8 @@ for name in sys.argv[1:]:
     try:
         importlib.import_module(name)
     except MissingExtra as missing:  # an adapter derives from classes of the package that it adapts to
-        assert name.startswith("agentgym.interop.") and "[train]" not in str(missing), name
+        is_adapter = name.startswith(("agentgym.interop.", "agentgym.tools.mcp_server"))
+        assert is_adapter and "[train]" not in str(missing), name
 print(len(sys.argv[1:]))
 """
 

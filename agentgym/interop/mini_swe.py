@@ -35,7 +35,7 @@ class EpisodeShell:
     """
 
     def __init__(self, episode: CalledEpisode, *, run: str = "run", submit: str | None = None):
-        require("minisweagent", "mini-swe-agent")
+        require("minisweagent", "mini-swe")
         self.episode, self._run, self._submit = episode, run, submit
         self.config: Mapping[str, Any] = {"run": run, "submit": submit}
 

@@ -16,6 +16,7 @@ ADAPTERS = {
     "verifiers_tasks": ("verifiers", "verifiers"),
     "openenv": ("openenv", "openenv"),
     "inspect": ("inspect_ai", "inspect"),
+    "mcp": ("mcp", "mcp"),
 }
 """Adapters with the package that each needs, and its extra."""
 

@@ -118,6 +118,7 @@ def test_the_tokens_and_rewards_are_those_of_the_rollout_engine():
     ]
     assert (row.task_id, row.task_hash, row.seed, row.reason) == (wanted.task_id, wanted.task_hash, SEED, Reason.SOLVED)
     assert row.success
+    assert row.env_kwargs == {"dialect": "hermes"}  # with which its texts play again
 
 
 def test_what_follows_the_end_of_an_episode_is_cut_off():

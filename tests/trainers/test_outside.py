@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +15,25 @@ pytest.importorskip("httpx", reason="needs the [serve] extra")
 import httpx
 import torch
 
+from agentgym import make
 from agentgym.endings import Reason
 from agentgym.envs.guess import GuessEnv
 from agentgym.errors import InfrastructureError
 from agentgym.interop.gateway import Gateway, GatewaySettings, serving
-from agentgym.rollout import Limits
+from agentgym.policy import Generation
+from agentgym.rollout import EnvFactory, Limits, RolloutEngine
+from agentgym.rollout.jobs import Job
+from agentgym.trainers.chat import ChatCodec
 from agentgym.trainers.outside import Assignment, OutsideRollouts
 from agentgym.trainers.policies import make_policy
 from agentgym.trajectory import Trajectory, Turn
+from tests.chat_templates import tokenizer_of
+from tests.interop.speaking import Speaker, halving
+from tests.interop.test_gateway import SEED, Client, played
 
 pytestmark = pytest.mark.train
 TURNS = 3
+FLY = {"type": "function", "function": {"name": "fly", "description": "Fly away."}}
 
 
 def gateway_of(model: Any, tokenizer: Any) -> Gateway:
@@ -118,3 +127,34 @@ def test_what_has_no_record_or_no_call_has_failed_and_teaches_nothing(model: Any
     mask = batch["completion_mask"] * batch["tool_mask"]
     assert not mask[0].any()
     assert not mask[7].any()
+
+
+class Templated(Speaker):
+    """Plays `guess` with the tokens and the chat template of a family of models."""
+
+    def __init__(self, tokenizer: Any):
+        super().__init__(halving)
+        self.codec: Any = ChatCodec(tokenizer, with_tools=True)
+
+    async def generate(self, ids: Sequence[int], max_new_tokens: int, session: str, **_: Any) -> Generation:
+        said = self.codec.say(halving(self.codec.decode(ids)))
+        return Generation(said, [-0.5] * len(said), "stop", self.version)
+
+
+def test_a_models_own_template_writes_tools_and_results_as_in_the_rollout_engine(tmp_path: Path):
+    tokenizer_of("qwen3").save_pretrained(tmp_path)
+    dialect, tokenizer = f"template:{tmp_path}", tokenizer_of("qwen3")
+    gateway = Gateway(Templated(tokenizer), GatewaySettings(dialect))
+    other = gateway.session("other")
+    session = gateway.session("episode")
+    # Another agent, whose tools must not be shown to this one.
+    Client(gateway, other.api_key, "/s/other").said([{"role": "user", "content": "?"}], tools=[FLY])
+    record = played(Client(gateway, session.api_key, "/s/episode")).trajectory
+    assert record is not None
+    [row] = session.end(record)
+    with RolloutEngine(EnvFactory("guess", {"dialect": dialect}), Templated(tokenizer)) as engine:
+        task = make("guess").tasks.find(record.task_id)
+        [wanted] = engine.trajectories([Job(task, SEED)])
+    assert row.tokens == wanted.tokens
+    assert [turn.action for turn in row.turns] == [turn.action for turn in wanted.turns]
+    assert row.success

@@ -18,6 +18,9 @@ from agentgym.rollout.limits import Limits
 from agentgym.rooms import SERVE_LOCALLY, TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.settings import parse_settings
 
+_BODY_BYTES = 32 << 20
+"""A call carries the whole conversation, pictures included."""
+
 
 @dataclass(frozen=True)
 class GatewayRequest:
@@ -66,7 +69,7 @@ def run_gateway(request: GatewayRequest, token: str, *, shows_token: bool) -> No
         gateway.base_url = url
         typer.echo(f"Listening on {url}/v1")
 
-    load_named(SERVE_LOCALLY, "a function")(app, request.port, announce)
+    load_named(SERVE_LOCALLY, "a function")(app, request.port, announce, body_bytes=_BODY_BYTES)
 
 
 def _arguments(request: GatewayRequest) -> dict[str, Any]:

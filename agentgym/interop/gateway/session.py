@@ -184,6 +184,7 @@ class GatewaySession:
         if record is not None:
             one = replace(
                 one,
+                env_kwargs={**record.env_kwargs, "dialect": self.settings.dialect.name},
                 task_hash=record.task_hash,
                 split=record.split,
                 difficulty=record.difficulty,
