@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from agentgym.commands.options import make_env
+from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.evaluation import evaluate
 from agentgym.messages import ToolCall, calls_of
 from agentgym.policy import Policy, RandomPolicy, ScriptedPolicy
-from agentgym.registry import list_environments
 from agentgym.rollout import EnvFactory
 from agentgym.rollout.limits import Limits
 from agentgym.suites import SuiteEntry, load_suite
@@ -246,7 +246,7 @@ def test_attempts_are_epochs_with_the_same_seed(tmp_path: Path):
 def test_the_schema_of_every_tool_survives():
     from inspect_ai.tool import ToolParams  # pyright: ignore[reportMissingImports]
 
-    for name in list_environments():
+    for name in ENVIRONMENTS:
         if "web" in name or "miniwob" in name or "swe" in name:
             continue
         for schema in make_env(name, {}).tools.schemas:
