@@ -2,8 +2,8 @@
 
 The agent (`_langgraph_agent.py`: LangGraph, the OpenAI client, an MCP client) runs in an environment of its own, with
 the packages of other projects, and plays `errand` through `agentgym serve env errand --mcp`. Behind its endpoint stands
-a tiny model, warm-started as the recipe `errand` says; a solved task is all that pays. Success is measured on held-out
-tasks before and after, by the same agent.
+a tiny model, warm-started and trained as the recipe `errand` says, with twice its learning rate. Success is measured on
+held-out tasks before and after, by the same agent.
 
     python -m benchmarks.train_black_box_agent --agent-python .venv-peers/bin/python
 """
@@ -36,12 +36,8 @@ ENV = "errand"
 PATIENCE_S = 300.0
 PACKAGES = ("torch", "transformers", "trl")
 PEERS = ("langgraph", "openai", "mcp")
-SCHEME = "outcome"
-"""Only a solved task pays, so that the success that is measured is what is learned."""
-OVERRIDES: dict[str, Any] = {
-    "env": ENV, "env_kwargs": {"scheme": SCHEME}, "groups": 8, "updates_per_step": 4, "micro_batch": 16, "report_to": []
-}  # fmt: skip
-SETTINGS = ("difficulty=1", f"scheme={SCHEME}")
+OVERRIDES: dict[str, Any] = {"env": ENV, "learning_rate": 1e-3, "report_to": []}
+SETTINGS = ("difficulty=1",)
 TOKEN = "the-token-of-this-benchmark"
 
 
@@ -124,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent-python", default=sys.executable, help="the interpreter with the agent's packages")
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--eval-tasks", type=int, default=200)
+    parser.add_argument("--eval-tasks", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with ExitStack() as stack:

@@ -136,6 +136,30 @@ def test_what_follows_the_end_of_an_episode_is_cut_off():
     assert len(row.turns) == len(record.turns)
 
 
+def test_a_conversation_after_the_end_of_an_episode_is_no_row_of_it():
+    gateway = gateway_of(Speaker(halving))
+    session = gateway.session("episode")
+    client = Client(gateway, session.api_key, "/s/episode")
+    record = played(client).trajectory
+    client.said([{"role": "user", "content": "Sum up what you did."}])
+    assert record is not None
+    [row] = session.end(record)
+    assert (row.tokens, row.id) == (native().tokens, "episode")
+
+
+def test_an_agent_that_forgets_its_history_earns_the_episodes_reward_in_each_row():
+    gateway = gateway_of(Speaker(halving))
+    session = gateway.session("episode")
+    client = Client(gateway, session.api_key, "/s/episode")
+    client.said([{"role": "user", "content": "Make a plan."}])
+    record = played(client).trajectory
+    assert record is not None
+    plan, work = session.end(record)
+    assert (plan.reward, work.reward) == (record.reward, record.reward)
+    assert [turn.reward for turn in work.turns] == [turn.reward for turn in record.turns]
+    assert (plan.success, work.success, work.tags) == (True, True, ("row 2 of 2",))
+
+
 def test_a_conversation_that_grows_is_one_row_whatever_a_program_does_to_its_spelling():
     gateway = gateway_of(Speaker(lambda conversation: f" Turn {conversation.count('Turn') + 1}. "))
     client = Client(gateway, path="/s/one")

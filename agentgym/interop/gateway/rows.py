@@ -85,6 +85,11 @@ class Row:
         """The tokens so far."""
         return self._talk.tokens
 
+    @property
+    def calls(self) -> int:
+        """How many calls the model has made in it."""
+        return sum(turn.calls for turn in self.turns)
+
     def extends(self, request: ChatRequest) -> bool:
         """Whether a request is this conversation with something new at its end, which is not the model's."""
         known = len(self._known)

@@ -141,9 +141,9 @@ class GatewaySession:
         """
         self.played = replace(self.played, env_id=record.env_id, task_id=record.task_id, seed=record.seed)
         failure = (record.error or "the environment failed") if record.failed else None
-        *earlier, last = self._said()
-        whole = [self._ended_row(row, record.reward, _last_channels(record), _reason(record)) for row in earlier]
-        made = sum(turn.calls for row in earlier for turn in row.turns)
+        *earlier, last = self._before_end(record)
+        whole = [self._ended_row(row, record.reward, _sums(record.turns), _reason(record)) for row in earlier]
+        made = sum(row.calls for row in earlier)
         return self._ended([*whole, self._matched_row(last, record, made)], failure, record)
 
     def fail(self, error: str) -> list[Trajectory]:
@@ -154,6 +154,17 @@ class GatewaySession:
         """
         rows = [self._ended_row(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in self._rows if row.turns]
         return self._ended(rows or [self._blank()], error)
+
+    def _before_end(self, record: Trajectory) -> list[Row]:
+        """Return the rows that began before the episode of a record had ended: at least the first."""
+        first, *later = self._said()
+        rows, made = [first], first.calls
+        for row in later:
+            if made >= len(record.model_turns) and record.reason is not Reason.GAVE_UP:
+                break
+            rows.append(row)
+            made += row.calls
+        return rows
 
     def _said(self) -> list[Row]:
         rows = [row for row in self._rows if row.turns]
@@ -180,24 +191,28 @@ class GatewaySession:
         self, one: Trajectory, number: int, count: int, error: str | None, record: Trajectory | None
     ) -> Trajectory:
         if count > 1:
-            one = replace(one, id=f"{one.id}/{number}", tags=(*one.tags, f"row {number} of {count}"))
+            one = replace(one, id=f"{one.id}/{number}", tags=(f"row {number} of {count}",))
         if record is not None:
-            one = replace(
-                one,
-                env_kwargs={**record.env_kwargs, "dialect": self.settings.dialect.name},
-                task_hash=record.task_hash,
-                split=record.split,
-                difficulty=record.difficulty,
-                tags=(*record.tags, *one.tags),
-                details=record.details,
-            )
-        if error is None:
-            return one
-        blank = [replace(turn, rewards={}, reward=0.0) for turn in one.turns]
+            one = self._of_record(one, record)
+        return one if error is None else self._as_failed(one, error)
+
+    def _of_record(self, one: Trajectory, record: Trajectory) -> Trajectory:
+        """Return a row as one of the episode that an environment recorded."""
         return replace(
-            one, turns=blank, reason=Reason.INFRASTRUCTURE, error=error, component=Component.POLICY.value
-            if self._error else Component.STEP.value,
-        )  # fmt: skip
+            one,
+            env_kwargs={**record.env_kwargs, "dialect": self.settings.dialect.name},
+            task_hash=record.task_hash,
+            split=record.split,
+            difficulty=record.difficulty,
+            tags=(*record.tags, *one.tags),
+            details=record.details,
+        )
+
+    def _as_failed(self, one: Trajectory, error: str) -> Trajectory:
+        """Return a row without its rewards."""
+        turns = [replace(turn, rewards={}, reward=0.0) for turn in one.turns]
+        component = Component.STEP if self._error is None else Component.POLICY
+        return replace(one, turns=turns, reason=Reason.INFRASTRUCTURE, error=error, component=component.value)
 
     def _ended_row(self, row: Row, reward: float, channels: Mapping[str, float], reason: AnyReason) -> Trajectory:
         """Return a row with all its reward at its end."""
@@ -210,7 +225,7 @@ class GatewaySession:
         paid = record.model_turns[skipped:]
         turns: list[Turn] = []
         for said, turn in zip(row.turns, row.as_turns(), strict=True):
-            if not paid and record.reason is not Reason.GAVE_UP and (turns or skipped):
+            if turns and not paid and record.reason is not Reason.GAVE_UP:
                 break  # the episode had ended
             mine, paid = paid[: said.calls], paid[said.calls :]
             turns.append(replace(turn, rewards=_sums(mine), reward=sum(one.reward for one in mine)))
@@ -255,11 +270,6 @@ class GatewaySession:
 
 def _reason(record: Trajectory) -> AnyReason:
     return record.reason or Reason.INFRASTRUCTURE
-
-
-def _last_channels(record: Trajectory) -> dict[str, float]:
-    """Return the channels of a whole episode, added up."""
-    return _sums(record.turns)
 
 
 def _sums(turns: Iterable[Turn]) -> dict[str, float]:
