@@ -168,7 +168,8 @@ def vanish(trouble: Trouble, number: int) -> None:
 def be_killed(trouble: Trouble, _: int) -> None:
     """Kill a process of clients that play."""
     command = [sys.executable, "-m", "benchmarks._load_players"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, text=True)
     try:
         assert process.stdin is not None
         assert process.stdout is not None
