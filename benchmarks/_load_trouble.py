@@ -16,7 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import count
 from urllib.parse import urlsplit
 
@@ -31,6 +31,8 @@ PATIENCE_S = 10.0
 SLOW = 30
 """Connections of those who send a byte now and then."""
 KILLED_CLIENTS = 5
+UNREAD = 5_000
+"""Replies that nobody reads: more than the kernel holds."""
 
 BAD_BODIES = (b"", b"{", b"[]", b"\xff\xfe", b'{"env": 5}', b'{"arguments": []}', b"[" * 5_000, b'{"env": "sql"}')
 BAD_BYTES = (b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"POST /sessions HTTP/9.9\r\n\r\n", b"\x00" * 40_000)
@@ -55,6 +57,8 @@ class Trouble:
         place = urlsplit(order.url)
         self.order = order
         self.stop = threading.Event()
+        self.begun = threading.Semaphore(0)
+        """Released for each kind of trouble that has been made in all ways."""
         self._came: Counter[str] = Counter()
         self._address = (place.hostname or "", place.port or 80)
         self._lock = threading.Lock()
@@ -246,9 +250,8 @@ def never_read(trouble: Trouble, _: int) -> None:
     with trouble.stream() as connection:
         connection.settimeout(1.0)
         with suppress(OSError):
-            for _ in range(300):
-                connection.sendall(frame(encoded({"id": 0, "op": "reset", "session": session, "seed": 1})))
-        trouble.stop.wait(2.0)
+            connection.sendall(UNREAD * frame(encoded({"id": 0, "op": "reset", "session": session, "seed": 1})))
+        trouble.stop.wait(1.0)
         break_off(connection)
     trouble.note("unread", b"")
 
@@ -272,39 +275,60 @@ def dawdle(trouble: Trouble, number: int) -> None:
             return
 
 
-KINDS: Sequence[tuple[Callable[[Trouble, int], None], float, int]] = (
-    (vanish, 0.7, 1),
-    (be_killed, 10.0, 1),
-    (malformed, 0.05, 2),
-    (oversized, 0.5, 1),
-    (intrude, 0.1, 2),
-    (abandon, 1.0, 1),
-    (never_read, 5.0, 1),
-    (dawdle, 0.5, SLOW),
+@dataclass(frozen=True)
+class Kind:
+    """A kind of trouble.
+
+    Args:
+        make: Makes it once; the number says in which way.
+        ways: How many ways there are. They come without a pause at first, before the load counts as begun.
+        pause_s: Seconds from one to the next after that.
+        clients: How many make it at a time.
+    """
+
+    make: Callable[[Trouble, int], None]
+    ways: int
+    pause_s: float
+    clients: int = 1
+
+
+KINDS = (
+    Kind(vanish, 3, 0.7),
+    Kind(be_killed, 1, 10.0),
+    Kind(malformed, 4, 0.05, 2),
+    Kind(oversized, 4, 0.5),
+    Kind(intrude, 4, 0.1, 2),
+    Kind(abandon, 1, 1.0),
+    Kind(never_read, 1, 5.0),
+    Kind(dawdle, 0, 0.5, SLOW),
 )
-"""What troublemakers do, seconds between that, and how many do it at a time."""
 
 
-def go_on(trouble: Trouble, make: Callable[[Trouble, int], None], pause_s: float, first: int) -> None:
+def go_on(trouble: Trouble, kind: Kind, first: int) -> None:
     """Make trouble until it is time to stop."""
     for number in count(first):
         try:
-            make(trouble, number)
+            kind.make(trouble, number)
         except OSError:
-            trouble.note(make.__name__, b"")
-        if trouble.stop.wait(pause_s):
+            trouble.note(kind.make.__name__, b"")
+        if number + 1 == kind.ways:
+            trouble.begun.release()
+        if trouble.stop.wait(0.0 if number < kind.ways else kind.pause_s):
             return
 
 
 def main() -> None:
     trouble = Trouble(Order(**json.loads(sys.stdin.readline())))
     threads = [
-        threading.Thread(target=go_on, args=(trouble, make, pause_s, first), daemon=True)
-        for make, pause_s, clients in KINDS
-        for first in range(clients)
+        threading.Thread(target=go_on, args=(trouble, kind, max(kind.ways, 1) * number), daemon=True)
+        for kind in KINDS
+        for number in range(kind.clients)
     ]
     for thread in threads:
         thread.start()
+    for kind in KINDS:
+        if kind.ways:
+            trouble.begun.acquire()
     print("ready", flush=True)
     sys.stdin.read()
     trouble.stop.set()  # nobody waits for those who wait for the server: they vanish with this process

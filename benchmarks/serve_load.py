@@ -22,12 +22,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-
-import httpx
+from urllib.parse import urlsplit
 
 from benchmarks._load_players import TICKS_PER_S, Order
 from benchmarks._report import Claim, write
@@ -100,9 +100,10 @@ class LoadedServer:
 
     def counts(self) -> dict[str, float]:
         """Return what it counts."""
-        headers = {"Authorization": f"Bearer {self.token}", "Connection": "close"}
-        text = httpx.get(self.url + "/metrics", headers=headers, trust_env=False, timeout=60).text
-        pairs = [line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("agentgym_")]
+        with closing(HTTPConnection(urlsplit(self.url).netloc, timeout=60)) as connection:
+            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {self.token}"})
+            lines = connection.getresponse().read().decode().splitlines()
+        pairs = [line.rsplit(" ", 1) for line in lines if line.startswith("agentgym_")]
         return {name: float(value) for name, value in pairs}
 
     def at_rest(self, patience_s: float, like: Usage | None = None) -> Usage:
@@ -256,6 +257,7 @@ def measure(load: Load) -> dict[str, Any]:
 
 
 def claims_of(row: Mapping[str, Any]) -> list[Claim]:
+    failures = sum(number for answer, number in row["troublemakers"].items() if answer.endswith(": 500"))
     honest, start, rested, after = row["honest"], row["at_start"], row["after_warm_up"], row["after"]
     return [
         Claim("served_load_minutes", round(row["seconds"] / 60, 2), ">=", 30),
@@ -267,6 +269,7 @@ def claims_of(row: Mapping[str, Any]) -> list[Claim]:
         Claim("served_load_threads_left", after["threads"] - start["threads"], "<=", 0),
         Claim("served_load_files_left", after["files"] - start["files"], "<=", 0),
         Claim("served_load_sessions_left", row["sessions_left"], "<=", 0),
+        Claim("served_load_answers_that_the_server_failed", failures, "<=", 0),
         Claim("served_load_lines_of_complaint", row["complaints"], "<=", 0),
     ]
 
