@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import struct
@@ -15,12 +16,15 @@ from typer.testing import CliRunner
 pytest.importorskip("websockets", reason="needs the [serve] extra")
 pytest.importorskip("fastapi", reason="needs the [serve] extra")
 
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from agentgym import UsageError
 from agentgym.cli import app
 from agentgym.interop.remote.wire import PROTOCOL, encoded
 from agentgym.tools.env_server.offer import EnvServing, Offer
+from agentgym.tools.env_server.server import make_server
 from agentgym.tools.serving.answers import has_token
 from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, RawStream, Served, call, post, served, served_process
 from tests.serving_cases import HANG_S, all_of, raw
@@ -306,6 +310,37 @@ def test_a_client_that_vanishes_leaves_its_session_for_a_while(server: Served):
 def test_a_connection_other_than_for_environments_is_not_found(server: Served):
     with raw(server.port, upgrade("/other")) as connection:
         assert b"404" in all_of(connection).splitlines()[0]
+
+
+def test_a_refused_websocket_that_still_reads_its_answer_does_not_hinder_the_end():
+    ends = socket.socketpair()
+    with ends[0], ends[1]:
+        transport = UnreadTransport(extra={"socket": ends[0]})
+        streams = make_server(Offer((HELD,)), EnvServing(TOKEN)).streams
+
+        async def refuse() -> None:
+            state = ServerState()
+            connection = streams.protocol(Config("no application"), state, {})
+            connection.connection_made(transport)
+            connection.data_received(upgrade("/other"))
+            assert state.connections == {connection}
+            connection.shutdown()
+            connection.drop()
+
+        asyncio.run(refuse())
+    assert b"404" in transport.written.splitlines()[0]
+
+
+class UnreadTransport(asyncio.Transport):
+    """A connection whose client reads nothing, so that closing it takes as long as it likes."""
+
+    written = b""
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        """Wait for the client."""
 
 
 def test_another_version_of_the_protocol_is_refused(server: Served):

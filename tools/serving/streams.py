@@ -73,6 +73,7 @@ class StreamConnection(asyncio.Protocol):
         """Take the connection over from HTTP."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._socket: socket.socket = transport.get_extra_info("socket").dup()
         self._state.connections.add(self)  # type: ignore[arg-type]
 
     def data_received(self, data: bytes) -> None:
@@ -80,11 +81,11 @@ class StreamConnection(asyncio.Protocol):
         self._protocol.receive_data(data)
         requests = self._protocol.events_received()
         if not requests or not self._is_admitted(requests[0]):
+            self._socket.close()
             self._transport.write(b"".join(self._protocol.data_to_send()))
             self._transport.close()
             return
         self._transport.pause_reading()
-        self._socket: socket.socket = self._transport.get_extra_info("socket").dup()
         self._socket.setblocking(True)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(self._streams.limits.body_s))

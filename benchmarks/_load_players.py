@@ -1,0 +1,171 @@
+"""The honest clients of `serve_load`: threads that play guessing games with `RemoteEnv`, as the same games go here.
+
+The first line of the input is an order, as JSON (`Order`). Once every thread has a session, this prints `ready`; when
+its input ends, it prints what it found, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import agentgym
+from agentgym import Env
+from agentgym.interop.remote import RemoteEnv
+from agentgym.interop.remote.wire import encoded
+from agentgym.messages import Message, text_of
+
+SEEDS = 120
+"""Different episodes; they repeat, so that what they should be is known before the load."""
+PER_SESSION = 25
+"""Episodes of a session. Then a client opens another one, as trainers do that come and go."""
+TICKS_PER_S = 10_000
+"""Waits are counted in bins of 0.1 ms, so that their number takes no memory."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a process of clients is told.
+
+    Args:
+        url: The server.
+        token: Its token.
+        sessions: Clients, a thread each.
+    """
+
+    url: str
+    token: str
+    sessions: int
+
+
+class Player:
+    """A policy: halves the range, but for some seeds writes nonsense first, or counts up until its turns are over."""
+
+    def __init__(self, seed: int, observation: list[Message]):
+        self._low, self._high = 1, int(text_of(observation[-1]).partition("1 to ")[2].partition(".")[0])
+        self._writes_nonsense, self._counts_up = seed % 4 == 1, seed % 4 == 2
+        self._middle = 0
+
+    def action(self) -> Any:
+        """Return the next action."""
+        if self._writes_nonsense:
+            self._writes_nonsense = False
+            return "Is it five? <tool_call>{"
+        self._middle = self._middle + 1 if self._counts_up else (self._low + self._high) // 2
+        call = {"type": "function", "function": {"name": "guess", "arguments": {"number": self._middle}}}
+        return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+    def hear(self, observation: list[Message]) -> None:
+        """Learn from an answer."""
+        answer = text_of(observation[-1])
+        if "higher" in answer:
+            self._low = self._middle + 1
+        elif "lower" in answer:
+            self._high = self._middle - 1
+
+
+def episode(env: Env, seed: int, waits: Counter[int]) -> list[Any]:
+    """Play an episode, count what steps took, and return all that the environment said."""
+    observation, info = env.reset(seed=seed)
+    told: list[Any] = [observation, info]
+    player, has_ended = Player(seed, observation), False
+    while not has_ended:
+        began = time.perf_counter()
+        result = env.step(player.action())
+        waits[int((time.perf_counter() - began) * TICKS_PER_S)] += 1
+        told += result
+        has_ended = result.terminated or result.truncated
+        player.hear(result.observation)
+    return told
+
+
+def native() -> list[list[Any]]:
+    """Return what the environment says in each episode when it is played in this process, as JSON."""
+    with closing(agentgym.make("guess")) as env:
+        return [json.loads(encoded({"told": episode(env, seed, Counter())}))["told"] for seed in range(SEEDS)]
+
+
+class Clients:
+    """All clients of this process.
+
+    Args:
+        order: What to do.
+        expected: What each episode should be.
+    """
+
+    def __init__(self, order: Order, expected: list[list[Any]]):
+        self._order, self._expected = order, expected
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._waits: Counter[int] = Counter()
+        self._found: Counter[str] = Counter()
+        self._problems: Counter[str] = Counter()
+        self._ready = threading.Semaphore(0)
+        self._threads = [threading.Thread(target=self._play, args=(n,), daemon=True) for n in range(order.sessions)]
+
+    def begin(self) -> None:
+        """Start the clients, and return when each has a session."""
+        for thread in self._threads:
+            thread.start()
+        for _ in self._threads:
+            self._ready.acquire()
+
+    def end(self) -> dict[str, Any]:
+        """Let the clients finish their episodes, and return what happened."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        return {"waits": self._waits, "problems": self._problems, **self._found}
+
+    def _play(self, number: int) -> None:
+        waits: Counter[int] = Counter()
+        found: Counter[str] = Counter()
+        is_first = True
+        while not self._stop.is_set():
+            try:
+                with closing(RemoteEnv(self._order.url, token=self._order.token)) as env:
+                    found["sessions"] += 1
+                    if is_first:
+                        self._ready.release()
+                        is_first = False
+                    self._play_session(env, number, waits, found)
+            except Exception as error:  # whatever it is, this client did nothing wrong
+                found["failed"] += 1
+                self._note(error)
+                self._stop.wait(0.5)
+        if is_first:
+            self._ready.release()
+        with self._lock:
+            self._waits += waits
+            self._found += found
+
+    def _play_session(self, env: RemoteEnv, number: int, waits: Counter[int], found: Counter[str]) -> None:
+        for _ in range(PER_SESSION):
+            if self._stop.is_set():
+                return
+            seed = (number * 31 + found["episodes"]) % SEEDS
+            found["episodes"] += 1
+            if episode(env, seed, waits) != self._expected[seed]:
+                found["different"] += 1
+
+    def _note(self, error: Exception) -> None:
+        with self._lock:
+            self._problems[f"{type(error).__name__}: {error}"[:160]] += 1
+
+
+def main() -> None:
+    clients = Clients(Order(**json.loads(sys.stdin.readline())), native())
+    clients.begin()
+    print("ready", flush=True)
+    sys.stdin.read()
+    print(json.dumps(clients.end()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

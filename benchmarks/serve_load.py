@@ -1,0 +1,287 @@
+"""A server of environments under 500 sessions that play and many clients that misbehave, for half an hour.
+
+The honest clients are threads of a few processes; each plays episodes with `RemoteEnv`, session after session, and
+compares all that it is told with the same episode played in its own process. Meanwhile others vanish in the middle of
+a body, a message or a reply, are killed, send what is malformed or too large, come with a wrong token, send a byte at
+a time, do not read their replies, and abandon sessions, which the server closes when they are idle.
+
+The server's memory, threads and files after the load are compared with those after a first, short load: what a server
+keeps once it has worked is not a leak.
+
+    python -m benchmarks.serve_load
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks._load_players import TICKS_PER_S, Order
+from benchmarks._report import Claim, write
+
+SPARE_SESSIONS = 100
+"""Sessions for those who abandon them."""
+MOST_MB = 1024
+"""Memory of the server beyond which the load ends early."""
+PATIENCE_S = 60
+"""Seconds for the server to come to rest, beyond those that a session may be idle: connections have deadlines too."""
+SAMPLE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much load, and for how long.
+
+    Args:
+        sessions: Honest sessions at a time.
+        processes: Processes of honest clients.
+        minutes: Duration of the load.
+        warm_s: Seconds of the first load, after which memory is compared.
+        idle_s: Seconds after which the server closes an idle session.
+    """
+
+    sessions: int = 500
+    processes: int = 4
+    minutes: float = 30.0
+    warm_s: float = 60.0
+    idle_s: float = 20.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the server's process uses."""
+
+    memory_mb: float
+    threads: int
+    files: int
+
+    @classmethod
+    def of(cls, pid: int) -> Usage:
+        """Ask Linux."""
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+        status = dict(line.split(":", 1) for line in lines)
+        files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        return cls(round(int(status["VmRSS"].split()[0]) / 1024, 1), int(status["Threads"]), files)
+
+
+class LoadedServer:
+    """A server in a process of its own.
+
+    Args:
+        process: The process.
+        url: Where it listens.
+        token: Its token.
+        complaints: The file of what it writes to its standard error.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], url: str, token: str, complaints: Path):
+        self.process, self.url, self.token, self._complaints = process, url, token, complaints
+
+    def usage(self) -> Usage:
+        """Return what its process uses."""
+        return Usage.of(self.process.pid)
+
+    def complaints(self) -> list[str]:
+        """Return what it wrote to its standard error, which is nothing if all goes well."""
+        return self._complaints.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def counts(self) -> dict[str, float]:
+        """Return what it counts."""
+        with closing(HTTPConnection(urlsplit(self.url).netloc, timeout=60)) as connection:
+            connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {self.token}"})
+            lines = connection.getresponse().read().decode().splitlines()
+        pairs = [line.rsplit(" ", 1) for line in lines if line.startswith("agentgym_")]
+        return {name: float(value) for name, value in pairs}
+
+    def at_rest(self, patience_s: float, like: Usage | None = None) -> Usage:
+        """Wait until nobody has a session and threads and files are those of `like`, and return what it uses."""
+        until, now = time.monotonic() + patience_s, self.usage()
+        while time.monotonic() < until:
+            time.sleep(SAMPLE_S)  # for the connection of the last question to end
+            now = self.usage()
+            is_like = like is None or (now.threads <= like.threads and now.files <= like.files)
+            if is_like and not self.counts()["agentgym_sessions"]:
+                break
+        return now
+
+
+@contextmanager
+def server_of(load: Load) -> Iterator[LoadedServer]:
+    token = secrets.token_urlsafe(24)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "token"
+        file.write_text(token, encoding="utf-8")
+        file.chmod(0o600)
+        limits = ["--sessions", str(load.sessions + SPARE_SESSIONS), "--idle-s", str(load.idle_s)]
+        command = [sys.executable, "-m", "agentgym", "serve", "env", "guess", "--token-file", str(file), *limits]
+        complaints = Path(folder) / "complaints"
+        with complaints.open("w", encoding="utf-8") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            assert process.stdout is not None
+            url = next(line for line in process.stdout if line.startswith("Listening on ")).split()[-1]
+            yield LoadedServer(process, url, token, complaints)
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
+
+
+class Crew:
+    """A process of clients, which ends with its input."""
+
+    def __init__(self, module: str, order: Order):
+        command = [sys.executable, "-m", f"benchmarks.{module}"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(asdict(order)) + "\n")
+        self._process.stdin.flush()
+
+    def wait_until_ready(self) -> None:
+        """Return when all its clients have begun."""
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "ready\n":
+            raise SystemExit("clients could not begin")
+
+    def found(self) -> dict[str, Any]:
+        """Let it end, and return what it found."""
+        return json.loads(self._process.communicate(timeout=300)[0])
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+def under_load(server: LoadedServer, load: Load, seconds: float) -> dict[str, Any]:
+    """Load the server, and return what its clients found and what it used at most."""
+    shares = [load.sessions // load.processes + (n < load.sessions % load.processes) for n in range(load.processes)]
+    with ExitStack() as stack:
+        players = [stack.enter_context(Crew("_load_players", Order(server.url, server.token, n))) for n in shares]
+        for crew in players:
+            crew.wait_until_ready()
+        trouble = stack.enter_context(Crew("_load_trouble", Order(server.url, server.token, 0)))
+        trouble.wait_until_ready()
+        began, before = time.monotonic(), server.counts()
+        sampled = sampled_for(server, seconds)
+        spent, after = time.monotonic() - began, server.counts()
+        # Troublemakers stay until the last honest episode has ended.
+        found = [crew.found() for crew in players]
+        came = trouble.found()
+    steps = 'agentgym_requests_total{op="step",outcome="ok"}'
+    return {
+        "seconds": round(spent, 1),
+        "steps_per_s": round((after[steps] - before.get(steps, 0)) / spent, 1),
+        "sessions_most": max(count for count, _ in sampled),
+        "sessions_median": sorted(count for count, _ in sampled)[len(sampled) // 2],
+        "peak": asdict(Usage(*(max(each) for each in zip(*(asdict(u).values() for _, u in sampled), strict=True)))),
+        "honest": summed(found),
+        "troublemakers": dict(sorted(came.items())),
+        "server_counts": after,
+    }
+
+
+def sampled_for(server: LoadedServer, seconds: float) -> list[tuple[float, Usage]]:
+    """Look at the server again and again; stop early if it takes too much memory."""
+    found: list[tuple[float, Usage]] = []
+    until = time.monotonic() + seconds
+    told_at = time.monotonic()
+    while True:
+        found.append((server.counts()["agentgym_sessions"], server.usage()))
+        now = time.monotonic()
+        if now >= until or found[-1][1].memory_mb > MOST_MB:
+            return found
+        if now - told_at > 60:
+            told_at = now
+            print(f"{until - now:.0f} s left: {found[-1]}", file=sys.stderr, flush=True)
+        time.sleep(min(SAMPLE_S, until - now))
+
+
+def summed(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all honest clients found together."""
+    waits: Counter[int] = Counter()
+    problems: Counter[str] = Counter()
+    for each in found:
+        waits.update({int(tick): count for tick, count in each["waits"].items()})
+        problems.update(each["problems"])
+    counts = {
+        name: sum(each.get(name, 0) for each in found) for name in ("sessions", "episodes", "failed", "different")
+    }
+    shares = {f"p{share}_ms": waited_ms(waits, share / 100) for share in (50, 99)}
+    return {**counts, "steps": waits.total(), **shares, "problems": dict(problems.most_common(10))}
+
+
+def waited_ms(waits: Counter[int], share: float) -> float:
+    """Return how long a step takes at most, for this share of steps."""
+    left = share * waits.total()
+    for tick in sorted(waits):
+        left -= waits[tick]
+        if left <= 0:
+            break
+    else:
+        return 0.0
+    return round((tick + 1) / TICKS_PER_S * 1e3, 1)
+
+
+def measure(load: Load) -> dict[str, Any]:
+    """Load a server twice, and return what came of it."""
+    with server_of(load) as server:
+        server.counts()
+        start = server.at_rest(PATIENCE_S)
+        warm = under_load(server, load, load.warm_s)
+        patience_s = load.idle_s + PATIENCE_S
+        rested = server.at_rest(patience_s, start)
+        row = under_load(server, load, 60 * load.minutes)
+        after = server.at_rest(patience_s, start)
+        usage = {"at_start": asdict(start), "after_warm_up": asdict(rested), "after": asdict(after)}
+        complaints = server.complaints()
+        print("\n".join(complaints[-30:]), file=sys.stderr)
+        left = {"sessions_left": server.counts()["agentgym_sessions"], "complaints": len(complaints)}
+        ways = {name: warm["honest"][name] for name in ("episodes", "failed", "different", "problems")}
+        return {"name": "guess", **asdict(load), **row, **usage, **left, "warm_up": ways}
+
+
+def claims_of(row: Mapping[str, Any]) -> list[Claim]:
+    failures = sum(number for answer, number in row["troublemakers"].items() if answer.endswith(": 500"))
+    honest, start, rested, after = row["honest"], row["at_start"], row["after_warm_up"], row["after"]
+    return [
+        Claim("served_load_minutes", round(row["seconds"] / 60, 2), ">=", 30),
+        Claim("served_load_sessions", row["sessions"], ">=", 500),
+        Claim("served_load_failed_episodes", honest["failed"] + row["warm_up"]["failed"], "<=", 0),
+        Claim("served_load_different_episodes", honest["different"] + row["warm_up"]["different"], "<=", 0),
+        Claim("served_load_memory_peak_mb", row["peak"]["memory_mb"], "<=", MOST_MB),
+        Claim("served_load_memory_after", round(after["memory_mb"] / rested["memory_mb"], 3), "<=", 1.1),
+        Claim("served_load_threads_left", after["threads"] - start["threads"], "<=", 0),
+        Claim("served_load_files_left", after["files"] - start["files"], "<=", 0),
+        Claim("served_load_sessions_left", row["sessions_left"], "<=", 0),
+        Claim("served_load_answers_that_the_server_failed", failures, "<=", 0),
+        Claim("served_load_lines_of_complaint", row["complaints"], "<=", 0),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in asdict(Load()).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+    load = Load(**vars(parser.parse_args()))
+    row = measure(load)
+    write("serve_load", [row], claims_of(row), packages=("uvicorn", "websockets", "fastapi", "h11"))
+
+
+if __name__ == "__main__":
+    main()
