@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from tests.interop.guarantees import MEASURED, Guarantee
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "interop" / "README.md"
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs" / "interop" / "README.md"
+PAGES = {"remote": "serve", "verifiers_tasks": "verifiers"}
+"""Pages of adapters that have none of their own name."""
+BY_HAND = ", by hand"
+"""Follows what a row was tried with, if no automatic run has that package and measures the row again."""
+
+_PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.]+)")
 _TABLE = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- end of what is measured -->)", re.S)
 
 
@@ -22,9 +32,32 @@ def table() -> str:
 
 def _row(file: Path) -> list[str]:
     measured = json.loads(file.read_text(encoding="utf-8"))
-    page = PAGE.parent / f"{file.stem}.md"
-    name = f"[`{file.stem}`]({page.name})" if page.is_file() else f"`{file.stem}`"
-    return [name, measured["package"], *(measured[guarantee.value] for guarantee in Guarantee)]
+    package, _ = measured["package"].split()
+    tried = measured["package"] + ("" if is_in_ci(package) else BY_HAND)
+    name = f"[`{file.stem}`]({PAGES.get(file.stem, file.stem)}.md)"
+    return [name, tried, *(measured[guarantee.value] for guarantee in Guarantee)]
+
+
+def is_in_ci(package: str) -> bool:
+    """Whether `.ci/peers` or `.ci/run` installs a package, so that the tests of its adapter run there."""
+    return package in pinned_peers() or package in _installed_for_tests()
+
+
+def pinned_peers() -> dict[str, set[str]]:
+    """Return the versions of other projects' packages that `.ci/peers` installs."""
+    pins: dict[str, set[str]] = {}
+    for name, pin in _PIN.findall((ROOT / ".ci" / "peers").read_text(encoding="utf-8")):
+        pins.setdefault(name, set()).add(pin)
+    return pins
+
+
+def _installed_for_tests() -> set[str]:
+    """Return the packages of the environment that `.ci/run` runs all tests in."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    setup = re.search(r"scripts/setup (\S+)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    assert setup is not None
+    extras = [project["optional-dependencies"][extra] for extra in setup[1].split(",")]
+    return {Requirement(line).name for lines in (project["dependencies"], *extras) for line in lines}
 
 
 def with_table(page: str) -> str:
