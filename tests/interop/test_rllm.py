@@ -25,7 +25,7 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the [serve] extra")
 
-from agentgym.errors import InfrastructureError, UsageError
+from agentgym.errors import InfrastructureError, MissingExtra, UsageError
 from agentgym.messages import ToolCall
 from agentgym.registry import load_class
 from tests.endpoints import Fake, Said
@@ -147,6 +147,13 @@ def test_a_row_that_names_no_episode_is_refused(rllm: Any):
     task = types.Task(id="0", instruction="?", metadata={"question": "?"})
     with pytest.raises(UsageError, match=r"agentgym\.interop\.rllm\.rows"):
         rllm.EnvFlow(PROBE).run(task, types.AgentConfig(base_url="", model="", session_uid=""))
+
+
+def test_where_rllm_is_missing_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "agentgym.interop.rllm")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="pip install 'rllm @ git"):
+        importlib.import_module("agentgym.interop.rllm")
 
 
 def test_the_page_runs(rllm: Any):
