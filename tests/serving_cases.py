@@ -29,7 +29,7 @@ class Running:
         self.crowd: Crowd = connection.crowd
         self._listening = listen("127.0.0.1", 0)
         config = uvicorn.Config(
-            app, http=connection, log_config=None, timeout_graceful_shutdown=1, ws=streams or "none"
+            app, http=connection, loop="asyncio", log_config=None, timeout_graceful_shutdown=1, ws=streams or "none"
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]})

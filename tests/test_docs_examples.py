@@ -36,6 +36,7 @@ IN_OWN_TEST = {
     "interop/skyrl.md": "tests/interop/test_skyrl.py",
     "interop/verl.md": "tests/interop/test_verl.py",
     "interop/nemo.md": "tests/interop/test_nemo.py",
+    "interop/rllm.md": "tests/interop/test_rllm.py",
     "interop/gateway.md": "tests/interop/test_gateway.py",
 }
 """Pages whose examples need data sets, a server or the packages of other projects, and the tests that have them."""

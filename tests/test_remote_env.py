@@ -127,11 +127,12 @@ def test_errors_keep_their_kind(held: Served):
     env.close()
 
 
-def test_an_interruption_ends_and_grades_the_episode(held: Served):
+@pytest.mark.parametrize("reason", [Reason.TOKEN_BUDGET, Reason.MAX_TURNS, Reason.GAVE_UP])
+def test_an_interruption_ends_and_grades_the_episode(held: Served, reason: Reason):
     env = held.env()
     env.reset(seed=1)
-    result = env.interrupt(Reason.TOKEN_BUDGET)
-    assert (result.truncated, env.reason) == (True, Reason.TOKEN_BUDGET)
+    result = env.interrupt(reason)
+    assert (result.truncated, env.reason) == (reason is not Reason.GAVE_UP, reason)
     env.close()
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agentgym.endings import Reason
+from agentgym.env import Env
 from agentgym.errors import InfrastructureError
 from agentgym.interop.called import CalledEpisode
 from agentgym.messages import Message, ToolCall, shown_pictures, text_of
@@ -85,7 +86,7 @@ class Driver(Protocol):
 
     @property
     def adapter(self) -> str:
-        """Name of the adapter: its module in `agentgym.interop`."""
+        """Name of the adapter: its module in `agentgym.interop`, or its page in `docs/interop`."""
         ...
 
     @property
@@ -135,13 +136,18 @@ def number_of(seed: int) -> str:
 
 
 def reference(moves: Moves, seed: int, index: int) -> Seen:
-    """Return what `Env` itself shows of an episode. `Seen.error` stands for an `InfrastructureError`."""
-    episode, seen = CalledEpisode(ProbeEnv(dialect="native")), Seen()
+    """Return what `Env` itself shows of an episode."""
+    return seen_in_env(ProbeEnv(dialect="native"), moves, seed, index)
+
+
+def seen_in_env(env: Env, moves: Moves, seed: int, index: int) -> Seen:
+    """Play an episode in an `Env`, and return what it shows. `Seen.error` stands for an `InfrastructureError`."""
+    episode, seen = CalledEpisode(env), Seen()
     try:
-        _read(seen, episode.begin(seed=seed, options={"split": SPLIT, "index": index}))
+        read(seen, episode.begin(seed=seed, options={"split": SPLIT, "index": index}))
         for move in moves:
             if not episode.is_over:
-                _read(seen, episode.call(move.name, move.arguments))
+                read(seen, episode.call(move.name, move.arguments))
         seen.reward = episode.end(Reason.GAVE_UP)
     except InfrastructureError as error:
         seen.error = str(error)
@@ -150,7 +156,8 @@ def reference(moves: Moves, seed: int, index: int) -> Seen:
     return seen
 
 
-def _read(seen: Seen, messages: Sequence[Message]) -> None:
+def read(seen: Seen, messages: Sequence[Message]) -> None:
+    """Add messages of an `Env` to what was seen."""
     seen.texts += map(text_of, messages)
     seen.pictures += shown_pictures(messages)
 
@@ -211,14 +218,18 @@ def _endings(driver: Driver) -> str:
 def _errors(driver: Driver) -> str:
     mistake = ToolCall("pay", {"amount": "a lot"})
     episodes = [[mistake, _finish("solved")], [_pay(0.5), COLLAPSE, _finish("solved")], [_finish("solved")]]
-    [[wrong], [collapsed], [broken]] = driver.play(episodes, BROKEN_SEED - 2)
+    first, held = BROKEN_SEED - 2, YES
+    [[wrong], [collapsed], [broken]] = driver.play(episodes, first)
+    if wrong.error is not None:
+        held = "yes, but other episodes end too"
+        [wrong], [collapsed], [broken] = (driver.play([moves], first + i)[0] for i, moves in enumerate(episodes))
     if wrong.error is not None or wrong.reward != 1.0 or not any("amount" in text for text in wrong.texts):
         return "no: a mistake of the model is not told to it"
     if collapsed.error is None or broken.error is None:
         return "no: what broke is not an error"
     if "collapsed" in "".join(collapsed.texts) or not (collapsed.reward is broken.reward is None):
         return "no: what broke is told to the model, or rewarded"
-    return YES
+    return held
 
 
 def _parallel(driver: Driver) -> str:

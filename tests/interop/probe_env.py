@@ -39,7 +39,8 @@ class ProbeEnv(Env):
     scheme = Scheme({OUTCOME: 1.0, "paid": 1.0}, allow_unsound=True)
     reasons = {"declined": Ending.TERMINATED}
     max_turns = 5
-    _meeting = Barrier(TOGETHER)
+    meeting = Barrier(TOGETHER)
+    """Where `meet` waits; episodes in several processes need another one."""
 
     @classmethod
     def default_tasks(cls) -> GeneratedTasks:
@@ -79,9 +80,9 @@ class ProbeEnv(Env):
     def meet(self) -> str:
         """Wait for others."""
         try:
-            self._meeting.wait(MEETING_S)
+            self.meeting.wait(MEETING_S)
         except BrokenBarrierError:
-            self._meeting.reset()
+            self.meeting.reset()
             raise ToolError("nobody came") from None
         return "met"
 

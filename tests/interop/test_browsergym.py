@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.theirs import imported
+from tests.interop.theirs import hold_caveats, imported
 
 pytestmark = [pytest.mark.peers, pytest.mark.web, pytest.mark.timeout(900)]
 imported("browsergym.core")
@@ -45,6 +45,10 @@ def test_a_task_is_solved_by_its_actions(env: BrowserGymEnv):
     result = env.step(act(f"click('{button[1]}')"))
     assert result.info["rewards"] == {"outcome": 1.0, "reward": 1.0}
     assert (result.terminated, result.info["ending"]) == (True, "solved")
+
+
+def test_the_page_says_what_is_named(env: BrowserGymEnv):
+    hold_caveats("browsergym-core", "miniwob.click-button", env)
 
 
 def test_a_wrong_action_is_told_and_the_episode_goes_on(env: BrowserGymEnv):

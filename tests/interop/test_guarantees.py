@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.interop import probe_env
 from tests.interop.guarantees import MEASURED, YES, Guarantee, Moves, Seen, measure, reference
-from tests.interop.table import PAGE, with_table
+from tests.interop.table import BY_HAND, PAGE, TABLES, pinned_peers, table, with_table
 
 
 class Faithful:
@@ -63,9 +65,39 @@ def test_what_is_lost_is_found(guarantee: Guarantee, monkeypatch: pytest.MonkeyP
     assert measure(driver, guarantee) == result
 
 
-def test_the_page_shows_what_was_measured():
-    page = PAGE.read_text(encoding="utf-8")
-    assert page == with_table(page), "run: python -m tests.interop.table"
+class Together(Faithful):
+    """An adapter whose episodes all end with the first that breaks."""
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> list[list[Seen]]:
+        seen = super().play(episodes, seed, attempts)
+        if (broken := next((one for [one] in seen if one.error), None)) is None:
+            return seen
+        return [[Seen(error=broken.error)] for _ in seen]
+
+
+def test_an_error_that_ends_other_episodes_is_told_from_one_that_does_not():
+    assert measure(Together(), Guarantee.ERRORS) == "yes, but other episodes end too"
+    assert measure(Together(pays_failures), Guarantee.ERRORS) == "no: what broke is not an error"
+
+
+@pytest.mark.parametrize("page", TABLES, ids=lambda page: page.stem)
+def test_the_page_shows_what_was_measured(page: Path):
+    text = page.read_text(encoding="utf-8")
+    assert text == with_table(text, TABLES[page]()), "run: python -m tests.interop.table"
+
+
+def test_a_row_is_one_of_ci_with_the_version_that_ci_has_or_says_that_it_is_not():
+    pins = pinned_peers()
+    for file in MEASURED.rglob("*.json"):
+        package, version = json.loads(file.read_text(encoding="utf-8"))["package"].split()
+        assert version in pins.get(package, {version}), f"{file.name}: measure it with the version in .ci/peers"
+    rows = [line for line in table().splitlines() if BY_HAND in line]
+    assert [re.findall(r"`(\w+)`", row) for row in rows] == [["nemo"], ["rllm"], ["verl"]]
+
+
+def test_every_row_has_its_page():
+    for page in re.findall(r"\]\((.*?)\)", table()):
+        assert (PAGE.parent / page).is_file()
 
 
 def test_every_adapter_was_measured_wholly():

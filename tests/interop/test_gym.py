@@ -18,6 +18,7 @@ from agentgym.interop.gym.actions import Arguments, form_of
 from agentgym.interop.gym.showing import plain_text
 from agentgym.messages import ToolCall, assistant, pictures_in, text_of
 from agentgym.script import steps
+from tests.interop.theirs import hold_caveats
 
 TARGET = "agentgym.interop.gym:GymEnv"
 
@@ -85,6 +86,11 @@ def test_what_fails_the_checks_is_named_beforehand(kwargs: dict[str, Any], faili
     report = run_checks(TARGET, kwargs)
     failed = {row.name for row in report.rows if row.status in (CheckStatus.FAIL, CheckStatus.ERROR)}
     assert failed == failing == {caveat.check for caveat in GymEnv(**kwargs).caveats() if caveat.check}
+
+
+@pytest.mark.parametrize("id", ["Blackjack-v1", "CartPole-v1", "FrozenLake-v1"])
+def test_the_page_says_what_is_named(id: str):
+    hold_caveats("gymnasium", id, GymEnv(id))
 
 
 def test_ignored_seeds_are_named():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.interop.openenv_serving import serving
-from tests.interop.theirs import failed_checks, imported, named_checks
+from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 imported("openenv.core")
@@ -64,6 +64,14 @@ def test_a_server_that_ignores_seeds_is_named():
     with serving("seedless") as url:
         env = OpenEnvEnv(url)
         assert "the server ignores seeds" in str(env.caveats()[0])
+        env.close()
+
+
+@pytest.mark.parametrize(("kind", "does"), [("hidden", "honours"), ("seedless", "ignores")])
+def test_the_page_says_what_is_named(kind: str, does: str):
+    with serving(kind) as url:
+        env = OpenEnvEnv(url)
+        hold_caveats("openenv", f"a server that {does} seeds", env)
         env.close()
 
 

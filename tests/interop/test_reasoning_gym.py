@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.theirs import failed_checks, imported, named_checks
+from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
 pytestmark = [
     pytest.mark.peers,
@@ -55,6 +55,11 @@ def test_the_own_answer_of_a_generator_solves_its_tasks_unless_named(name: str):
 @pytest.mark.parametrize("name", ["chain_sum", "graph_color"])
 def test_what_fails_the_checks_is_named_beforehand(name: str):
     assert failed_checks(TARGET, {"dataset": name}) == named_checks(ReasoningGymEnv(name))
+
+
+@pytest.mark.parametrize("name", ["chain_sum", "graph_color"])
+def test_the_page_says_what_is_named(name: str):
+    hold_caveats("reasoning-gym", name, ReasoningGymEnv(name))
 
 
 def test_a_question_is_in_one_split():

@@ -6,10 +6,13 @@ another package is needed, `needs` names its modules.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gymnasium
@@ -18,6 +21,8 @@ import pytest
 from agentgym.dialects import get_dialect
 from agentgym.messages import Message, ToolCall, assistant, text_of
 from agentgym.registry import make
+from agentgym.rollout.limits import Limits
+from agentgym.suites.one_off import one_off
 from agentgym.task import TaskList
 from tests.interop.peers import needs
 
@@ -216,6 +221,58 @@ def openenv(plans: list[Plan]) -> list[Played]:
     return done
 
 
+def mcp(plans: list[Plan]) -> list[Played]:
+    """As sessions of an MCP server over HTTP, all at the same time; they learn of rewards at the end only."""
+    from tests.interop import test_mcp_out as mcp_out
+
+    async def play(url: str, plan: Plan) -> tuple[list[Any], list[str], dict[str, Any]]:
+        wanted = {"split": SPLIT, "index": plan.index, "seed": plan.seed, "name": plan.task_id}
+        async with mcp_out.by_http(url, **wanted) as session:
+            opening = await mcp_out.resource(session, mcp_out.OPENING_URI)
+            answers: list[Any] = [await session.call_tool(call.name, dict(call.arguments)) for call in plan.calls]
+        told_of = [answer.structuredContent for answer in answers]
+        assert told_of[:-1] == [None] * (len(answers) - 1)
+        return opening, ["".join(block.text for block in answer.content) for answer in answers], told_of[-1]
+
+    async def play_all(url: str) -> list[Any]:
+        return await asyncio.gather(*(play(url, plan) for plan in plans))
+
+    with TemporaryDirectory() as folder, stopping(mcp_out.Served(ENV, Path(folder))) as server:
+        played = asyncio.run(play_all(server.url))
+        records = {record.id: record for record in server.records()}
+    done = [told(opening, read, result["turn_rewards"]) for opening, read, result in played]
+    assert [one.reward for one in done] == [result["reward"] for *_, result in played]
+    return [replace(one, reward=records[plan.task_id].reward) for one, plan in zip(done, plans, strict=True)]
+
+
+def inspect(plans: list[Plan]) -> list[Played]:
+    """As samples of Inspect AI, with a model that makes the calls."""
+    from agentgym.interop.inspect import Seat, task_of
+    from tests.interop.test_inspect import evaluated, model_that
+
+    [entry] = one_off(ENV, {}, (), attempts=1, limits=Limits(), temperature=1.0).entries
+    tasks = make(ENV).tasks
+    seats = [Seat(entry, tasks.get(SPLIT, plan.index), plan.seed) for plan in plans]
+    by_task = {one.task: plan for one, plan in zip(native(plans), plans, strict=True)}
+
+    def answer(messages: list[dict[str, Any]]) -> Any:
+        plan = by_task[next(text_of(m) for m in messages if m["role"] == "user")]
+        return [plan.calls[sum(m["role"] == "assistant" for m in messages)]]
+
+    with TemporaryDirectory() as folder:
+        log = evaluated(task_of("same", seats), model_that(answer), Path(folder))
+        samples = {sample.id: sample for sample in log.samples}  # they are read when they are asked for
+    return [as_scored(samples[plan.task_id]) for plan in plans]
+
+
+def as_scored(sample: Any) -> Played:
+    score = sample.scores["agentgym"]
+    roles = [message.role for message in sample.messages]
+    opening, rest = sample.messages[: roles.index("assistant")], sample.messages[roles.index("assistant") :]
+    read = [message.text for message in rest if message.role != "assistant"]
+    return Played(opening[-1].text, tuple(read), score.value["reward"], tuple(score.metadata["turn_rewards"]))
+
+
 DRIVERS: tuple[Any, ...] = (
     vector,
     remote,
@@ -224,6 +281,8 @@ DRIVERS: tuple[Any, ...] = (
     pytest.param(skyrl, marks=needs("skyrl_gym")),
     pytest.param(verifiers, marks=needs("verifiers")),
     pytest.param(openenv, marks=needs("openenv")),
+    pytest.param(mcp, marks=needs("mcp")),
+    pytest.param(inspect, marks=needs("inspect_ai")),
 )
 """The ways to play, besides `native`. Another one is another line here."""
 
@@ -249,6 +308,14 @@ def told(opening: list[Any], read: list[str], rewards: list[float]) -> Played:
 
 def text_in(observation: list[Message]) -> str:
     return "".join(map(text_of, observation))
+
+
+@contextmanager
+def stopping(server: Any) -> Iterator[Any]:
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @contextmanager

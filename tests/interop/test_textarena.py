@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.interop.theirs import failed_checks, imported, named_checks
+from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
 imported("textarena")
@@ -50,6 +50,11 @@ def test_a_game_plays_offline_the_same_beside_another(game: str):
 @pytest.mark.parametrize("game", ["2048-v0-easy", "GuessTheNumber-v0"])
 def test_what_fails_the_checks_is_named_beforehand(game: str):
     assert failed_checks(TARGET, {"game": game}) == named_checks(TextArenaEnv(game)) == {"solution-solves"}
+
+
+@pytest.mark.parametrize("game", ["2048-v0-easy", "GuessTheNumber-v0"])
+def test_the_page_says_what_is_named(game: str):
+    hold_caveats("textarena", game, TextArenaEnv(game))
 
 
 @pytest.mark.parametrize("game", PRINTING)

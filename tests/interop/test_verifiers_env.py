@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.interop.theirs import failed_checks, imported, named_checks
+from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 imported("verifiers.legacy")
@@ -57,6 +57,12 @@ def test_rows_for_evaluation_are_a_split_and_are_never_those_for_training():
     alone = VerifiersEnv(load_environment, {"held_out": False})
     assert alone.tasks.splits == ("train",)
     assert any("one split" in caveat.why for caveat in alone.caveats())
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_the_page_says_what_is_named(held_out: bool):
+    example = f"a ToolEnv {'with' if held_out else 'without'} rows for evaluation"
+    hold_caveats("verifiers", example, VerifiersEnv(load_environment, {"held_out": held_out}))
 
 
 def test_making_it_leaves_signals_alone():

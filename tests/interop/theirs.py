@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 
 from agentgym.checks import CheckStatus, run_checks
+from tests.interop.guarantees import MEASURED
+
+TOLD = MEASURED / "theirs"
+"""What environments of other packages say of themselves, in a file for each class."""
 
 
 def imported(module: str) -> Any:
@@ -23,3 +30,22 @@ def failed_checks(target: str, kwargs: dict[str, Any], *only: str) -> set[str]:
 def named_checks(env: Any) -> set[str]:
     """Return the names of the guarantees that an environment says that it breaks."""
     return {caveat.check for caveat in env.caveats() if caveat.check}
+
+
+def hold_caveats(package: str, example: str, env: Any) -> None:
+    """Compare what an environment says that it cannot keep with what has been written down.
+
+    With `AGENTGYM_MEASURE=write` it is written down; `python -m tests.interop.table` shows it on the page.
+
+    Args:
+        package: Name of the distribution that the environment is of.
+        example: Which of its environments this is.
+        env: The environment.
+    """
+    told = [*map(str, env.caveats())]
+    file = TOLD / f"{type(env).__name__}.json"
+    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"examples": {}}
+    if os.environ.get("AGENTGYM_MEASURE") == "write":
+        known = {"package": f"{package} {version(package)}", "examples": {**known["examples"], example: told}}
+        file.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    assert known["examples"].get(example) == told

@@ -18,6 +18,7 @@ from agentgym.interop.remote.wire import BUSY, GONE, PROTOCOL, encoded
 from agentgym.tools.env_server.metrics import as_text, metrics_of
 from agentgym.tools.env_server.offer import Offer
 from agentgym.tools.env_server.running import Reply
+from agentgym.tools.env_server.session import INTERRUPTIONS
 from agentgym.tools.env_server.sessions import Sessions
 from agentgym.tools.serving.answers import HANDLERS, RETRY_S, TokenRequired
 
@@ -74,7 +75,7 @@ class Step(_Numbered):
 class Interruption(_Numbered):
     """The end of an episode for a reason on the policy's side."""
 
-    reason: str = Field(description="token_budget, context, time, generation_time or cancelled.")
+    reason: str = Field(description=f"One of: {', '.join(INTERRUPTIONS)}.")
 
 
 def make_app(sessions: Sessions, offer: Offer, token: str) -> FastAPI:

@@ -19,8 +19,17 @@ from agentgym.interop.remote.wire import GONE, error_data, move_data, task_data
 from agentgym.messages import Message
 from agentgym.task import Task
 
-_INTERRUPTIONS = {reason.value: reason for reason in (Reason.TOKEN_BUDGET, Reason.CONTEXT, Reason.TIME,
-                                                      Reason.GENERATION_TIME, Reason.CANCELLED)}  # fmt: skip
+_POLICY_ENDS = (
+    Reason.GAVE_UP,
+    Reason.MAX_TURNS,
+    Reason.TOKEN_BUDGET,
+    Reason.CONTEXT,
+    Reason.TIME,
+    Reason.GENERATION_TIME,
+    Reason.CANCELLED,
+)
+INTERRUPTIONS = {reason.value: reason for reason in _POLICY_ENDS}
+"""Why a client may end an episode: reasons on the policy's side, by name."""
 _log = logging.getLogger(__name__)
 
 Content = Mapping[str, Any]
@@ -139,9 +148,9 @@ class Session:
         return _played(self._awaited(env.astep(action)) if env.is_async else env.step(action))
 
     def _interrupt(self, content: Content) -> dict[str, Any]:
-        reason, env = _INTERRUPTIONS.get(str(content.get("reason"))), self._env
+        reason, env = INTERRUPTIONS.get(str(content.get("reason"))), self._env
         if reason is None:
-            raise UsageError(f"an episode is interrupted for one of: {', '.join(_INTERRUPTIONS)}")
+            raise UsageError(f"an episode is interrupted for one of: {', '.join(INTERRUPTIONS)}")
         return _played(self._awaited(env.ainterrupt(reason)) if env.is_async else env.interrupt(reason))
 
     def _awaited(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -1,0 +1,240 @@
+"""Our environments in rLLM: a flow plays beside a model that is a script.
+
+rLLM is on no package index. Where it is missing, the flow is given classes made from the names in
+`rllm_contract.json`, which were written down from rLLM's source; where it is, its own engine plays too, and the names
+are compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import make_dataclass
+from enum import Enum
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("httpx", reason="needs the [serve] extra")
+
+from agentgym.errors import InfrastructureError, MissingExtra, UsageError
+from agentgym.messages import ToolCall
+from agentgym.registry import load_class
+from tests.endpoints import Fake, Said
+from tests.interop.guarantees import SPLIT, Guarantee, Moves, Seen, hold, said_next
+from tests.interop.peers import as_completion, needs, run_page, seen_in
+from tests.interop.probe_env import PROBE
+from tests.interop.test_trl import SHAKY
+
+CONTRACT = json.loads((Path(__file__).parent / "rllm_contract.json").read_text(encoding="utf-8"))
+PAY, FINISH = ToolCall("pay", {"amount": 0.25}), ToolCall("finish_as", {"what": "solved"})
+
+Answer = Callable[[Mapping[str, Any], int], Said]
+
+
+def contract_modules() -> dict[str, ModuleType]:
+    """Modules with classes that have the names and fields of the contract, and nothing else."""
+    modules: dict[str, ModuleType] = {}
+    for kind, make in (("classes", _class), ("enums", lambda name, members: Enum(name, members))):
+        for module, found in CONTRACT[kind].items():
+            for path in (module.split(".")[: depth + 1] for depth in range(module.count(".") + 1)):
+                name = ".".join(path)
+                modules.setdefault(name, ModuleType(name)).__spec__ = ModuleSpec(name, None)
+            for name, members in found.items():
+                setattr(modules[module], name, make(name, members))
+    return modules
+
+
+def _class(name: str, fields: Sequence[str]) -> type:
+    return make_dataclass(name, [(field, Any, None) for field in fields])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rllm() -> Iterator[Any]:
+    """The adapter, with rLLM or with what stands for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if find_spec("rllm") is None:
+            for name, module in contract_modules().items():
+                patch.setitem(sys.modules, name, module)
+        adapter = importlib.import_module("agentgym.interop.rllm")
+        yield adapter
+        sys.modules.pop("agentgym.interop.rllm")
+
+
+@contextmanager
+def model(answer: Answer) -> Iterator[tuple[str, Fake]]:
+    fake = Fake(answer, strict=True)
+    with fake.serving() as url:
+        yield url, fake
+
+
+def by_turn(*moves: ToolCall) -> Answer:
+    return lambda request, _: as_completion(moves[sum(m["role"] == "assistant" for m in request["messages"])])
+
+
+def run(rllm: Any, env: str, answer: Answer, **options: Any) -> Any:
+    """Run a flow as rLLM does, and return its episode."""
+    types = importlib.import_module("rllm.types")
+    [row] = rllm.rows(env, count=1, seed=7)
+    with model(answer) as (url, _):
+        task = types.Task(id="0", instruction=row["question"], metadata=row)
+        config = types.AgentConfig(base_url=url, model="m", session_uid="s")
+        return rllm.EnvFlow(env, **options).run(task, config)
+
+
+def test_each_turn_has_its_reward_and_the_evaluator_tells_what_was_earned(rllm: Any):
+    episode = run(rllm, PROBE, by_turn(PAY, ToolCall("roll"), FINISH))
+    [trajectory] = episode.trajectories
+    assert [(step.reward, step.done) for step in trajectory.steps] == [(0.25, False), (0.0, False), (1.0, True)]
+    assert (trajectory.reward, episode.is_correct, episode.metadata["ending"]) == (1.25, True, "solved")
+    result = rllm.EnvEvaluator().evaluate(None, episode)
+    assert (result.reward, result.is_correct) == (1.25, True)
+    assert {one.name: one.value for one in result.signals}.items() >= {"outcome": 1.0, "paid": 0.25}.items()
+
+
+@pytest.mark.parametrize(
+    ("answer", "ending", "reason"),
+    [
+        (lambda *_: as_completion(PAY), "max_turns", "MAX_TURNS_EXCEEDED"),
+        (by_turn(ToolCall("finish_as", {"what": "declined"})), "declined", "ENV_DONE"),
+    ],
+)
+def test_a_limit_of_turns_is_told_by_the_name_that_rllm_has_for_it(rllm: Any, answer: Answer, ending: str, reason: str):
+    episode = run(rllm, PROBE, answer)
+    assert (episode.metadata["ending"], episode.termination_reason.name) == (ending, reason)
+
+
+def test_a_conversation_that_outgrew_the_model_is_graded_on_what_it_had_earned(rllm: Any):
+    too_long = Said({"error": {"message": "maximum context length is 32768 tokens"}}, 400)
+    episode = run(rllm, PROBE, lambda request, number: as_completion(PAY) if number < 2 else too_long)
+    [trajectory] = episode.trajectories
+    assert ([step.reward for step in trajectory.steps], trajectory.reward) == ([0.25, 0.25], 0.5)
+    assert (episode.metadata["ending"], episode.termination_reason.name) == ("context", "MAX_PROMPT_LENGTH_EXCEEDED")
+
+
+@pytest.mark.parametrize("said", [Said("gone", 500), Said({"error": {"message": "no such tool"}}, 400)], ids=str)
+def test_a_model_that_cannot_be_asked_is_an_error_and_is_asked_once(rllm: Any, said: Said):
+    asked: list[int] = []
+    with pytest.raises(InfrastructureError, match=f"status {said.status}"):
+        run(rllm, PROBE, lambda request, number: asked.append(number) or said)
+    assert asked == [0]
+
+
+def test_an_environment_that_breaks_is_replaced_unseen_or_an_error(rllm: Any):
+    shaky: Any = load_class(SHAKY)
+    moves = by_turn(ToolCall("add"), ToolCall("done"))
+    try:
+        shaky.breaks = 2
+        assert run(rllm, SHAKY, moves).trajectories[0].reward == 1.0
+        shaky.breaks = 2
+        with pytest.raises(InfrastructureError, match="the counter broke"):
+            run(rllm, SHAKY, moves, attempts=2)
+        assert shaky.open_now == 0
+    finally:
+        shaky.breaks = 0
+
+
+def test_a_row_that_names_no_episode_is_refused(rllm: Any):
+    types = importlib.import_module("rllm.types")
+    task = types.Task(id="0", instruction="?", metadata={"question": "?"})
+    with pytest.raises(UsageError, match=r"agentgym\.interop\.rllm\.rows"):
+        rllm.EnvFlow(PROBE).run(task, types.AgentConfig(base_url="", model="", session_uid=""))
+
+
+def test_where_rllm_is_missing_the_error_says_where_it_is(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "agentgym.interop.rllm")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="pip install 'rllm @ git"):
+        importlib.import_module("agentgym.interop.rllm")
+
+
+def test_the_page_runs(rllm: Any):
+    run_page("rllm.md")
+
+
+# Beside rLLM itself.
+
+
+class Gateway:
+    """Stands in for rLLM's gateway: an address of the model for each session, and a trace of each request there."""
+
+    def __init__(self, url: str, fake: Fake):
+        self._url, self._fake = url, fake
+
+    def get_session_url(self, uid: str, **_: Any) -> str:
+        return self._url.replace("/v1", f"/sessions/{uid}/v1")
+
+    async def aget_traces(self, uid: str) -> list[Any]:
+        from rllm_model_gateway.models import TraceRecord  # type: ignore[import-not-found]
+
+        asked = [r for path, r in zip(self._fake.paths, self._fake.requests, strict=True) if f"/{uid}/" in path]
+        tokens = {"prompt_token_ids": [1], "completion_token_ids": [2], "logprobs": [-0.5]}
+        return [
+            TraceRecord(trace_id=str(number), session_id=uid, messages=request["messages"], **tokens)
+            for number, request in enumerate(asked)
+        ]
+
+    async def adelete_sessions(self, uids: list[str]) -> None:
+        pass
+
+
+class Driver:
+    """Plays in rLLM's `AgentFlowEngine`, which merges steps with the traces of its gateway."""
+
+    adapter = package = "rllm"
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        from rllm.engine.agentflow_engine import AgentFlowEngine  # type: ignore[import-not-found]
+
+        adapter = importlib.import_module("agentgym.interop.rllm")
+        flow, evaluator = adapter.EnvFlow(PROBE, attempts=1), adapter.EnvEvaluator()
+        rows = [named(index, seed + index) for index in range(len(episodes)) for _ in range(attempts)]
+        with model(lambda request, _: as_completion(said_next(request["messages"], episodes, seed))) as (url, fake):
+            engine = AgentFlowEngine(flow, evaluator, Gateway(url, fake), "m", retry_limit=1, raise_on_error=False)
+            done = asyncio.run(engine.execute_tasks(rows, [str(row["seed"]) for row in rows]))
+            engine.shutdown()
+        seen = list(map(as_seen, done))
+        return [seen[start : start + attempts] for start in range(0, len(seen), attempts)]
+
+
+def named(index: int, seed: int) -> dict[str, Any]:
+    """A row of `ProbeEnv`, also of an episode that cannot begin."""
+    return {"question": "?", "task_id": f"probe/{SPLIT}/{index}", "seed": seed}
+
+
+def as_seen(episode: Any) -> Seen:
+    if not episode.trajectories:
+        return Seen(error=episode.metadata["error"]["message"])
+    [trajectory] = episode.trajectories
+    seen = seen_in(trajectory.steps[-1].chat_completions[:-1])
+    seen.turn_rewards, seen.reward = [step.reward for step in trajectory.steps], trajectory.reward
+    seen.ending = episode.metadata["ending"]
+    return seen
+
+
+@pytest.mark.parametrize(
+    "guarantee", [pytest.param(one, marks=needs("rllm", "rllm_model_gateway")) for one in Guarantee]
+)
+def test_guarantees(guarantee: Guarantee):
+    hold(Driver(), guarantee)
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=needs("rllm")) for kind in ("classes", "enums")])
+def test_rllm_has_the_names_of_the_contract(kind: str):
+    for module, found in CONTRACT[kind].items():
+        for name, members in found.items():
+            has = getattr(importlib.import_module(module), name)
+            assert set(members) <= names_in(has), name
+
+
+def names_in(kind: Any) -> set[str]:
+    fields = getattr(kind, "model_fields", None) or getattr(kind, "__members__", None) or kind.__dataclass_fields__
+    return set(fields)

@@ -1,0 +1,70 @@
+"""Our environments on a server: what `RemoteEnv` and plain requests are told is what `Env` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+pytest.importorskip("websockets", reason="needs the [remote] extra")
+pytest.importorskip("fastapi", reason="needs the [serve] extra")
+
+from agentgym.messages import assistant
+from tests.interop.guarantees import DONE, SPLIT, Guarantee, Moves, Seen, hold, read, seen_in_env
+from tests.interop.probe_env import PROBE
+from tests.served_envs import Served, post, served
+
+ARGUMENTS = {"dialect": "native"}
+
+
+class Driver:
+    """Plays on one server, a session for each episode."""
+
+    def __init__(self, adapter: str, package: str, play: Callable[[Served, Moves, int, int], Seen]):
+        self.adapter, self.package, self._play = adapter, package, play
+
+    def play(self, episodes: Sequence[Moves], seed: int, attempts: int = 1) -> Sequence[Sequence[Seen]]:
+        wanted = [index for index in range(len(episodes)) for _ in range(attempts)]
+        with served(PROBE) as server, ThreadPoolExecutor(len(wanted)) as pool:
+            seen = list(pool.map(lambda index: self._play(server, episodes[index], seed + index, index), wanted))
+        return [seen[start : start + attempts] for start in range(0, len(wanted), attempts)]
+
+
+def in_remote_env(server: Served, moves: Moves, seed: int, index: int) -> Seen:
+    env = server.env(**ARGUMENTS)
+    try:
+        return seen_in_env(env, moves, seed, index)
+    finally:
+        env.close()
+
+
+def in_requests(server: Served, moves: Moves, seed: int, index: int) -> Seen:
+    """Play with plain requests; a model that is done says so until the episode is over."""
+    seen, rewards = Seen(), []
+    session = f"/sessions/{post(server, '/sessions', arguments=ARGUMENTS).json()['session']}"
+    reply = post(server, f"{session}/reset", seed=seed, options={"split": SPLIT, "index": index})
+    actions = [assistant("", [move]) for move in moves]
+    while "error" not in (told := reply.json()):
+        read(seen, told["observation"])
+        if "reward" in told:
+            rewards.append(told["reward"])
+            if told["terminated"] or told["truncated"]:
+                seen.turn_rewards, seen.reward, seen.ending = rewards, sum(rewards), told["info"]["ending"]
+                return seen
+        reply = post(server, f"{session}/step", action=actions.pop(0) if actions else DONE)
+    seen.error = f"{reply.status_code} {told['error']['kind']}"
+    return seen
+
+
+DRIVERS: dict[str, Any] = {
+    "remote": Driver("remote", "websockets", in_remote_env),
+    "serve": Driver("serve", "httpx", in_requests),
+}
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+@pytest.mark.parametrize("adapter", DRIVERS)
+def test_guarantees(adapter: str, guarantee: Guarantee):
+    hold(DRIVERS[adapter], guarantee)
