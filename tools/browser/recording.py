@@ -1,0 +1,57 @@
+"""Records the requests of a session, as the HAR document that other tools read."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentgym.errors import UsageError
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext
+
+
+class Recording:
+    """The requests of a context, written by the browser's driver when the recording stops.
+
+    Args:
+        context: The context, before its first request.
+        addresses: Matches the addresses of requests to record; `None` records nothing.
+    """
+
+    def __init__(self, context: BrowserContext, addresses: re.Pattern[str] | None):
+        self._context, self._addresses = context, addresses
+        self._folder: Path | None = None
+
+    async def start(self) -> None:
+        """Begin. Raises `UsageError` if this Playwright cannot record a context that is open."""
+        if self._addresses is None:
+            return
+        if not hasattr(self._context.tracing, "start_har"):
+            raise UsageError("recording requests needs Playwright 1.60 or later; run: pip install 'playwright>=1.60'")
+        self._folder = Path(tempfile.mkdtemp(prefix="agentgym-har-"))
+        await self._context.tracing.start_har(self._file, content="embed", mode="full", url_filter=self._addresses)
+
+    async def stop(self) -> dict[str, Any]:
+        """End, and return the HAR document. Raises `UsageError` if nothing is being recorded."""
+        if self._folder is None:
+            raise UsageError("this session records no requests, or no longer; open it with SessionOptions(record=...)")
+        await self._context.tracing.stop_har()
+        document = json.loads(self._file.read_text(encoding="utf-8"))
+        self.discard()
+        return document
+
+    def discard(self) -> None:
+        """Remove what was recorded."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @property
+    def _file(self) -> Path:
+        assert self._folder is not None
+        return self._folder / "network.har"
