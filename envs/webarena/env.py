@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from agentgym.endings import Reason
+from agentgym.engine.steps import Solution
 from agentgym.envs.web.acting import as_infrastructure_failure
 from agentgym.envs.web.base import BrowserEnv
 from agentgym.envs.webarena.judging import EVALUATED, Verdict, judge
@@ -175,9 +176,10 @@ class WebArenaEnv(BrowserEnv):
             return {}
         return {"evaluators": [{"name": name, "status": status} for name, status in self._verdict.evaluators]}
 
-    def solution(self, task: Task) -> Iterator[ToolCall]:
+    def solution(self, task: Task) -> Solution:
         """Open the expected addresses and submit the expected response."""
-        return iter(solve(task.gold["entry"], task.data["sites"]))
+        for call in solve(task.gold["entry"], task.data["sites"]):
+            yield call
 
     def _keep(self, folder: Path, log: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,8 @@ from agentgym.tasks.web.addresses import SiteAddresses
 _RESPONSE, _NETWORK = "AgentResponseEvaluator", "NetworkEventEvaluator"
 _BEYOND = ("headers", "post_data", "response_content", "response_cookies")
 """What an evaluator may ask of a request, and opening an address does not give."""
+_PATTERN = "^"
+"""The character that an expected text begins with if it is a regular expression."""
 
 
 def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> list[ToolCall]:
@@ -48,9 +50,9 @@ def _address(expected: Mapping[str, Any]) -> str:
     address = expected["url"] if isinstance(expected["url"], str) else expected["url"][0]
     needed = [name for name in _BEYOND if expected.get(name)]
     plain = str(expected.get("http_method", "GET")).upper() == "GET" and expected.get("response_status", 200) == 200
-    if needed or not plain or address.startswith("^"):
-        raise NoSolution("the task has no demonstration, and opening addresses does not solve it")
     query = expected.get("query_params") or {}
+    if needed or not plain or _PATTERN in f"{address} {list(query.values())}":
+        raise NoSolution("the task has no demonstration, and opening addresses does not solve it")
     joint = "&" if "?" in address else "?"
     return f"{address}{joint}{urlencode(query, doseq=True)}" if query else address
 

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext
 
 
+def check_can_record(addresses: re.Pattern[str] | None) -> None:
+    """Raise `UsageError` if there is something to record and this Playwright cannot record a context that is open."""
+    from playwright.async_api import Tracing
+
+    if addresses is not None and not hasattr(Tracing, "start_har"):
+        raise UsageError("recording requests needs Playwright 1.60 or later; run: pip install 'playwright>=1.60'")
+
+
 class Recording:
     """The requests of a context, written by the browser's driver when the recording stops.
 
@@ -27,19 +35,20 @@ class Recording:
         self._context, self._addresses = context, addresses
         self._folder: Path | None = None
 
+    def check(self) -> None:
+        """Raise `UsageError` if nothing is being recorded."""
+        if self._folder is None:
+            raise UsageError("this session records no requests, or no longer; open it with SessionOptions(record=...)")
+
     async def start(self) -> None:
-        """Begin. Raises `UsageError` if this Playwright cannot record a context that is open."""
+        """Begin, if there is anything to record."""
         if self._addresses is None:
             return
-        if not hasattr(self._context.tracing, "start_har"):
-            raise UsageError("recording requests needs Playwright 1.60 or later; run: pip install 'playwright>=1.60'")
         self._folder = Path(tempfile.mkdtemp(prefix="agentgym-har-"))
         await self._context.tracing.start_har(self._file, content="embed", mode="full", url_filter=self._addresses)
 
     async def stop(self) -> dict[str, Any]:
-        """End, and return the HAR document. Raises `UsageError` if nothing is being recorded."""
-        if self._folder is None:
-            raise UsageError("this session records no requests, or no longer; open it with SessionOptions(record=...)")
+        """End, and return the HAR document."""
         await self._context.tracing.stop_har()
         document = json.loads(self._file.read_text(encoding="utf-8"))
         self.discard()

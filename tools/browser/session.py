@@ -140,6 +140,7 @@ class BrowserSession(ElementActions, PixelActions):
         """
         async with self._lock:
             self._check()
+            self._recording.check()
             return await self._guarded(self._recording.stop(), 3 * self.options.deadline)
 
     @bridged
