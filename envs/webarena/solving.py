@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,8 +17,8 @@ _PATTERN = "^"
 """The character that an expected text begins with if it is a regular expression."""
 
 
-def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> list[ToolCall]:
-    """Return calls that the evaluators of a task accept.
+def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> Generator[ToolCall, Any, None]:
+    """Yield calls that the evaluators of a task accept.
 
     Args:
         entry: The task as its file has it.
@@ -29,7 +29,7 @@ def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> list[ToolCall]:
     """
     addresses = SiteAddresses(sites, "sites")
     opened = [
-        ToolCall("goto", {"address": addresses.filled(_address(rule["expected"]))})
+        addresses.filled(_address(rule["expected"]))
         for rule in _rules(entry, _NETWORK)
         if not rule.get("should_not_exist")
     ]
@@ -39,7 +39,9 @@ def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> list[ToolCall]:
         "status": str(response["status"]).upper(),
         "retrieved_data": _first_choices(response.get("retrieved_data")),
     }
-    return [*opened, ToolCall("submit", submitted)]
+    for address in opened:
+        yield ToolCall("goto", {"address": address})
+    yield ToolCall("submit", submitted)
 
 
 def _rules(entry: Mapping[str, Any], evaluator: str) -> Iterator[Mapping[str, Any]]:

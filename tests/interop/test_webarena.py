@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -132,16 +133,16 @@ def test_right_runs_are_worth_1_and_wrong_ones_0_as_the_package_says_of_the_same
 
 def theirs(file: Path, sites: dict[str, str]) -> Callable[[int, Path, Path], Any]:
     """The package on its own: it reads the tasks and both files of a run."""
-    from webarena_verified.api.internal.data_reader import WebArenaVerifiedDataReader
-    from webarena_verified.api.internal.evaluator import WebArenaVerifiedEvaluator
-    from webarena_verified.types.config import WebArenaVerifiedConfig
-    from webarena_verified.types.data import TaskSubset
-
+    readers = import_module("webarena_verified.api.internal.data_reader")
+    evaluators = import_module("webarena_verified.api.internal.evaluator")
+    configs = import_module("webarena_verified.types.config")
+    subsets = import_module("webarena_verified.types.data").TaskSubset
     environments = {f"__{site.upper()}__": {"urls": [address]} for site, address in sites.items()}
-    config = WebArenaVerifiedConfig.model_validate({"test_data_file": file, "environments": environments})
+    config = configs.WebArenaVerifiedConfig.model_validate({"test_data_file": file, "environments": environments})
     numbers = [entry["task_id"] for entry in ENTRIES]
-    subset = TaskSubset(task_ids=numbers, checksum=TaskSubset.compute_checksum(numbers))
-    evaluator = WebArenaVerifiedEvaluator(config=config, reader=WebArenaVerifiedDataReader(config, subset))
+    subset = subsets(task_ids=numbers, checksum=subsets.compute_checksum(numbers))
+    reader = readers.WebArenaVerifiedDataReader(config, subset)
+    evaluator = evaluators.WebArenaVerifiedEvaluator(config=config, reader=reader)
     return lambda number, response, trace: evaluator.evaluate_task(
         task_id=number, agent_response=response, network_trace=trace
     )
@@ -282,7 +283,7 @@ def test_the_tasks_of_the_package_are_all_read_and_their_expected_runs_accepted(
         log = log_of(task.data["start"][0], *(call.arguments["address"] for call in opened))
         assert judge(rule, sites, submitted.arguments, log).score == float(task.id not in NEVER_ACCEPTED), task.id
         assert judge(rule, sites, None, log).score == 0.0, task.id
-        other = submitted.arguments | {"status": "UNKNOWN_ERROR"}
+        other = dict(submitted.arguments) | {"status": "UNKNOWN_ERROR"}
         assert judge(rule, sites, other, log).score == 0.0, task.id
 
 

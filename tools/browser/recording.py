@@ -6,8 +6,11 @@ import json
 import re
 import shutil
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from packaging.version import Version
 
 from agentgym.errors import UsageError
 
@@ -17,9 +20,7 @@ if TYPE_CHECKING:
 
 def check_can_record(addresses: re.Pattern[str] | None) -> None:
     """Raise `UsageError` if there is something to record and this Playwright cannot record a context that is open."""
-    from playwright.async_api import Tracing
-
-    if addresses is not None and not hasattr(Tracing, "start_har"):
+    if addresses is not None and Version(version("playwright")) < Version("1.60"):
         raise UsageError("recording requests needs Playwright 1.60 or later; run: pip install 'playwright>=1.60'")
 
 
