@@ -18,7 +18,7 @@ from agentgym.messages import Pictured, ToolCall
 from agentgym.rewards import OUTCOME, Scheme
 from agentgym.task import Task, TaskSource
 from agentgym.task_files.declaring import Layout, TaskFiles
-from agentgym.tasks.webarena import WebArenaTasks
+from agentgym.tasks.webarena import WebArenaTasks, entry_of
 from agentgym.tasks.webarena.package import data_set, require_package
 from agentgym.toolset import tool
 
@@ -164,8 +164,8 @@ class WebArenaEnv(BrowserEnv):
         with as_infrastructure_failure():
             log = self._page.network_log()
         if self._record is not None:
-            self._keep(self._record / str(self.task.data["number"]), log)
-        self._verdict = judge(self.task.gold["entry"], self.task.data["sites"], self._response, log)
+            self._keep(self._record / str(self.task.data["entry"]["task_id"]), log)
+        self._verdict = judge(entry_of(self.task), self.task.data["sites"], self._response, log)
         if self._verdict.score and self.reason is Reason.ANSWERED:
             self.finish(Reason.SOLVED)
         return {OUTCOME: self._verdict.score}
@@ -178,7 +178,7 @@ class WebArenaEnv(BrowserEnv):
 
     def solution(self, task: Task) -> Solution:
         """Open the expected addresses and submit the expected response."""
-        return solve(task.gold["entry"], task.data["sites"])
+        return solve(entry_of(task), task.data["sites"])
 
     def _keep(self, folder: Path, log: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,8 @@ from agentgym.tasks.splitting import Splitter, refuse_empty
 from agentgym.tasks.web.addresses import SiteAddresses, origins
 from agentgym.tasks.webarena.package import SUBSETS, parsed, require_package, subset_ids
 
+_GOLD = "eval"
+
 
 class WebArenaTasks(TaskList):
     """Tasks in the form of WebArena-Verified.
@@ -68,12 +70,17 @@ class WebArenaTasks(TaskList):
             id=f"{self.file.stem}/{theirs.task_id}",
             split=self._splitter.split(self.file, f"webarena {theirs.intent_template_id}"),
             prompt=theirs.intent,
-            data=_data(theirs.task_id, sites, start),
-            gold={"entry": dict(entry.fields)},
+            data={
+                "entry": {name: value for name, value in entry.fields.items() if name != _GOLD},
+                "sites": sites,
+                "start": start,
+                "allowed": origins([*start, *sites.values()]),
+            },
+            gold={_GOLD: entry.fields[_GOLD]},
             tags=(*names, theirs.expected_action.lower()),
         )
 
 
-def _data(number: int, sites: Mapping[str, str], start: list[str]) -> dict[str, Any]:
-    """Return the addresses to open, and the origins that the browser may reach."""
-    return {"number": number, "sites": dict(sites), "start": start, "allowed": origins([*start, *sites.values()])}
+def entry_of(task: Task) -> dict[str, Any]:
+    """Return the entry that a task was read from."""
+    return {**task.data["entry"], **task.gold}

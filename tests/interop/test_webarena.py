@@ -17,7 +17,7 @@ from agentgym.envs.webarena.judging import EVALUATED, judge
 from agentgym.envs.webarena.solving import solve
 from agentgym.errors import BrokenTask, InfrastructureError, MissingExtra, NoSolution, UsageError
 from agentgym.messages import text_of
-from agentgym.tasks.webarena import WebArenaTasks
+from agentgym.tasks.webarena import WebArenaTasks, entry_of
 from agentgym.tasks.webarena.package import data_set
 from tests.browsers import Site, need_browser
 from tests.interop.arena import BUY, ENTRIES, PRICE, SHOW, entry, open_shop, request_rule, response_rule, write
@@ -275,7 +275,7 @@ def test_the_tasks_of_the_package_are_all_read_and_their_expected_runs_accepted(
     assert WebArenaTasks(data_set(), ALL, subset="hard").size("test") == 258
     for index in range(0, 812, EVERY):
         task = tasks.get("test", index)
-        rule, sites = task.gold["entry"], task.data["sites"]
+        rule, sites = entry_of(task), task.data["sites"]
         try:
             *opened, submitted = solve(rule, sites)
         except NoSolution:
@@ -292,7 +292,7 @@ def test_tasks_of_one_template_are_in_one_split(package: None):
     tasks = WebArenaTasks(data_set(), ALL, split_by="hash")
     assert set(tasks.splits) == {"train", "validation", "test"}
     templates = {
-        split: {tasks.get(split, index).gold["entry"]["intent_template_id"] for index in range(tasks.size(split) or 0)}
+        split: {tasks.get(split, index).data["entry"]["intent_template_id"] for index in range(tasks.size(split) or 0)}
         for split in tasks.splits
     }
     assert not templates["train"] & templates["test"]
