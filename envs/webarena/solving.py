@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from agentgym.errors import NoSolution
 from agentgym.messages import ToolCall
+from agentgym.task_files.left_out import Unusable
 from agentgym.tasks.web.addresses import SiteAddresses
 
 _RESPONSE, _NETWORK = "AgentResponseEvaluator", "NetworkEventEvaluator"
@@ -28,11 +29,11 @@ def solve(entry: Mapping[str, Any], sites: Mapping[str, str]) -> Generator[ToolC
         NoSolution: It takes more than opening addresses, such as filling in a form.
     """
     addresses = SiteAddresses(sites, "sites")
-    opened = [
-        addresses.filled(_address(rule["expected"]))
-        for rule in _rules(entry, _NETWORK)
-        if not rule.get("should_not_exist")
-    ]
+    wanted = [rule["expected"] for rule in _rules(entry, _NETWORK) if not rule.get("should_not_exist")]
+    try:
+        opened = [addresses.filled(_address(expected)) for expected in wanted]
+    except Unusable as error:
+        raise NoSolution(f"an expected address cannot be opened: {error}") from error
     response = next(_rules(entry, _RESPONSE))["expected"]
     submitted = {
         "task_type": str(response["task_type"]).upper(),

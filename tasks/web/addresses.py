@@ -40,7 +40,7 @@ class SiteAddresses:
     def filled(self, url: str) -> str:
         """Return an address with placeholders replaced. Raises `Unusable` if that makes no web address."""
         address = _PLACEHOLDER.sub(lambda match: self.of(match[1].lower()), url.strip())
-        if urlsplit(address).scheme not in ("http", "https"):
+        if not _is_web(address):
             raise Unusable(f"{url[:80]!r} is not a web address")
         return address
 
@@ -52,7 +52,14 @@ def origins(addresses: Iterable[str]) -> list[str]:
 
 
 def _checked(name: str, url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_web(url):
         raise UsageError(f"the address of site {name!r} must be like http://host:port, not {url!r}")
     return url.rstrip("/")
+
+
+def _is_web(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # half of an IPv6 address
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)

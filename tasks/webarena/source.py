@@ -8,7 +8,7 @@ from typing import Any
 
 from agentgym.choices import one_of
 from agentgym.task import TEST, Task, TaskList
-from agentgym.task_files.left_out import LeftOut, Quarantine
+from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import Record, existing, read_records
 from agentgym.tasks.splitting import Splitter, refuse_empty
@@ -66,6 +66,8 @@ class WebArenaTasks(TaskList):
         names = [site.value for site in theirs.sites]
         sites = {name: self._addresses.of(name) for name in names}
         start = [self._addresses.filled(url) for url in theirs.start_urls]
+        if not start:
+            raise Unusable("it has no start_urls")
         return Task(
             id=f"{self.file.stem}/{theirs.task_id}",
             split=self._splitter.split(self.file, f"webarena {theirs.intent_template_id}"),

@@ -21,7 +21,7 @@ from agentgym.tasks.webarena import WebArenaTasks, entry_of
 from agentgym.tasks.webarena.package import data_set
 from tests.browsers import Site, need_browser
 from tests.interop.arena import BUY, ENTRIES, PRICE, SHOW, entry, open_shop, request_rule, response_rule, write
-from tests.interop.theirs import imported
+from tests.interop.theirs import failed_checks, imported
 from tests.web_play import call, play_solution, said
 
 peers = pytest.mark.peers
@@ -258,12 +258,15 @@ def test_a_task_that_no_run_can_be_judged_by_is_broken_and_never_worth_0(package
 def test_entries_that_cannot_be_played_are_left_out_with_the_reason(package: None, tmp_path: Path):
     elsewhere = entry(5, "Find it.", response_rule("retrieve", ["x"]), sites=["gitlab"], start_urls=["__GITLAB__"])
     broken = entry(6, "Find it.") | {"revision": 0}
-    file = write(tmp_path, PRICE, elsewhere, broken, PRICE)
+    nowhere = entry(7, "Find that.", response_rule("retrieve", ["x"]), start_urls=["http://["])
+    unopened = entry(8, "Find this.", response_rule("retrieve", ["x"]), start_urls=[])
+    file = write(tmp_path, PRICE, elsewhere, broken, PRICE, nowhere, unopened)
     tasks = WebArenaTasks(file, NOWHERE)
     assert [tasks.get("test", index).id for index in range(tasks.size("test") or 0)] == ["lamps/1"]
     reasons = [entry.reason for entry in tasks.left_out]
     assert "no address for the site 'gitlab'; pass sites=" in reasons[0]
     assert "the package refuses it: revision" in reasons[1]
+    assert [each for each in reasons if "not a web address" in each or "no start_urls" in each] == reasons[2:4]
     with pytest.raises(UsageError, match="item 2: the package refuses it"):
         WebArenaTasks(file, NOWHERE, strict=True)
 
@@ -297,6 +300,38 @@ def test_tasks_of_one_template_are_in_one_split(package: None):
     }
     assert not templates["train"] & templates["test"]
     assert not templates["validation"] & (templates["train"] | templates["test"])
+
+
+@peers
+@pytest.mark.web
+def test_it_keeps_what_environments_promise(shop: Site, tmp_path: Path):
+    settings = {"file": str(write(tmp_path, PRICE, SHOW)), "sites": {"shopping": f"http://127.0.0.1:{shop.port}"}}
+    assert failed_checks("webarena", settings, "gold-hidden-at-start", "solution-solves", "pickles") == set()
+
+
+def solved(task: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The addresses that a solution opens, and what it submits."""
+    return [(call.name, call.arguments.get("address") or call.arguments["retrieved_data"]) for call in solve(task, ALL)]
+
+
+def test_a_solution_opens_what_is_expected_and_submits_the_first_of_several_choices():
+    asked = {"query_params": {"color": ["red", "blue"]}}
+    several = request_rule("/cart", url=["__SHOPPING__/a?b=1", "__SHOPPING__/c"])
+    task = entry(9, "Do.", response_rule("retrieve", [["x", "y"], "z"]), request_rule("/lamp", **asked), several)
+    assert solved(task) == [
+        ("goto", "http://127.0.0.1:7771/lamp?color=red&color=blue"),
+        ("goto", "http://127.0.0.1:7771/a?b=1"),
+        ("submit", ["x", "z"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [{"http_method": "POST"}, {"headers": {"a": "b"}}, {"response_status": 302}, {"url": "^.*$"}, {"url": "__BANK__"}],
+)
+def test_what_opening_addresses_does_not_solve_has_no_solution(beyond: dict[str, Any]):
+    with pytest.raises(NoSolution):
+        solved(entry(9, "Do.", response_rule("mutate"), request_rule("/lamp", **beyond)))
 
 
 def test_requests_that_no_evaluator_sees_are_not_recorded():
