@@ -23,5 +23,6 @@ ON_FILES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "agentgym/bfcl-v0": ("agentgym.interop.bfcl:BFCLEnv", {}),
     "agentgym/mcpmark-v0": ("agentgym.envs.mcpmark:MCPMarkEnv", {}),
     "agentgym/terminal-v0": ("agentgym.envs.terminal:TerminalEnv", {}),
+    "agentgym/webarena-v0": ("agentgym.envs.webarena:WebArenaEnv", {}),
 }
 """The same for environments without tasks of their own: they play those of files or packages that the user has."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
 
 from agentgym.choices import one_of
 from agentgym.envs.web.acting import BrowserTools, as_infrastructure_failure
@@ -118,6 +119,11 @@ class BrowserEnv(BrowserTools):
         deadline = _OWN_DEADLINE_S if trusted else _DEADLINE_S
         options = SessionOptions(allowed, viewport=self._viewport, deadline=deadline, trusted=trusted, **more)
         self._session = pool.open(options)
+
+    def _open_outside(self, allowed: tuple[str, ...], **more: Any) -> None:
+        """Open a fresh browser context for sites that others run, whose pages are not trusted."""
+        hosts = tuple(sorted({urlsplit(origin).hostname or "" for origin in allowed}))
+        self._open(allowed=allowed, reachable=hosts, **more)
 
     def _leave(self) -> None:
         session, self._session, self._view = self._session, None, None

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import urlsplit
 
 from agentgym.endings import Reason
 from agentgym.engine.steps import Solution
@@ -230,9 +229,7 @@ class WebEnv(BrowserEnv):
 
     def _start_elsewhere(self, task: Task) -> str | Pictured:
         """Open an external site."""
-        allowed = tuple(task.data["allowed"])
-        hosts = tuple(sorted({urlsplit(origin).hostname or "" for origin in allowed}))
-        self._open(allowed=allowed, reachable=hosts)
+        self._open_outside(tuple(task.data["allowed"]))
         with as_infrastructure_failure():
             self._page.goto(task.data["url"])
         return self._opening(task.prompt)

@@ -11,17 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from agentgym.choices import one_of
-from agentgym.errors import UsageError
 from agentgym.task import TEST, Task, TaskList
 from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable, Why
 from agentgym.tasks.read_tasks import read_tasks
 from agentgym.tasks.records import Record, existing, read_records, whole_object
 from agentgym.tasks.splitting import SPLITS, refuse_empty
+from agentgym.tasks.web.addresses import SiteAddresses, origins
 
-_PLACEHOLDER = re.compile(r"__([A-Z_]+?)__")
 _LOCATOR = re.compile(
     r"""document\.querySelector(?:All)?\((["'`])(?:(?!\1|\\).)+\1\)(?:\[\d+\])?\.(?:innerText|outerText|textContent|value)"""
 )
@@ -59,7 +57,7 @@ class WebFileTasks(TaskList):
     ):
         self.file, self._with_login = existing(file), with_login
         self._split = one_of("split_by", split_by, SPLITS)
-        self._urls = {name: _origin_and_path(name, url) for name, url in (urls or {}).items()}
+        self._addresses = SiteAddresses(urls, "urls")
         quarantine = Quarantine(str(file), strict)
         records = _entries(self.file, quarantine)
         refuse_empty({self.file: len(records) + len(quarantine.entries)})
@@ -80,7 +78,7 @@ class WebFileTasks(TaskList):
     def _webarena(self, name: str, entry: Record) -> Task:
         if entry.fields.get("require_login") and not self._with_login:
             raise _unusable("it needs a login; pass with_login=true if its sites log visitors in by themselves")
-        start = self._address(entry.text("start_url").split(" |AND| ")[0])
+        start = self._addresses.filled(entry.text("start_url").split(" |AND| ")[0])
         gold = self._gold(Record(entry.where, entry.get("eval", dict)))
         sites = tuple(entry.texts("sites"))
         return Task(name, self._split, entry.text("intent"), data=self._data(start, sites), gold=gold, tags=sites)
@@ -94,13 +92,12 @@ class WebFileTasks(TaskList):
         if not isinstance(values, list):
             raise Unusable(f"'options' must be an object or a list, not {options!r:.60}")
         gold = {"bought": {"asin": asin, "options": [str(value) for value in values]}}
-        start = self._address("__WEBSHOP__")
+        start = self._addresses.filled("__WEBSHOP__")
         return Task(name, self._split, instruction, data=self._data(start, ("webshop",)), gold=gold, tags=("webshop",))
 
     def _data(self, start: str, sites: Sequence[str]) -> dict[str, Any]:
         """Return the address to open, and the origins that the browser may reach."""
-        known = [self._urls[site] for site in sites if site in self._urls]
-        return {"url": start, "allowed": sorted({_origin(address) for address in (start, *known)})}
+        return {"url": start, "allowed": origins([start, *self._addresses.known(sites).values()])}
 
     def _gold(self, rule: Record) -> dict[str, Any]:
         types = rule.texts("eval_types")
@@ -111,7 +108,7 @@ class WebFileTasks(TaskList):
             gold["answer"] = _references(rule.get("reference_answers", dict, {}))
         if "url_match" in types:
             urls = rule.label("reference_url").split(" |OR| ")
-            gold["urls"] = [self._address(url) for url in urls if url]
+            gold["urls"] = [self._addresses.filled(url) for url in urls if url]
             if not gold["urls"]:
                 raise Unusable("it has no reference_url")
         if "program_html" in types:
@@ -128,24 +125,10 @@ class WebFileTasks(TaskList):
         if not isinstance(contents, Mapping):
             contents = {"must_include": [contents]}
         return {
-            "url": "" if url == "last" else self._address(url),
+            "url": "" if url == "last" else self._addresses.filled(url),
             "locator": locator,
             "contents": _references(contents),
         }
-
-    def _address(self, url: str) -> str:
-        """Return an address with the names of sites replaced by their addresses."""
-
-        def of_site(match: re.Match[str]) -> str:
-            site = match[1].lower()
-            if site not in self._urls:
-                raise _unusable(f"there is no address for the site {site!r}; pass urls={{{site!r}: 'http://...'}}")
-            return self._urls[site]
-
-        address = _PLACEHOLDER.sub(of_site, url.strip())
-        if urlsplit(address).scheme not in ("http", "https"):
-            raise Unusable(f"{url[:80]!r} is not a web address")
-        return address
 
 
 def _references(reference: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -165,15 +148,3 @@ def _entries(file: Path, quarantine: Quarantine) -> list[Record]:
     if (only := whole_object(file)) is not None:
         return [Record(str(file), only, file)]
     return list(read_records(file, quarantine))
-
-
-def _origin_and_path(name: str, url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"the address of site {name!r} must be like http://host:port, not {url!r}")
-    return url.rstrip("/")
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}".lower()

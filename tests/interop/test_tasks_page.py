@@ -9,10 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from agentgym.cli import app
+from tests.browsers import need_browser
 from tests.doc_blocks import DOCS, Block, blocks_of
+from tests.interop.arena import open_shop
 from tests.task_folders import BASE
 
 BLOCKS = [block for block in blocks_of(DOCS / "interop" / "tasks.md") if block.language == "python"]
+WEBARENA_SHOP = "http://127.0.0.1:7770"
 
 
 def block_about(name: str) -> Block:
@@ -39,5 +42,20 @@ def test_bfcl_is_played(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out.startswith("1.0 ")
 
 
+@pytest.mark.peers
+@pytest.mark.web
+@pytest.mark.skipif(
+    find_spec("webarena_verified") is None, reason="webarena_verified: not in this environment (see .ci/peers)"
+)
+def test_webarena_is_played(capsys: pytest.CaptureFixture[str]):
+    need_browser()
+    text = block_about("webarena").text
+    assert text.count(WEBARENA_SHOP) == 1
+    shop = open_shop()
+    exec(text.replace(WEBARENA_SHOP, f"http://127.0.0.1:{shop.port}"), {})
+    shop.close()
+    assert capsys.readouterr().out.startswith("webarena-verified/21 1.0 ")
+
+
 def test_every_block_is_run_here():
-    assert {block_about(name).text for name in ("terminal", "bfcl")} == {block.text for block in BLOCKS}
+    assert {block_about(name).text for name in ("terminal", "bfcl", "webarena")} == {block.text for block in BLOCKS}

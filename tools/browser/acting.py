@@ -15,6 +15,7 @@ from agentgym.tools.browser.looking import look
 from agentgym.tools.browser.numbering import Numbering
 from agentgym.tools.browser.options import SessionOptions
 from agentgym.tools.browser.pointing import CHANGED, Target, locate
+from agentgym.tools.browser.recording import Recording
 from agentgym.tools.browser.tab import STUCK, Tab, Unanswered
 from agentgym.tools.browser.view import View
 from agentgym.tools.browser.windows import Windows
@@ -43,6 +44,7 @@ class Acting:
         self._context, self._alive, self._on_close = context, alive, on_close
         self._clock = PageClock(options.start)
         self._windows = Windows(context, options, self._clock)
+        self._recording = Recording(context, options.record)
         self._numberings: dict[Tab, Numbering] = {}
         self._view: View | None = None
         self._viewed: Tab | None = None
@@ -67,6 +69,7 @@ class Acting:
         return 3 * self.options.look_s
 
     async def _start(self, page: Page, cdp: CDPSession) -> None:
+        await self._recording.start()
         await self._windows.start(page, cdp)
 
     def _lost(self, why: str) -> None:
@@ -199,6 +202,7 @@ class Acting:
         with suppress(Exception):  # a dead driver has closed it already, and fails with bare exceptions
             async with asyncio.timeout(CLOSE_S):
                 await self._context.close()
+        self._recording.discard()
         await self._on_close()
 
 

@@ -61,7 +61,8 @@ class SessionOptions:
     The page's clock starts at `clock`, stands still between actions and advances `tick` seconds with each; `seed` fixes
     its random numbers. `deadline` bounds an action in real seconds. `all_refs` gives every element a ref, not only the
     actionable ones. An action that takes too long raises `PageError`, which the policy sees, unless the pages are
-    `trusted`: then it raises `InfrastructureError`.
+    `trusted`: then it raises `InfrastructureError`. Requests to addresses that match `record` are recorded for
+    `BrowserSession.network_log`.
     """
 
     allowed: tuple[str, ...]
@@ -75,6 +76,7 @@ class SessionOptions:
     max_elements: int = 5000
     all_refs: bool = False
     trusted: bool = False
+    record: re.Pattern[str] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.allowed, str) or not self.allowed:

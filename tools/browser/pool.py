@@ -16,6 +16,7 @@ from agentgym.tools.browser.bridge import bridged, browsers
 from agentgym.tools.browser.driver import Driver, start_driver
 from agentgym.tools.browser.launching import launch
 from agentgym.tools.browser.options import BrowserOptions, SessionOptions
+from agentgym.tools.browser.recording import check_can_record
 from agentgym.tools.browser.session import BrowserSession
 from agentgym.tools.browser.tab import script
 
@@ -128,6 +129,7 @@ class BrowserPool:
             async with state.lock:
                 running = await self._browser(state)
                 running.opened += 1
+            check_can_record(options.record)
             try:
                 async with asyncio.timeout(OPEN_S):
                     spare = running.spares.pop() if running.spares else await self._spare(running)

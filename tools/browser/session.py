@@ -132,6 +132,18 @@ class BrowserSession(ElementActions, PixelActions):
         return await self._act(lambda tab: self._evaluated(tab, script))
 
     @bridged
+    async def network_log(self) -> dict[str, Any]:
+        """Stop recording; return the requests of the session and the responses to them, as a HAR document.
+
+        Raises:
+            UsageError: Nothing is being recorded (`SessionOptions.record`).
+        """
+        async with self._lock:
+            self._check()
+            self._recording.check()
+            return await self._guarded(self._recording.stop(), 3 * self.options.deadline)
+
+    @bridged
     async def close(self) -> None:
         """Discard the episode's browser context. Safe to call twice."""
         await self._shut()

@@ -1,0 +1,88 @@
+"""`WebArenaTasks`: the entries of WebArena-Verified as tasks on sites whose addresses the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentgym.choices import one_of
+from agentgym.task import TEST, Task, TaskList
+from agentgym.task_files.left_out import LeftOut, Quarantine, Unusable
+from agentgym.tasks.read_tasks import read_tasks
+from agentgym.tasks.records import Record, existing, read_records
+from agentgym.tasks.splitting import Splitter, refuse_empty
+from agentgym.tasks.web.addresses import SiteAddresses, origins
+from agentgym.tasks.webarena.package import SUBSETS, parsed, require_package, subset_ids
+
+_GOLD = "eval"
+
+
+class WebArenaTasks(TaskList):
+    """Tasks in the form of WebArena-Verified.
+
+    Args:
+        file: A JSON list of entries, or JSON lines.
+        sites: Addresses of the sites by name, such as `{"shopping": "http://127.0.0.1:7770"}`. Tasks on others are left
+            out.
+        subset: `"hard"` or `"non-hard"`: the entries with the numbers that the package lists for it.
+        split_by: `"auto"`, `"file"`, `"hash"` or the one split of all tasks. With `"hash"`, tasks made from the same
+            template are in the same split.
+        strict: Raise `UsageError` for the first broken entry instead of leaving it out.
+
+    Raises:
+        MissingExtra: `webarena-verified` is not installed.
+    """
+
+    left_out: tuple[LeftOut, ...]
+    """Entries that yield no task, each with the reason."""
+
+    def __init__(
+        self,
+        file: str | Path,
+        sites: Mapping[str, str] | None = None,
+        *,
+        subset: str | None = None,
+        split_by: str = TEST,
+        strict: bool = False,
+    ):
+        require_package()
+        self.file = existing(file)
+        self._addresses = SiteAddresses(sites, "sites")
+        self._splitter = Splitter.of(split_by, [self.file])
+        quarantine = Quarantine(str(file), strict)
+        records = list(read_records(self.file, quarantine))
+        refuse_empty({self.file: len(records) + len(quarantine.entries)})
+        if subset is not None:
+            wanted = subset_ids(one_of("subset", subset, SUBSETS))
+            records = [record for record in records if record.fields.get("task_id") in wanted]
+        kept = read_tasks(records, self._task, quarantine)
+        self.left_out = quarantine.entries
+        quarantine.close(len(kept))
+        super().__init__(read.task for read in kept)
+
+    def _task(self, entry: Record) -> Task:
+        theirs = parsed(entry.fields)
+        names = [site.value for site in theirs.sites]
+        sites = {name: self._addresses.of(name) for name in names}
+        start = [self._addresses.filled(url) for url in theirs.start_urls]
+        if not start:
+            raise Unusable("it has no start_urls")
+        return Task(
+            id=f"{self.file.stem}/{theirs.task_id}",
+            split=self._splitter.split(self.file, f"webarena {theirs.intent_template_id}"),
+            prompt=theirs.intent,
+            data={
+                "entry": {name: value for name, value in entry.fields.items() if name != _GOLD},
+                "sites": sites,
+                "start": start,
+                "allowed": origins([*start, *sites.values()]),
+            },
+            gold={_GOLD: entry.fields[_GOLD]},
+            tags=(*names, theirs.expected_action.lower()),
+        )
+
+
+def entry_of(task: Task) -> dict[str, Any]:
+    """Return the entry that a task was read from."""
+    return {**task.data["entry"], **task.gold}

@@ -1,0 +1,353 @@
+"""WebArena-Verified: its tasks in our browser on a site of a test, and the verdict of its own evaluators."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.engine.steps import StepResult
+from agentgym.envs.webarena import WebArenaEnv
+from agentgym.envs.webarena.judging import EVALUATED, judge
+from agentgym.envs.webarena.solving import solve
+from agentgym.errors import BrokenTask, InfrastructureError, MissingExtra, NoSolution, UsageError
+from agentgym.messages import text_of
+from agentgym.tasks.webarena import WebArenaTasks, entry_of
+from agentgym.tasks.webarena.package import data_set
+from tests.browsers import Site, need_browser
+from tests.interop.arena import BUY, ENTRIES, PRICE, SHOW, entry, open_shop, request_rule, response_rule, write
+from tests.interop.theirs import failed_checks, imported
+from tests.web_play import call, play_solution, said
+
+peers = pytest.mark.peers
+NOWHERE = {"shopping": "http://127.0.0.1:9"}
+ALL = {name: f"http://127.0.0.1:{port}" for port, name in enumerate(["shopping", "reddit", "gitlab", "map"], 7771)} | {
+    "shopping_admin": "http://127.0.0.1:7780/admin",
+    "wikipedia": "http://127.0.0.1:8888",
+}
+NEVER_ACCEPTED = {"webarena-verified/319", "webarena-verified/429"}
+"""The expected response of one lacks a field that is compared; the other wants two last pages."""
+EVERY = 7
+"""Every so many tasks of the package are tried; all 812 were once."""
+FOUND = {"task_type": "RETRIEVE", "status": "SUCCESS"}
+SHOWN = {"task_type": "NAVIGATE", "status": "SUCCESS"}
+CHANGED = {"task_type": "MUTATE", "status": "SUCCESS"}
+
+
+@pytest.fixture
+def package() -> None:
+    imported("webarena_verified")
+
+
+@pytest.fixture
+def shop(package: None) -> Iterator[Site]:
+    need_browser()
+    made = open_shop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def env(shop: Site, tmp_path: Path, out: Path) -> Iterator[WebArenaEnv]:
+    made = WebArenaEnv(file=write(tmp_path), sites={"shopping": f"http://127.0.0.1:{shop.port}"}, record=out)
+    yield made
+    made.close()
+
+
+def begin(env: WebArenaEnv, task: dict[str, Any]) -> str:
+    observation, _ = env.reset(options={"task": f"lamps/{task['task_id']}"})
+    return text_of(observation[-1])
+
+
+def outcome(step: StepResult) -> float:
+    assert step.terminated or step.truncated
+    return step.info["rewards"]["outcome"]
+
+
+def buy(env: WebArenaEnv, amount: str) -> StepResult:
+    begin(env, BUY)
+    assert "Lamp" in said(call(env, "click", ref="e1"))
+    call(env, "type", ref="e1", text=amount)
+    assert "Cart" in said(call(env, "click", ref="e2"))
+    return call(env, "submit", **CHANGED)
+
+
+def show(env: WebArenaEnv, *addresses: str) -> StepResult:
+    begin(env, SHOW)
+    for address in addresses:
+        call(env, "goto", address=address)
+    return call(env, "submit", **SHOWN)
+
+
+def answer(env: WebArenaEnv, *data: Any) -> StepResult:
+    begin(env, PRICE)
+    return call(env, "submit", **FOUND, retrieved_data=list(data))
+
+
+def give_up(env: WebArenaEnv) -> StepResult:
+    begin(env, PRICE)
+    return call(env, "submit", task_type="RETRIEVE", status="NOT_FOUND_ERROR", error_details="No lamp.")
+
+
+RUNS: dict[str, tuple[dict[str, Any], Callable[[WebArenaEnv], StepResult], float]] = {
+    "right answer": (PRICE, lambda env: answer(env, "$12.00"), 1.0),
+    "right answer in other words": (PRICE, lambda env: answer(env, 12), 1.0),
+    "wrong answer": (PRICE, lambda env: answer(env, "$13.00"), 0.0),
+    "too many answers": (PRICE, lambda env: answer(env, "$12.00", "$13.00"), 0.0),
+    "giving up": (PRICE, give_up, 0.0),
+    "right page": (SHOW, lambda env: show(env, "/cart", "/lamp?ref=x"), 1.0),
+    "page with a query that counts": (SHOW, lambda env: show(env, "/lamp?color=red"), 0.0),
+    "page that was left again": (SHOW, lambda env: show(env, "/lamp", "/cart"), 0.0),
+    "no page": (SHOW, show, 0.0),
+    "right change": (BUY, lambda env: buy(env, "3"), 1.0),
+    "wrong change": (BUY, lambda env: buy(env, "4"), 0.0),
+}
+
+
+@peers
+@pytest.mark.web
+def test_right_runs_are_worth_1_and_wrong_ones_0_as_the_package_says_of_the_same_files(
+    env: WebArenaEnv, tmp_path: Path, out: Path
+):
+    evaluate = theirs(tmp_path / "lamps.json", env.tasks.get("test", 0).data["sites"])
+    for name, (task, play, worth) in RUNS.items():
+        ended = play(env)
+        assert (outcome(ended), ended.reward) == (worth, worth), name
+        assert ended.info["ending"] == ("solved" if worth else "answered"), name
+        files = out / str(task["task_id"])
+        result = evaluate(task["task_id"], files / "agent_response.json", files / "network.har")
+        assert result.score == worth, name
+        said_of = [{"name": each.evaluator_name, "status": each.status} for each in result.evaluators_results]
+        assert ended.info["evaluators"] == said_of, name
+
+
+def theirs(file: Path, sites: dict[str, str]) -> Callable[[int, Path, Path], Any]:
+    """The package on its own: it reads the tasks and both files of a run."""
+    readers = import_module("webarena_verified.api.internal.data_reader")
+    evaluators = import_module("webarena_verified.api.internal.evaluator")
+    configs = import_module("webarena_verified.types.config")
+    subsets = import_module("webarena_verified.types.data").TaskSubset
+    environments = {f"__{site.upper()}__": {"urls": [address]} for site, address in sites.items()}
+    config = configs.WebArenaVerifiedConfig.model_validate({"test_data_file": file, "environments": environments})
+    numbers = [entry["task_id"] for entry in ENTRIES]
+    subset = subsets(task_ids=numbers, checksum=subsets.compute_checksum(numbers))
+    reader = readers.WebArenaVerifiedDataReader(config, subset)
+    evaluator = evaluators.WebArenaVerifiedEvaluator(config=config, reader=reader)
+    return lambda number, response, trace: evaluator.evaluate_task(
+        task_id=number, agent_response=response, network_trace=trace
+    )
+
+
+@peers
+@pytest.mark.web
+def test_an_episode_opens_at_the_start_and_says_which_sites_there_are(env: WebArenaEnv, shop: Site):
+    opening = begin(env, PRICE)
+    assert "What does the lamp cost?" in opening
+    assert f"shopping: http://127.0.0.1:{shop.port}" in opening
+    assert 'link "Lamp"' in opening
+    assert "12" not in json.dumps(env.tools.schemas).replace("127", "")
+
+
+@peers
+@pytest.mark.web
+def test_a_response_in_another_form_is_told_and_the_episode_goes_on(env: WebArenaEnv):
+    begin(env, PRICE)
+    wrong = call(env, "submit", task_type="FIND", status="SUCCESS")
+    assert "RETRIEVE" in said(wrong)
+    assert not wrong.terminated
+    assert outcome(call(env, "submit", **FOUND, retrieved_data=["12"])) == 1.0
+
+
+@peers
+@pytest.mark.web
+def test_an_episode_without_a_response_is_worth_0(shop: Site, tmp_path: Path):
+    address = f"http://127.0.0.1:{shop.port}"
+    env = WebArenaEnv(file=write(tmp_path), sites={"shopping": address}, max_turns=1)
+    begin(env, SHOW)
+    ended = call(env, "goto", address="/lamp")
+    assert (ended.truncated, outcome(ended)) == (True, 0.0)
+    env.close()
+
+
+@peers
+@pytest.mark.web
+def test_what_opening_addresses_solves_is_solved_by_that(env: WebArenaEnv):
+    for task in (PRICE, SHOW):
+        begin(env, task)
+        assert outcome(play_solution(env)) == 1.0
+    begin(env, BUY)
+    with pytest.raises(NoSolution):
+        play_solution(env)
+
+
+@peers
+@pytest.mark.web
+def test_headers_are_sent_with_every_request(shop: Site, tmp_path: Path):
+    sites = {"shopping": f"http://127.0.0.1:{shop.port}"}
+    env = WebArenaEnv(file=write(tmp_path), sites=sites, headers={"X-Login": "ada"})
+    begin(env, SHOW)
+    call(env, "goto", address="/lamp")
+    assert {headers.get("X-Login") for _, _, headers in shop.requests} == {"ada"}
+    env.close()
+
+
+@peers
+@pytest.mark.web
+def test_several_start_pages_are_several_tabs(shop: Site, tmp_path: Path):
+    sites = {"shopping": f"http://127.0.0.1:{shop.port}", "reddit": f"http://127.0.0.1:{shop.port}/cart"}
+    task = PRICE | {"sites": ["shopping", "reddit"], "start_urls": ["__SHOPPING__/lamp", "__REDDIT__"]}
+    env = WebArenaEnv(file=write(tmp_path, task), sites=sites)
+    opening = begin(env, task)
+    assert 'heading "Lamp"' in opening
+    assert 'heading "Cart"' in said(call(env, "tab", number=1))
+    assert outcome(call(env, "submit", **FOUND, retrieved_data=["12"])) == 1.0
+    env.close()
+
+
+@peers
+@pytest.mark.web
+def test_a_site_that_does_not_respond_is_an_infrastructure_error(package: None, tmp_path: Path):
+    need_browser()
+    env = WebArenaEnv(file=write(tmp_path), sites=NOWHERE)
+    with pytest.raises(InfrastructureError):
+        begin(env, PRICE)
+    env.close()
+
+
+def log_of(*addresses: str) -> dict[str, Any]:
+    """A HAR document of pages that were opened."""
+    return {
+        "log": {
+            "entries": [
+                {
+                    "request": {"method": "GET", "url": url, "headers": [{"name": "accept", "value": "text/html"}]},
+                    "response": {"status": 200, "redirectURL": "", "headers": [], "content": {}},
+                }
+                for url in addresses
+            ]
+        }
+    }
+
+
+@peers
+def test_an_evaluator_that_fails_on_what_the_agent_did_gives_0(package: None):
+    verdict = judge(PRICE, NOWHERE, {"task_type": 1, "status": [], "retrieved_data": "x"}, log_of("http://127.0.0.1:9"))
+    assert (verdict.score, verdict.evaluators) == (0.0, (("AgentResponseEvaluator", "error"),))
+
+
+@peers
+def test_a_task_that_no_run_can_be_judged_by_is_broken_and_never_worth_0(package: None):
+    task = entry(4, "Show it.", response_rule("mutate"), request_rule("", url="__GITLAB__/x"))
+    with pytest.raises(BrokenTask, match="task 4"):
+        judge(task, NOWHERE, CHANGED, log_of("http://127.0.0.1:9"))
+    with pytest.raises(InfrastructureError, match="recorded no request"):
+        judge(PRICE, NOWHERE, FOUND, log_of())
+
+
+@peers
+def test_entries_that_cannot_be_played_are_left_out_with_the_reason(package: None, tmp_path: Path):
+    elsewhere = entry(5, "Find it.", response_rule("retrieve", ["x"]), sites=["gitlab"], start_urls=["__GITLAB__"])
+    broken = entry(6, "Find it.") | {"revision": 0}
+    nowhere = entry(7, "Find that.", response_rule("retrieve", ["x"]), start_urls=["http://["])
+    unopened = entry(8, "Find this.", response_rule("retrieve", ["x"]), start_urls=[])
+    file = write(tmp_path, PRICE, elsewhere, broken, PRICE, nowhere, unopened)
+    tasks = WebArenaTasks(file, NOWHERE)
+    assert [tasks.get("test", index).id for index in range(tasks.size("test") or 0)] == ["lamps/1"]
+    reasons = [entry.reason for entry in tasks.left_out]
+    assert "no address for the site 'gitlab'; pass sites=" in reasons[0]
+    assert "the package refuses it: revision" in reasons[1]
+    assert [each for each in reasons if "not a web address" in each or "no start_urls" in each] == reasons[2:4]
+    with pytest.raises(UsageError, match="item 2: the package refuses it"):
+        WebArenaTasks(file, NOWHERE, strict=True)
+
+
+@peers
+def test_the_tasks_of_the_package_are_all_read_and_their_expected_runs_accepted(package: None):
+    tasks = WebArenaTasks(data_set(), ALL)
+    assert (tasks.size("test"), tasks.left_out) == (812, ())
+    assert WebArenaTasks(data_set(), ALL, subset="hard").size("test") == 258
+    for index in range(0, 812, EVERY):
+        task = tasks.get("test", index)
+        rule, sites = entry_of(task), task.data["sites"]
+        try:
+            *opened, submitted = solve(rule, sites)
+        except NoSolution:
+            continue
+        log = log_of(task.data["start"][0], *(call.arguments["address"] for call in opened))
+        assert judge(rule, sites, submitted.arguments, log).score == float(task.id not in NEVER_ACCEPTED), task.id
+        assert judge(rule, sites, None, log).score == 0.0, task.id
+        other = dict(submitted.arguments) | {"status": "UNKNOWN_ERROR"}
+        assert judge(rule, sites, other, log).score == 0.0, task.id
+
+
+@peers
+def test_tasks_of_one_template_are_in_one_split(package: None):
+    tasks = WebArenaTasks(data_set(), ALL, split_by="hash")
+    assert set(tasks.splits) == {"train", "validation", "test"}
+    templates = {
+        split: {tasks.get(split, index).data["entry"]["intent_template_id"] for index in range(tasks.size(split) or 0)}
+        for split in tasks.splits
+    }
+    assert not templates["train"] & templates["test"]
+    assert not templates["validation"] & (templates["train"] | templates["test"])
+
+
+@peers
+@pytest.mark.web
+def test_it_keeps_what_environments_promise(shop: Site, tmp_path: Path):
+    settings = {"file": str(write(tmp_path, PRICE, SHOW)), "sites": {"shopping": f"http://127.0.0.1:{shop.port}"}}
+    assert failed_checks("webarena", settings, "gold-hidden-at-start", "solution-solves", "pickles") == set()
+
+
+def solved(task: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The addresses that a solution opens, and what it submits."""
+    return [(call.name, call.arguments.get("address") or call.arguments["retrieved_data"]) for call in solve(task, ALL)]
+
+
+def test_a_solution_opens_what_is_expected_and_submits_the_first_of_several_choices():
+    asked = {"query_params": {"color": ["red", "blue"]}}
+    several = request_rule("/cart", url=["__SHOPPING__/a?b=1", "__SHOPPING__/c"])
+    task = entry(9, "Do.", response_rule("retrieve", [["x", "y"], "z"]), request_rule("/lamp", **asked), several)
+    assert solved(task) == [
+        ("goto", "http://127.0.0.1:7771/lamp?color=red&color=blue"),
+        ("goto", "http://127.0.0.1:7771/a?b=1"),
+        ("submit", ["x", "z"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [{"http_method": "POST"}, {"headers": {"a": "b"}}, {"response_status": 302}, {"url": "^.*$"}, {"url": "__BANK__"}],
+)
+def test_what_opening_addresses_does_not_solve_has_no_solution(beyond: dict[str, Any]):
+    with pytest.raises(NoSolution):
+        solved(entry(9, "Do.", response_rule("mutate"), request_rule("/lamp", **beyond)))
+
+
+def test_requests_that_no_evaluator_sees_are_not_recorded():
+    assert EVALUATED.match("http://shop.test/lamp.html?style=a.css")
+    assert EVALUATED.match("http://shop.test/css")
+    for name in ("a.css", "a.js?v=1", "a.jpeg", "a.woff2#x", "lib/a.svg"):
+        assert not EVALUATED.match(f"http://shop.test/{name}"), name
+
+
+@pytest.mark.skipif(find_spec("webarena_verified") is not None, reason="webarena_verified: it is in this environment")
+def test_without_the_package_one_line_says_what_to_install():
+    with pytest.raises(MissingExtra, match=r"agentgym-suite\[webarena\]"):
+        WebArenaEnv(sites=NOWHERE)
+
+
+@peers
+def test_without_sites_it_says_what_to_pass(package: None):
+    with pytest.raises(UsageError, match="pass sites="):
+        WebArenaEnv()
