@@ -107,11 +107,21 @@ def measured(name: str, *command: str) -> dict[str, Any]:
     """Run a command; return its seconds and its peak memory."""
     started = time.perf_counter()
     child = _start(command)
-    _, status, usage = os.wait4(child.pid, 0)
+    peak, ended = 0.0, 0
+    while not ended:
+        peak = max(peak, _peak_mb(child.pid))
+        time.sleep(0.01)
+        ended, status, usage = os.wait4(child.pid, os.WNOHANG)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"{name} exited with {child.returncode}: {' '.join(command)}")
-    return _row(name, time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return _row(name, time.perf_counter() - started, usage.ru_utime + usage.ru_stime, peak)
+
+
+def _peak_mb(pid: int) -> float:
+    """Return a process's peak memory. `ru_maxrss` would also count the process that it was forked from."""
+    peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc", str(pid), "status").read_text())
+    return int(peak[1]) / 1024 if peak else 0.0
 
 
 def viewed(name: str, file: Path) -> dict[str, Any]:
@@ -129,9 +139,9 @@ def viewed(name: str, file: Path) -> dict[str, Any]:
             answer.read()
         everything = time.perf_counter() - started
         times = psutil.Process(pid).cpu_times()
-        peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc", str(pid), "status").read_text())
+        peak = _peak_mb(pid)
     more = {"listening_s": round(listening, 2), "with_charts_s": round(everything, 2)}
-    return {**_row(name, rows, times.user + times.system, int(peak[1]) / 1024 if peak else 0.0), **more}
+    return {**_row(name, rows, times.user + times.system, peak), **more}
 
 
 @contextmanager

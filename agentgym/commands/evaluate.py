@@ -258,7 +258,8 @@ def progress_bars() -> Progress:
 def _preparation(progress: Progress, label: str | None) -> Callable[[str, int, int], None]:
     """Return a callback that shows what a policy needs before it can play: a bar, or a line where there are none.
 
-    Teaching the tiny model takes minutes; a log without a line about it looks like a command that hangs.
+    Teaching the tiny model takes minutes; a log without a line about it looks like a command that hangs. What is done
+    in one go, such as loading, takes seconds.
     """
     bars: dict[str, TaskID] = {}
     begin = "" if label is None else f"{label}: "
@@ -266,7 +267,7 @@ def _preparation(progress: Progress, label: str | None) -> Callable[[str, int, i
     def tell(what: str, done: int, of: int) -> None:
         if what not in bars:
             bars[what] = progress.add_task(f"{begin}{what}", total=of, note="")
-            if progress.disable:
+            if progress.disable and of > 1:
                 progress.console.print(f"{begin}{what} …", markup=False, highlight=False, soft_wrap=True)
         progress.update(bars[what], completed=done, total=of)
 

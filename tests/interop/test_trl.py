@@ -19,10 +19,11 @@ import pytest
 from agentgym.dialects import get_dialect
 from agentgym.endings import Reason
 from agentgym.env import Env
+from agentgym.envs.catalog import ENVIRONMENTS
 from agentgym.errors import InfrastructureError, UsageError
 from agentgym.interop.trl import BROKEN, Outage, environment_class, episode_of, rows, unless_failed
 from agentgym.messages import Pictured, ToolCall, text_of
-from agentgym.registry import list_environments, load_class, make
+from agentgym.registry import load_class, make
 from agentgym.task import Task, TaskList
 from agentgym.toolset import tool
 from tests.chat_templates import tokenizer_of
@@ -97,7 +98,7 @@ def begun(env: str = SHAKY, index: int = 0, **arguments: Any) -> Any:
 
 def one_of_each_kind() -> list[str]:
     """An id of each environment; MiniWoB has many with the same tools."""
-    ids = list_environments()
+    ids = list(ENVIRONMENTS)
     return [one for one in ids if "miniwob" not in one] + [next(one for one in ids if "miniwob" in one)]
 
 
