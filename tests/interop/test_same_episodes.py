@@ -17,6 +17,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
 from agentgym.dialects import get_dialect
 from agentgym.messages import Message, ToolCall, assistant, text_of
@@ -25,8 +26,9 @@ from agentgym.rollout.limits import Limits
 from agentgym.suites.one_off import one_off
 from agentgym.task import TaskList
 from tests.interop.peers import needs
+from tests.interop.seeded_sql import SEEDED_SQL
 
-ENV, SPLIT, COUNT, SEED = "sql", "test", 6, 40
+ENV, SPLIT, COUNT, SEED = SEEDED_SQL, "test", 6, 40
 WRONG = ToolCall("query", {"limit": 3})
 """A call with wrong arguments, which every policy here makes first."""
 
@@ -100,8 +102,9 @@ def native(plans: list[Plan]) -> list[Played]:
 def vector(plans: list[Plan]) -> list[Played]:
     """All at the same time in a vector environment of Gymnasium, which resets those that are over."""
     tasks = [make(ENV).tasks.get(SPLIT, plan.index) for plan in plans]
+    spec = EnvSpec("same/sql-v0", ENV)
     envs = gymnasium.vector.SyncVectorEnv(
-        [partial(gymnasium.make, "agentgym/sql-v0", dialect="native", tasks=TaskList([task])) for task in tasks]
+        [partial(gymnasium.make, spec, dialect="native", tasks=TaskList([task])) for task in tasks]
     )
     openings, _ = envs.reset(seed=[plan.seed for plan in plans], options={"index": 0})
     read: list[list[str]] = [[] for _ in plans]
@@ -300,6 +303,11 @@ def test_the_episodes_differ_and_some_are_solved(plans: list[Plan]):
     assert len({one.task for one in played}) == COUNT
     assert [one.reward > 0.9 for one in played] == [index % 2 == 0 for index in range(COUNT)]
     assert all("limit" in one.read[0] for one in played)
+
+
+def test_another_seed_is_another_episode(plans: list[Plan]):
+    others = native([replace(plan, seed=plan.seed + 1) for plan in plans])
+    assert all(one.task != other.task for one, other in zip(native(plans), others, strict=True))
 
 
 def told(opening: list[Any], read: list[str], rewards: list[float]) -> Played:
