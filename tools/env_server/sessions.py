@@ -6,7 +6,6 @@ import logging
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from agentgym.rollout.deadlines import OutOfTime
 from agentgym.tools.env_server.offer import EnvServing, Offer
 from agentgym.tools.env_server.running import Deliver, Reply, Running
 from agentgym.tools.env_server.session import Session
+from agentgym.tools.env_server.tally import Tally
 
 _LOOKS = 20
 """Requests and sessions are looked at this often in the time that they may take or be idle, ..."""
@@ -44,10 +44,8 @@ class Sessions:
         self._running: dict[Running, None] = {}
         self._closing: set[threading.Thread] = set()
         self._stopped = threading.Event()
-        self.counts: Counter[tuple[str, str]] = Counter()
-        """Number of requests by operation and outcome (`ok`, or the kind of error)."""
-        self.busy_s: dict[str, float] = {}
-        """Seconds spent on requests by operation."""
+        self.tally = Tally()
+        """Requests by operation and outcome (`ok`, or the kind of error)."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -88,10 +86,8 @@ class Sessions:
 
     def _deliver(self, running: Running, reply: Reply, *, is_given_up: bool = False) -> None:
         error = reply.get("error")
-        with self._lock:
-            self.counts[running.op, "ok" if error is None else error["kind"]] += 1
-            spent = time.monotonic() - running.began
-            self.busy_s[running.op] = self.busy_s.get(running.op, 0.0) + spent
+        outcome = "ok" if error is None else error["kind"]
+        self.tally.note(running.op, outcome, time.monotonic() - running.began)
         try:
             running.deliver(reply, is_given_up=is_given_up)
         except Exception as error:  # the client has left; if it comes back, it asks again
