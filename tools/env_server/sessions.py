@@ -51,9 +51,10 @@ class Sessions:
         return len(self._sessions)
 
     def answer(self, content: Mapping[str, Any], deliver: Deliver) -> bool:
-        """Deliver the reply to a request, and return whether this thread did it. Never raises.
+        """Deliver the reply to a request, and return whether this thread did, so that it can go on. Never raises.
 
-        If it takes longer than a request may, another thread delivers an error meanwhile, and this returns false.
+        If it takes longer than a request may, another thread delivers an error meanwhile, and this returns false; also
+        if the client has left.
         """
         running = Running(content, deliver)
         self._running[running] = None
@@ -68,8 +69,7 @@ class Sessions:
                 self._end(running.session, "its client was told that it could not be opened")
             running.wait()
             return False
-        self._deliver(running, reply)
-        return True
+        return self._deliver(running, reply)
 
     def start(self) -> None:
         """Begin to watch: over requests that take too long, and sessions that are idle."""
@@ -84,7 +84,7 @@ class Sessions:
         for closing in list(self._closing):
             closing.join(max(0.0, until - time.monotonic()))
 
-    def _deliver(self, running: Running, reply: Reply, *, is_given_up: bool = False) -> None:
+    def _deliver(self, running: Running, reply: Reply, *, is_given_up: bool = False) -> bool:
         error = reply.get("error")
         outcome = "ok" if error is None else error["kind"]
         self.tally.note(running.op, outcome, time.monotonic() - running.began)
@@ -92,6 +92,8 @@ class Sessions:
             running.deliver(reply, is_given_up=is_given_up)
         except Exception as error:  # the client has left; if it comes back, it asks again
             _log.debug("a reply could not be delivered: %s", describe(error))
+            return False
+        return True
 
     def _reply(self, running: Running, content: Mapping[str, Any]) -> Reply:
         if running.op == "open":
