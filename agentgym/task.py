@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -44,9 +43,14 @@ class Task:
     """Data the grader and the reference solution need; the policy must never see it."""
     tags: tuple[str, ...] = ()
 
-    @cached_property
+    @property
     def hash(self) -> str:
         """Content hash (hex SHA-256) of everything but the id and the split: equal hashes mean the same problem."""
+        if "hash" not in self.__dict__:  # not a `cached_property`: Python 3.11 has one lock for all instances
+            self.__dict__["hash"] = self._hashed()
+        return self.__dict__["hash"]
+
+    def _hashed(self) -> str:
         content = {name: getattr(self, name) for name in _HASHED}
         return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 

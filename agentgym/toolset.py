@@ -131,6 +131,7 @@ class MethodTool(Tool):
             parameters = _without_titles(self._parameters.model_json_schema())
         except (NameError, PydanticUserError) as error:
             raise UsageError(f"tool {name!r}: a parameter's type has no JSON schema: {error}") from error
+        self._passed = {name: field.alias or name for name, field in self._parameters.model_fields.items()}
         super().__init__(name, description, parameters, options, is_async=inspect.iscoroutinefunction(method))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -147,7 +148,7 @@ class MethodTool(Tool):
         except RecursionError:
             problem = f"{self.name}: the arguments are nested too deeply. Usage: {self.usage}"
             raise ToolError(problem, mistake=Mistake.WRONG_ARGUMENT) from None
-        return {field.alias or name: getattr(checked, name) for name, field in type(checked).model_fields.items()}
+        return {passed: getattr(checked, name) for name, passed in self._passed.items()}
 
     def bound_to(self, env: Any) -> Callable[..., Any]:
         """Return the method bound to an environment."""

@@ -109,12 +109,14 @@ class Clients:
         self._ready = threading.Semaphore(0)
         self._threads = [threading.Thread(target=self._play, args=(n,), daemon=True) for n in range(order.sessions)]
 
-    def begin(self) -> None:
-        """Start the clients, and return when each has a session."""
+    def begin(self, given_up: threading.Event) -> None:
+        """Start the clients, and return when each has a session, or when nobody waits for that any more."""
         for thread in self._threads:
             thread.start()
         for _ in self._threads:
-            self._ready.acquire()
+            while not self._ready.acquire(timeout=0.5):
+                if given_up.is_set():
+                    return
 
     def end(self) -> dict[str, Any]:
         """Let the clients finish their episodes, and return what happened."""
@@ -160,10 +162,18 @@ class Clients:
 
 
 def main() -> None:
-    clients = Clients(Order(**json.loads(sys.stdin.readline())), native())
-    clients.begin()
+    clients, ended = Clients(Order(**json.loads(sys.stdin.readline())), native()), threading.Event()
+
+    def watch() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    clients.begin(ended)
+    if ended.is_set():
+        sys.exit("the load ended before all clients had begun")
     print("ready", flush=True)
-    sys.stdin.read()
+    ended.wait()
     print(json.dumps(clients.end()), flush=True)
 
 

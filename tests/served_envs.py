@@ -125,7 +125,7 @@ class Served(Running):
 
     def __init__(self, *envs: str, settings: dict[str, Any] | None = None, reveal: bool = False, **serving: Any):
         server = make_server(Offer(envs, settings or {}, is_revealed=reveal), EnvServing(TOKEN, **serving))
-        self.sessions = server.sessions
+        self.sessions, self.streams = server.sessions, server.streams
         super().__init__(server.app, server.limits, server.streams.protocol)
         self.client.headers["Authorization"] = f"Bearer {TOKEN}"
 

@@ -7,6 +7,8 @@ import signal
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,9 @@ from agentgym.interop.remote.wire import PROTOCOL, encoded
 from agentgym.tools.env_server.offer import EnvServing, Offer
 from agentgym.tools.env_server.server import make_server
 from agentgym.tools.serving.answers import has_token
+from benchmarks._load_players import Order
+from benchmarks._load_trouble import MESSAGE_BYTES, Trouble, frame
+from benchmarks.serve_load import Load, server_of
 from tests.served_envs import CANARY, HELD, TOKEN, HeldEnv, RawStream, Served, call, post, served, served_process
 from tests.serving_cases import HANG_S, all_of, raw
 from tests.waiting import eventually
@@ -296,6 +301,39 @@ def test_fragments_pings_and_bytes_are_understood(server: Served):
 def test_fragments_count_together_towards_the_limit(server: Served):
     with RawStream(server.port) as stream, pytest.raises(ConnectionClosed):
         stream.exchange(["x" * 9_000] * 5)
+
+
+def test_messages_that_were_complete_leave_room_for_those_of_others(server: Served):
+    server.streams.limits = replace(server.streams.limits, held_bytes=20_000)
+    with ExitStack() as stack:
+        for _ in range(4):  # each stays connected, with nothing more to say
+            stream = stack.enter_context(RawStream(server.port))
+            assert "usage" in stream.exchange(["x" * 7_000, "x" * 7_000])
+
+
+def test_requests_of_a_client_that_left_before_their_replies_are_not_played(server: Served):
+    session = opened(server)
+    post(server, f"/sessions/{session}/reset", seed=1)
+    with handshake(server.port) as connection:
+        steps = [frame(encoded({"id": 1, "op": "step", "session": session, "action": a})) for a in (call("wait"), ADD)]
+        connection.sendall(steps[0] + 20 * steps[1])
+        assert HeldEnv.is_waiting.wait(HANG_S)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    HeldEnv.may_go_on.set()
+    assert eventually(lambda: len(server.crowd) <= 1)  # our own connection over HTTP
+    assert "count 1" in str(post(server, f"/sessions/{session}/step", action=ADD).json()["observation"])
+
+
+def test_an_idle_connection_keeps_no_large_message():
+    load = Load(sessions=12, idle_s=60.0)
+    with server_of(load) as server, ExitStack() as stack:
+        trouble = Trouble(Order(server.url, server.token, 0))
+        before = server.usage().memory_mb
+        for _ in range(load.sessions):
+            connection = stack.enter_context(trouble.stream())
+            connection.sendall(frame(bytes(MESSAGE_BYTES - 1)))
+            assert b"usage" in connection.recv(1 << 12)
+        assert server.usage().memory_mb < before + 5 * MESSAGE_BYTES / 2**20
 
 
 def test_a_client_that_vanishes_leaves_its_session_for_a_while(server: Served):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
 from dataclasses import replace
 
@@ -43,7 +44,7 @@ def test_an_episode_that_differs_is_noticed():
     load = Load(sessions=1, processes=1)
     with server_of(load) as server:
         clients = Clients(Order(server.url, server.token, 1), expected)
-        clients.begin()
+        clients.begin(threading.Event())
         while server.counts().get('agentgym_requests_total{op="reset",outcome="ok"}', 0) < 3:
             pass
         found = summed([clients.end()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,26 @@ def test_a_line_that_is_no_task_is_named(tmp_path: Path, line: str):
     path.write_text(path.read_text(encoding="utf-8") + line + "\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"suite\.jsonl:2: not a task"):
         read_manifest(path)
+
+
+def test_the_hash_of_a_task_waits_for_no_other():
+    began, may_go_on = threading.Event(), threading.Event()
+
+    class Slow(dict[str, Any]):
+        def items(self) -> Any:
+            began.set()
+            may_go_on.wait(60)
+            return super().items()
+
+    slow, quick = (Task("a/train/0", "train", "x", data=data) for data in (Slow(n=1), {"n": 1}))
+    hashes: list[str] = []
+    hashing = threading.Thread(target=lambda: hashes.append(slow.hash), daemon=True)
+    hashing.start()
+    assert began.wait(60)
+    other = threading.Thread(target=lambda: hashes.append(quick.hash), daemon=True)
+    other.start()
+    other.join(60)
+    assert len(hashes) == 1
+    may_go_on.set()
+    hashing.join(60)
+    assert hashes == [quick.hash, quick.hash]

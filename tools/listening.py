@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import ctypes
 import os
 import resource
 import signal
@@ -32,6 +33,9 @@ _END_S = 1.6
 """Seconds after a signal until the process exits, even if a thread is still working."""
 _KILL_S = 1.9
 """Seconds after a signal until the system kills the process, if it has not exited."""
+_M_MMAP_THRESHOLD = -3
+"""The option's number in glibc's `malloc.h`."""
+_LARGE_BYTES = 256 << 10
 _OTHER_FILES = 256
 """Files that a server opens besides connections, with a margin."""
 
@@ -71,6 +75,7 @@ def run_server(
     The application's `state.stop`, if any, is called first, in the event loop's thread.
     """
     limits = _affordable(limits or ConnectionLimits())
+    _return_large_blocks()
     # Computing threads yield to the event loop, and so to all other clients, ten times as often as by default.
     sys.setswitchinterval(0.0005)
     config = uvicorn.Config(
@@ -142,6 +147,17 @@ def end_process() -> NoReturn:
 def _end_soon() -> None:
     time.sleep(_END_S)
     os._exit(0)
+
+
+def _return_large_blocks() -> None:
+    """Let the C library give large blocks of memory back as soon as they are free.
+
+    By default glibc keeps them, once one was freed, for each of the many parts that its threads allocate from: clients
+    that send a few large messages would leave a server with hundreds of megabytes.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _affordable(limits: ConnectionLimits) -> ConnectionLimits:

@@ -20,12 +20,13 @@ class _Collected(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         yield GaugeMetricFamily("agentgym_sessions", "Open sessions.", len(self._sessions))
+        counts, busy_s = self._sessions.tally.totals()
         requests = CounterMetricFamily("agentgym_requests", "Requests by outcome.", labels=("op", "outcome"))
-        for (op, outcome), count in self._sessions.counts.items():
+        for (op, outcome), count in counts.items():
             requests.add_metric((op, outcome), count)
         yield requests
         seconds = CounterMetricFamily("agentgym_request_seconds", "Seconds spent on requests.", labels=("op",))
-        for op, spent in self._sessions.busy_s.items():
+        for op, spent in busy_s.items():
             seconds.add_metric((op,), spent)
         yield seconds
 

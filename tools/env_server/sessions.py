@@ -6,7 +6,6 @@ import logging
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from agentgym.rollout.deadlines import OutOfTime
 from agentgym.tools.env_server.offer import EnvServing, Offer
 from agentgym.tools.env_server.running import Deliver, Reply, Running
 from agentgym.tools.env_server.session import Session
+from agentgym.tools.env_server.tally import Tally
 
 _LOOKS = 20
 """Requests and sessions are looked at this often in the time that they may take or be idle, ..."""
@@ -44,18 +44,17 @@ class Sessions:
         self._running: dict[Running, None] = {}
         self._closing: set[threading.Thread] = set()
         self._stopped = threading.Event()
-        self.counts: Counter[tuple[str, str]] = Counter()
-        """Number of requests by operation and outcome (`ok`, or the kind of error)."""
-        self.busy_s: dict[str, float] = {}
-        """Seconds spent on requests by operation."""
+        self.tally = Tally()
+        """Requests by operation and outcome (`ok`, or the kind of error)."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def answer(self, content: Mapping[str, Any], deliver: Deliver) -> bool:
-        """Deliver the reply to a request, and return whether this thread did it. Never raises.
+        """Deliver the reply to a request, and return whether this thread did, so that it can go on. Never raises.
 
-        If it takes longer than a request may, another thread delivers an error meanwhile, and this returns false.
+        If it takes longer than a request may, another thread delivers an error meanwhile, and this returns false; also
+        if the client has left.
         """
         running = Running(content, deliver)
         self._running[running] = None
@@ -70,8 +69,7 @@ class Sessions:
                 self._end(running.session, "its client was told that it could not be opened")
             running.wait()
             return False
-        self._deliver(running, reply)
-        return True
+        return self._deliver(running, reply)
 
     def start(self) -> None:
         """Begin to watch: over requests that take too long, and sessions that are idle."""
@@ -86,16 +84,16 @@ class Sessions:
         for closing in list(self._closing):
             closing.join(max(0.0, until - time.monotonic()))
 
-    def _deliver(self, running: Running, reply: Reply, *, is_given_up: bool = False) -> None:
+    def _deliver(self, running: Running, reply: Reply, *, is_given_up: bool = False) -> bool:
         error = reply.get("error")
-        with self._lock:
-            self.counts[running.op, "ok" if error is None else error["kind"]] += 1
-            spent = time.monotonic() - running.began
-            self.busy_s[running.op] = self.busy_s.get(running.op, 0.0) + spent
+        outcome = "ok" if error is None else error["kind"]
+        self.tally.note(running.op, outcome, time.monotonic() - running.began)
         try:
             running.deliver(reply, is_given_up=is_given_up)
         except Exception as error:  # the client has left; if it comes back, it asks again
             _log.debug("a reply could not be delivered: %s", describe(error))
+            return False
+        return True
 
     def _reply(self, running: Running, content: Mapping[str, Any]) -> Reply:
         if running.op == "open":

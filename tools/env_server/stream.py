@@ -20,14 +20,21 @@ def talk(sessions: Sessions, channel: Channel) -> None:
     Raises:
         OSError: The connection is broken.
     """
-    while (text := channel.receive()) is not None:
-        try:
-            content = decoded(text)
-        except UsageError as error:
-            channel.send(encoded({"id": None, "error": error_data(error)}))
-        else:
-            if not sessions.answer(content, partial(_send, channel, content.get("id"))):
-                return
+    while _answered(sessions, channel):
+        pass
+
+
+def _answered(sessions: Sessions, channel: Channel) -> bool:
+    """Answer the next request, and return whether the conversation goes on. Between requests nothing keeps the last."""
+    text = channel.receive()
+    if text is None:
+        return False
+    try:
+        content = decoded(text)
+    except UsageError as error:
+        channel.send(encoded({"id": None, "error": error_data(error)}))
+        return True
+    return sessions.answer(content, partial(_send, channel, content.get("id")))
 
 
 def _send(channel: Channel, number: Any, reply: Reply, is_given_up: bool) -> None:

@@ -143,11 +143,11 @@ class StreamConnection(asyncio.Protocol):
             return b""
         if held_bytes:
             self._wait_for_rest(held_bytes)
-        data = self._socket.recv(_PIECE_BYTES)
-        self._is_working = True
-        if self._held_bytes and not held_bytes:
+        elif self._held_bytes:  # the last message is complete
             self._hold(0)
             self._patience(self._streams.idle_s)
+        data = self._socket.recv(_PIECE_BYTES)
+        self._is_working = True
         return data
 
     def _wait_for_rest(self, held_bytes: int) -> None:
