@@ -35,9 +35,9 @@ class Without:
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_a_missing_package_is_named_with_its_extra(adapter: str, monkeypatch: pytest.MonkeyPatch):
     package, extra = ADAPTERS[adapter]
-    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+    loaded = (package, f"agentgym.interop.{adapter}")
+    for name in [name for name in sys.modules if any(f"{name}.".startswith(f"{one}.") for one in loaded)]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, f"agentgym.interop.{adapter}", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Without(package), *sys.meta_path])
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else pytest.fail(name))
     with pytest.raises(MissingExtra, match=rf"agentgym-suite\[{extra}\]"):

@@ -17,6 +17,7 @@ from agentgym.messages import ToolCall, assistant, text_of
 from agentgym.script import steps
 from agentgym.task_files.left_out import Why
 from agentgym.tasks.folders import FolderTasks
+from agentgym.tools.sandbox.containers.owner import OWNER_LABEL, owner
 from tests.task_folders import BASE, harbor_task, terminal_bench_task
 
 needs_docker = [
@@ -405,13 +406,19 @@ def test_an_image_that_cannot_be_built_is_an_infrastructure_error(tmp_path: Path
 @docker
 def test_nothing_is_left_of_an_episode(tmp_path: Path, play: Any):
     docker_api = pytest.importorskip("docker").from_env()
+
+    def ours() -> set[str]:
+        """Containers of this process: other tests run beside it."""
+        found = docker_api.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={owner()}"})
+        return {one.id for one in found}
+
     try:
-        before = {one.id for one in docker_api.containers.list(all=True)}
+        before = ours()
         env = play(harbor_task(tmp_path / "a"))
         do(env, "bash", command="sleep 300 &")
-        assert {one.id for one in docker_api.containers.list(all=True)} - before
+        assert ours() - before
         env.close()
-        assert {one.id for one in docker_api.containers.list(all=True)} <= before
+        assert ours() <= before
     finally:
         docker_api.close()
 
