@@ -107,11 +107,13 @@ def measured(name: str, *command: str) -> dict[str, Any]:
     """Run a command; return its seconds and its peak memory."""
     started = time.perf_counter()
     child = _start(command)
-    peak, ended = 0.0, 0
-    while not ended:
+    peak = 0.0
+    while True:
         peak = max(peak, _peak_mb(child.pid))
         time.sleep(0.01)
         ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if ended:
+            break
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"{name} exited with {child.returncode}: {' '.join(command)}")
