@@ -90,7 +90,8 @@ class StreamConnection(asyncio.Protocol):
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(self._streams.limits.body_s))
         self._patience(self._streams.idle_s)
-        threading.Thread(target=self._serve, name="agentgym-stream", daemon=True).start()
+        # Starting a thread waits until it runs; beside hundreds of busy ones, that would hold up the event loop.
+        self._loop.run_in_executor(None, self._start)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -119,6 +120,15 @@ class StreamConnection(asyncio.Protocol):
             response = self._protocol.accept(request)
         self._protocol.send_response(response)
         return response.status_code == 101
+
+    def _start(self) -> None:
+        """Start the thread, or close the connection if the machine has no more."""
+        try:
+            threading.Thread(target=self._serve, name="agentgym-stream", daemon=True).start()
+        except RuntimeError:
+            self.drop()
+            self._socket.close()
+            self._loop.call_soon_threadsafe(self._transport.abort)
 
     def _serve(self) -> None:
         """Talk to the client. Runs in the thread."""
