@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 
@@ -28,8 +28,12 @@ def world() -> Iterator[World]:
 
 
 def still_works(session: BrowserSession, world: World) -> bool:
+    """Whether a good page can be used; a browser that is busy with a bad one may refuse the first attempts to leave."""
     world[1].pages["/fine"] = "<title>Fine</title><button onclick='document.title = \"pressed\"'>Go</button>"
-    session.goto("/fine")
+    for attempts_left in (2, 1, 0):
+        with suppress(PageError) if attempts_left else nullcontext():
+            session.goto("/fine")
+            break
     session.click(ref(session, "button"))
     return session.view().title == "pressed"
 

@@ -13,7 +13,8 @@ from agentgym.tools.sandbox.agent.beneath import FileError, enter, enter_open, l
 
 PERIOD_S = 0.1
 _SHARE = 20
-"""Checks may take at most one part in this many of the time."""
+"""Checks may take at most one part in this many of a core. Counted in CPU time, so that a busy machine, on which a
+check waits for its core, does not make checks rare."""
 _MB = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -48,13 +49,12 @@ class UsageMonitor:
 
     def breach(self) -> str:
         """Return the name of an exceeded limit, or `""`; does nothing until the next check is due."""
-        started_at = time.monotonic()
-        if started_at < self._next:
+        if time.monotonic() < self._next:
             return ""
+        used = time.thread_time()
         members = self._members()
         found = self._memory(members) or self._disk(members)
-        now = time.monotonic()
-        self._next = now + max(PERIOD_S, _SHARE * (now - started_at))
+        self._next = time.monotonic() + max(PERIOD_S, _SHARE * (time.thread_time() - used))
         return found
 
     def make_room(self, size: int, files: int) -> None:
