@@ -7,6 +7,7 @@ its input ends, it prints what it found, as JSON.
 from __future__ import annotations
 
 import json
+import random
 import sys
 import threading
 import time
@@ -37,11 +38,13 @@ class Order:
         url: The server.
         token: Its token.
         sessions: Clients, a thread each.
+        think_s: Mean seconds that a client takes for an action, as a model would; evenly spread from 0 to twice that.
     """
 
     url: str
     token: str
     sessions: int
+    think_s: float
 
 
 class Player:
@@ -70,14 +73,15 @@ class Player:
             self._high = self._middle - 1
 
 
-def episode(env: Env, seed: int, waits: Counter[int]) -> list[Any]:
+def episode(env: Env, seed: int, waits: Counter[int], think_s: float = 0.0) -> list[Any]:
     """Play an episode, count what steps took, and return all that the environment said."""
     observation, info = env.reset(seed=seed)
     told: list[Any] = [observation, info]
     player, has_ended = Player(seed, observation), False
     while not has_ended:
-        began = time.perf_counter()
-        result = env.step(player.action())
+        time.sleep(random.uniform(0.0, 2 * think_s))
+        action, began = player.action(), time.perf_counter()
+        result = env.step(action)
         waits[int((time.perf_counter() - began) * TICKS_PER_S)] += 1
         told += result
         has_ended = result.terminated or result.truncated
@@ -153,7 +157,7 @@ class Clients:
                 return
             seed = (number * 31 + found["episodes"]) % SEEDS
             found["episodes"] += 1
-            if episode(env, seed, waits) != self._expected[seed]:
+            if episode(env, seed, waits, self._order.think_s) != self._expected[seed]:
                 found["different"] += 1
 
     def _note(self, error: Exception) -> None:

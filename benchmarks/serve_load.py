@@ -1,9 +1,10 @@
 """A server of environments under 500 sessions that play and many clients that misbehave, for half an hour.
 
 The honest clients are threads of a few processes; each plays episodes with `RemoteEnv`, session after session, and
-compares all that it is told with the same episode played in its own process. Meanwhile others vanish in the middle of
-a body, a message or a reply, are killed, send what is malformed or too large, come with a wrong token, send a byte at
-a time, do not read their replies, and abandon sessions, which the server closes when they are idle.
+compares all that it is told with the same episode played in its own process. Between steps it thinks, as a model would.
+Meanwhile others vanish in the middle of a body, a message or a reply, are killed, send what is malformed or too large,
+come with a wrong token, send a byte at a time, do not read their replies, and abandon sessions, which the server closes
+when they are idle.
 
 The server's memory, threads and files after the load are compared with those after a first, short load: what a server
 keeps once it has worked is not a leak.
@@ -49,6 +50,7 @@ class Load:
         sessions: Honest sessions at a time.
         processes: Processes of honest clients.
         minutes: Duration of the load.
+        think_s: Mean seconds between the steps of a session, which a policy needs for its action.
         warm_s: Seconds of the first load, after which memory is compared.
         idle_s: Seconds after which the server closes an idle session.
     """
@@ -56,6 +58,7 @@ class Load:
     sessions: int = 500
     processes: int = 4
     minutes: float = 30.0
+    think_s: float = 0.5
     warm_s: float = 60.0
     idle_s: float = 20.0
 
@@ -172,10 +175,11 @@ def under_load(server: LoadedServer, load: Load, seconds: float) -> dict[str, An
     """Load the server, and return what its clients found and what it used at most."""
     shares = [load.sessions // load.processes + (n < load.sessions % load.processes) for n in range(load.processes)]
     with ExitStack() as stack:
-        players = [stack.enter_context(Crew("_load_players", Order(server.url, server.token, n))) for n in shares]
+        orders = [Order(server.url, server.token, share, load.think_s) for share in shares]
+        players = [stack.enter_context(Crew("_load_players", order)) for order in orders]
         for crew in players:
             crew.wait_until_ready()
-        trouble = stack.enter_context(Crew("_load_trouble", Order(server.url, server.token, 0)))
+        trouble = stack.enter_context(Crew("_load_trouble", Order(server.url, server.token, 0, 0.0)))
         trouble.wait_until_ready()
         began, before = time.monotonic(), server.counts()
         sampled = sampled_for(server, seconds)
