@@ -44,7 +44,7 @@ class Order:
     url: str
     token: str
     sessions: int
-    think_s: float
+    think_s: float = 0.0
 
 
 class Player:

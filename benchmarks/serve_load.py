@@ -105,8 +105,11 @@ class LoadedServer:
         """Return what it counts."""
         with closing(HTTPConnection(urlsplit(self.url).netloc, timeout=60)) as connection:
             connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {self.token}"})
-            lines = connection.getresponse().read().decode().splitlines()
-        pairs = [line.rsplit(" ", 1) for line in lines if line.startswith("agentgym_")]
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        if answer.status != 200:
+            raise SystemExit(f"the server answers {answer.status} when asked for its metrics: {text[:500]}")
+        pairs = [line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("agentgym_")]
         return {name: float(value) for name, value in pairs}
 
     def at_rest(self, patience_s: float, like: Usage | None = None) -> Usage:
@@ -179,7 +182,7 @@ def under_load(server: LoadedServer, load: Load, seconds: float) -> dict[str, An
         players = [stack.enter_context(Crew("_load_players", order)) for order in orders]
         for crew in players:
             crew.wait_until_ready()
-        trouble = stack.enter_context(Crew("_load_trouble", Order(server.url, server.token, 0, 0.0)))
+        trouble = stack.enter_context(Crew("_load_trouble", Order(server.url, server.token, 0)))
         trouble.wait_until_ready()
         began, before = time.monotonic(), server.counts()
         sampled = sampled_for(server, seconds)

@@ -43,7 +43,7 @@ def test_an_episode_that_differs_is_noticed():
     expected[0][2] = "something else"
     load = Load(sessions=1, processes=1)
     with server_of(load) as server:
-        clients = Clients(Order(server.url, server.token, 1, 0.0), expected)
+        clients = Clients(Order(server.url, server.token, 1), expected)
         clients.begin(threading.Event())
         while server.counts().get('agentgym_requests_total{op="reset",outcome="ok"}', 0) < 3:
             pass

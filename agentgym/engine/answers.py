@@ -62,12 +62,12 @@ def as_data(value: Any) -> Any:
     Bad details from an author must not lose the episode.
     """
     try:
-        return json.loads(json.dumps(to_jsonable_python(value, fallback=_plain_data), allow_nan=False))
+        return json.loads(json.dumps(to_jsonable_python(value, fallback=plain_data), allow_nan=False))
     except Exception:  # reading an author's object may raise anything
         return _no_data(value)
 
 
-def _plain_data(value: Any) -> Any:
+def plain_data(value: Any) -> Any:
     """Return a number or an array of NumPy or a tensor as plain data, anything else as a note."""
     plain = getattr(value, "tolist", None)
     return plain() if callable(plain) else _no_data(value)

@@ -14,18 +14,14 @@ from agentgym.tools.env_server.running import Reply
 from agentgym.tools.env_server.sessions import Sessions
 
 
-def talk(sessions: Sessions, channel: Channel) -> None:
-    """Answer requests until the client leaves, or one is given up. It can go on with its session on another WebSocket.
+def talk(sessions: Sessions, channel: Channel) -> bool:
+    """Answer the next request, and return whether the conversation goes on. Between requests nothing keeps the last.
+
+    It ends when the client leaves, or a request is given up; the session can go on over another WebSocket.
 
     Raises:
         OSError: The connection is broken.
     """
-    while _answered(sessions, channel):
-        pass
-
-
-def _answered(sessions: Sessions, channel: Channel) -> bool:
-    """Answer the next request, and return whether the conversation goes on. Between requests nothing keeps the last."""
     text = channel.receive()
     if text is None:
         return False

@@ -1,14 +1,15 @@
-"""WebSockets beside an HTTP application, each served by a thread of its own.
+"""WebSockets beside an HTTP application, served by threads of their own (`Leaders`).
 
-The event loop does the handshake and hands the socket over. A thread that waits for a message, works and answers has no
-hops between threads, which take longer than a short step of an environment; and blocking work holds up nobody else.
+The event loop does the handshake and hands the socket over. The thread that finds a message also works and answers:
+hops between threads take longer than a short step of an environment.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import select
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -21,13 +22,23 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from agentgym.interop.remote.channel import Channel
+from agentgym.foreign.errors import describe
+from agentgym.interop.remote.channel import Channel, timeval
 from agentgym.tools.serving.answers import has_token
+from agentgym.tools.serving.leaders import Leaders
 from agentgym.tools.serving.limits import ConnectionLimits
+from agentgym.tools.serving.one_each import OneEach
 
 _PIECE_BYTES = 1 << 16
-Talk = Callable[[Channel], None]
-"""Serves one WebSocket, until its client leaves. Runs in a thread."""
+_LONG_S = 0.002
+"""Seconds of a request after which the next one is expected to be long, too."""
+Talk = Callable[[Channel], bool]
+"""Answers the next message, and returns whether the conversation goes on. Runs in a thread."""
+_log = logging.getLogger(__name__)
+
+
+class _NothingYet(Exception):
+    """All that has come is read."""
 
 
 class Streams:
@@ -36,7 +47,7 @@ class Streams:
     Args:
         path: Where they are opened.
         token: What every client must show.
-        talk: Serves one.
+        talk: Answers a message.
         limits: The limits of the server's connections.
         idle_s: Seconds without a message after which one is closed.
     """
@@ -45,6 +56,7 @@ class Streams:
         self.path, self.token, self.talk, self.limits, self.idle_s = path, token, talk, limits, idle_s
         self._lock = threading.Lock()
         self._held_bytes = 0
+        self.leaders = Leaders() if hasattr(select, "epoll") else OneEach()
 
     def protocol(self, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> StreamConnection:
         """Return the protocol of a connection that asks for a WebSocket. uvicorn's `ws_protocol_class`."""
@@ -66,8 +78,8 @@ class StreamConnection(asyncio.Protocol):
         self._protocol = ServerProtocol(max_size=streams.limits.body_bytes)
         self._held_bytes = 0
         self._since = 0.0
-        self._is_working = False
-        self._is_stopping = False
+        self._used_at = time.monotonic()
+        self._is_working = self._is_stopping = self._has_read = self._is_long = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection over from HTTP."""
@@ -77,7 +89,7 @@ class StreamConnection(asyncio.Protocol):
         self._state.connections.add(self)  # type: ignore[arg-type]
 
     def data_received(self, data: bytes) -> None:
-        """Shake hands, and start the thread."""
+        """Shake hands, and wait for messages."""
         self._protocol.receive_data(data)
         requests = self._protocol.events_received()
         if not requests or not self._is_admitted(requests[0]):
@@ -88,10 +100,15 @@ class StreamConnection(asyncio.Protocol):
         self._transport.pause_reading()
         self._socket.setblocking(True)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(self._streams.limits.body_s))
-        self._patience(self._streams.idle_s)
-        # Starting a thread waits until it runs; beside hundreds of busy ones, that would hold up the event loop.
-        self._loop.run_in_executor(None, self._start)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval(self._streams.limits.body_s))
+        self._channel = Channel(self._protocol, self._read, self._socket.sendall, self._streams.limits.body_bytes)
+        try:
+            self._socket.sendall(b"".join(self._protocol.data_to_send()))
+            self._streams.leaders.add(self)
+        except (OSError, RuntimeError):  # the client has left, or the machine has no more threads
+            self.end()
+        else:
+            self._loop.call_later(self._streams.idle_s, self._drop_if_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -121,44 +138,77 @@ class StreamConnection(asyncio.Protocol):
         self._protocol.send_response(response)
         return response.status_code == 101
 
-    def _start(self) -> None:
-        """Start the thread, or close the connection if the machine has no more."""
-        try:
-            threading.Thread(target=self._serve, name="agentgym-stream", daemon=True).start()
-        except RuntimeError:
+    def _drop_if_idle(self) -> None:
+        left_s = self._used_at + self._streams.idle_s - time.monotonic()
+        if left_s <= 0 and not self._is_working:
             self.drop()
-            self._socket.close()
+        elif not self._transport.is_closing():
+            self._loop.call_later(max(left_s, 1.0), self._drop_if_idle)
+
+    def fileno(self) -> int:
+        """Return the descriptor of the socket."""
+        return self._socket.fileno()
+
+    def serve(self) -> bool:
+        """Answer what has come, and return whether the client may send more. Runs in a thread."""
+        self._has_read = False
+        if self._is_long:
+            self._streams.leaders.step_aside()
+        began = time.monotonic()
+        try:
+            goes_on = self._streams.talk(self._channel)
+            while goes_on and (self._channel.has_more or self._is_stopping):
+                goes_on = self._streams.talk(self._channel)
+            if not goes_on:
+                self._channel.close(CloseCode.GOING_AWAY)
+        except _NothingYet:
+            goes_on = True
+        except OSError:  # the client has left, or is too slow
+            goes_on = False
+        except Exception as error:
+            _log.error("a WebSocket is closed: %s", describe(error))
+            goes_on = False
+        self._is_working = False
+        if self._held_bytes:  # the last message is complete
+            self._hold(0)
+        self._used_at = time.monotonic()
+        self._is_long = self._used_at - began > _LONG_S
+        return goes_on
+
+    def end(self) -> None:
+        """Close the connection for good."""
+        self._hold(0)
+        self.drop()
+        self._socket.close()
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._transport.abort)
 
-    def _serve(self) -> None:
-        """Talk to the client. Runs in the thread."""
-        channel = Channel(self._protocol, self._read, self._socket.sendall, self._streams.limits.body_bytes)
-        try:
-            self._socket.sendall(b"".join(self._protocol.data_to_send()))
-            self._streams.talk(channel)
-            channel.close(CloseCode.GOING_AWAY)
-        except OSError:
-            pass  # the client has left, or is too slow
-        finally:
-            self._hold(0)
-            self.drop()
-            self._socket.close()
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._transport.abort)
-
     def _read(self, held_bytes: int) -> bytes:
-        """Return what comes next. Raises `OSError` if that takes too long, or is too much."""
+        """Return what comes next, of an incomplete message after waiting for it.
+
+        Raises:
+            OSError: That takes too long, or is too much.
+            _NothingYet: Nothing has come since the last message.
+        """
         self._is_working = False
         if self._is_stopping:
             return b""
         if held_bytes:
+            self._streams.leaders.step_aside()
             self._wait_for_rest(held_bytes)
-        elif self._held_bytes:  # the last message is complete
-            self._hold(0)
-            self._patience(self._streams.idle_s)
-        data = self._socket.recv(_PIECE_BYTES)
-        self._is_working = True
+            data = self._socket.recv(_PIECE_BYTES)
+        else:
+            data = self._at_once()
+        self._is_working, self._has_read = True, bool(data)
         return data
+
+    def _at_once(self) -> bytes:
+        if self._has_read:
+            raise _NothingYet
+        try:
+            return self._socket.recv(_PIECE_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            raise _NothingYet from None
 
     def _wait_for_rest(self, held_bytes: int) -> None:
         now, limits = time.monotonic(), self._streams.limits
@@ -177,10 +227,4 @@ class StreamConnection(asyncio.Protocol):
 
     def _patience(self, seconds: float) -> None:
         """Let reading fail after a while without data."""
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(seconds))
-
-
-def _timeval(seconds: float) -> bytes:
-    """Return a C `struct timeval`."""
-    whole = max(0.001, seconds)
-    return struct.pack("ll", int(whole), int(whole % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval(seconds))

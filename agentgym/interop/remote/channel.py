@@ -42,6 +42,11 @@ class Channel:
         self._fragments: list[bytes] = []
         self._held = 0
 
+    @property
+    def has_more(self) -> bool:
+        """Whether more than the last message has been read already."""
+        return bool(self._buffer)
+
     def send(self, text: bytes) -> None:
         """Send a message, UTF-8. Raises `OSError` if it cannot be sent."""
         self._write(_head(len(text)) + text if self._is_server else Frame(Opcode.TEXT, text).serialize(mask=True))
@@ -140,3 +145,9 @@ def _head(size: int) -> bytes:
     if size < _TWO_BYTES:
         return bytes((_WHOLE_TEXT, size))
     return struct.pack("!BBH" if size < 1 << 16 else "!BBQ", _WHOLE_TEXT, 126 if size < 1 << 16 else 127, size)
+
+
+def timeval(seconds: float) -> bytes:
+    """Return the C `struct timeval` of a socket's time limit."""
+    whole = max(0.001, seconds)
+    return struct.pack("ll", int(whole), int(whole % 1 * 1e6))

@@ -12,7 +12,7 @@ from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.uri import parse_uri
 
-from agentgym.interop.remote.channel import Channel
+from agentgym.interop.remote.channel import Channel, timeval
 
 _PIECE_BYTES = 1 << 16
 _MOST_BYTES = 1 << 28
@@ -42,6 +42,7 @@ class Dialled:
 
     def __init__(self, url: str, headers: Iterable[tuple[str, str]], timeout_s: float):
         self._socket = _connected(url, timeout_s)
+        self._timeout_s: float | None = None
         try:
             protocol = self._shake_hands(url, headers)
         except BaseException:
@@ -51,7 +52,8 @@ class Dialled:
 
     def send(self, text: bytes, timeout_s: float) -> None:
         """Send a message, and wait at most `timeout_s` for each part of the reply. Raises `OSError` if it breaks."""
-        self._socket.settimeout(timeout_s)
+        if timeout_s != self._timeout_s:
+            self._be_patient(timeout_s)
         self._channel.send(text)
 
     def receive(self) -> bytes:
@@ -72,7 +74,23 @@ class Dialled:
         self._socket.close()
 
     def _read(self, _: int) -> bytes:
-        return self._socket.recv(_PIECE_BYTES)
+        try:
+            return self._socket.recv(_PIECE_BYTES)
+        except BlockingIOError:
+            raise TimeoutError(f"no reply within {self._timeout_s:g} s") from None
+
+    def _be_patient(self, timeout_s: float) -> None:
+        """Set the time for each part of a message.
+
+        The system keeps it where it can: Python would ask before every read and write whether it can be done.
+        """
+        self._timeout_s = timeout_s
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(timeout_s)
+            return
+        self._socket.setblocking(True)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self._socket.setsockopt(socket.SOL_SOCKET, option, timeval(timeout_s))
 
     def _shake_hands(self, url: str, headers: Iterable[tuple[str, str]]) -> ClientProtocol:
         protocol = ClientProtocol(parse_uri(url), max_size=None)

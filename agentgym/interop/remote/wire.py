@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gymnasium.error import ResetNeeded
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_json, to_jsonable_python
 
 from agentgym.endings import Reason
-from agentgym.engine.answers import as_data
+from agentgym.engine.answers import as_data, plain_data
 from agentgym.engine.spaces import Action
 from agentgym.errors import AgentGymError, BrokenTask, InfrastructureError, TaskError, UsageError
 from agentgym.messages import ToolCall
@@ -43,27 +43,39 @@ _KINDS: Mapping[str, type[Exception]] = {
 """The classes of errors by kind; subclasses come before their bases."""
 
 
-_ENCODER = json.JSONEncoder(default=as_data)
-
-
 def encoded(data: Mapping[str, Any]) -> bytes:
     """Return a request or a reply as JSON text. What is no JSON data is replaced by a note."""
     try:
-        text = _ENCODER.encode(data)
+        return to_json(data, inf_nan_mode="constants", fallback=plain_data)
+    except Exception:  # lone surrogates, loops; reading an author's object may raise anything
+        return _slowly_encoded(data)
+
+
+def _slowly_encoded(data: Mapping[str, Any]) -> bytes:
+    try:
+        text = json.dumps(data, default=as_data)
     except (TypeError, ValueError, RecursionError):
         text = json.dumps(as_data(data))
     return text.encode()
 
 
-def decoded(text: str | bytes) -> dict[str, Any]:
+def decoded(text: bytes) -> dict[str, Any]:
     """Return the request or reply in a text. Raises `UsageError` if there is none."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"this is not JSON: {error}") from None
+        data = from_json(text)
+    except ValueError:
+        data = _slowly_decoded(text)
     if not isinstance(data, dict):
         raise UsageError(f"a JSON object is needed, not {type(data).__name__!r}")
     return data
+
+
+def _slowly_decoded(text: bytes) -> Any:
+    """Decode what `from_json` refuses: lone surrogates, which Python's strings may have."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"this is not JSON: {error}") from None
 
 
 def error_data(error: BaseException) -> dict[str, Any]:
