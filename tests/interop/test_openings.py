@@ -21,5 +21,5 @@ def test_the_columns_of_an_opening_name_its_episode():
 
 @pytest.mark.parametrize("row", [{}, {"task_id": "guess/train/0"}, {"seed": 1}])
 def test_a_row_that_names_no_episode_is_refused_with_the_function_that_makes_rows(row: dict[str, object]):
-    with pytest.raises(UsageError, match="the row needs task_id and seed: make the rows with maker.rows"):
+    with pytest.raises(UsageError, match=r"the row needs task_id and seed: make the rows with maker\.rows"):
         episode_named(row, "maker.rows")
