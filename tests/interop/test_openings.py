@@ -14,8 +14,7 @@ def test_the_columns_of_an_opening_name_its_episode():
     *_, opening = openings("guess", split="train", start=3, count=2, seed=50)
     assert (opening.index, opening.seed) == (4, 54)
     task_id, seed = episode_named(opening.named, "rows")
-    with make("guess") as env:
-        messages, _ = env.reset(seed=seed, options={"task": task_id})
+    messages, _ = make("guess").reset(seed=seed, options={"task": task_id})
     assert [message["content"] for message in opening.prompt] == [text_of(message) for message in messages]
 
 
