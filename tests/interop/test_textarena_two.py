@@ -87,6 +87,13 @@ def test_an_invalid_move_of_the_agent_is_told_and_the_next_one_loses():
     assert (lost.info["ending"], lost.info["rewards"]) == ("invalid_moves", {"outcome": 0.0, "reward": -1.0})
 
 
+def test_a_text_on_which_the_game_would_search_for_minutes_is_refused():
+    env, _ = begun("ConnectFour-v0", FIRST, opponent=opponents.last_column)
+    refused = env.step("[" * 200_000)
+    assert "at most 4,000 characters" in text_of(refused.observation[-1])
+    assert not refused.terminated
+
+
 def test_an_opponent_that_breaks_the_rules_loses_under_a_name_of_its_own():
     env, _ = begun("Nim-v0", FIRST, opponent=opponents.nonsense)
     won = env.step("[0 1]")

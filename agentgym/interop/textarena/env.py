@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Unpack
 from agentgym.choices import named
 from agentgym.endings import Ending, Reason
 from agentgym.engine.authoring import EnvArguments
-from agentgym.errors import AgentGymError, InfrastructureError, UsageError
+from agentgym.errors import AgentGymError, InfrastructureError, ToolError, UsageError
 from agentgym.foreign.errors import describe
 from agentgym.interop.caveats import Caveat
 from agentgym.interop.seeds import FIRST_SEED, seed_tasks
@@ -24,6 +24,8 @@ _registry = package("textarena.envs.registration", "textarena")
 _TURNS = 60
 _RAW = "-raw"
 _TRIED_SEEDS = 4
+_LONGEST = 4_000
+"""Characters of a move. Games look for it by patterns that take minutes on a long text without one."""
 _FIRST = FIRST_SEED[TRAIN]
 
 
@@ -107,7 +109,9 @@ class TextArenaEnv(Wrapped):
             return self._table.begin()
 
     def respond(self, text: str) -> str:
-        """Make a move."""
+        """Make a move. Raises `ToolError` if it is too long."""
+        if len(text) > _LONGEST:
+            raise ToolError(f"A move may have at most {_LONGEST:,} characters.")
         move = text if "[" in text else f"[{text.strip()}]"
         with self._foreign(f"{self._game}: step"):
             said = self._table.move(move)
