@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agentgym.commands.common_options import Seed, Settings, TrustFile
+from agentgym.commands.common_options import Port, Seed, Settings, TrustFile
 from agentgym.commands.eval_command import eval_
 from agentgym.commands.rooms import command_of
 from agentgym.commands.tasks import tasks_app
@@ -328,7 +328,7 @@ def gateway(
     context: Annotated[int | None, typer.Option(min=1, help="Longest conversation, in tokens.")] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Conversations to sample at the same time.")] = 64,
     seed: Seed = 0,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free port.")] = 0,
+    port: Port = 0,
     token_file: Annotated[
         Path | None,
         typer.Option(help="The file with the owner's key; created with a new one if missing.", dir_okay=False),

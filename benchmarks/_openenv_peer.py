@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import sys
-import time
 from importlib import metadata
 from typing import Any
 
@@ -19,6 +17,8 @@ from openenv.core.env_server.http_server import create_app  # pyright: ignore[re
 from openenv.core.env_server.interfaces import Environment  # pyright: ignore[reportMissingImports]
 from openenv.core.env_server.types import Action, Observation, State  # pyright: ignore[reportMissingImports]
 from pydantic import Field
+
+from benchmarks._halving import play
 
 TURNS = 12
 
@@ -82,32 +82,18 @@ def serve(port: int) -> None:
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error")
 
 
-def play(url: str, seconds: float, seed: int) -> None:
-    client: Any = GuessClient(base_url=url).sync()
-    waits: list[float] = []
+class Guessing:
+    """The game as OpenEnv's client has it: typed actions."""
 
-    def episode(number: int) -> None:
-        result = client.reset(seed=number)
-        low, high = 1, result.observation.highest
-        while not result.done:
-            middle = (low + high) // 2
-            began = time.perf_counter()
-            result = client.step(Guess(number=middle))
-            waits.append(time.perf_counter() - began)
-            low, high = (middle + 1, high) if "higher" in result.observation.text else (low, middle - 1)
+    def __init__(self, client: Any):
+        self._client = client
 
-    with client:
-        for number in range(5):
-            episode(number)
-        print("ready", flush=True)
-        sys.stdin.readline()
-        waits.clear()
-        began = time.perf_counter()
-        number = seed * 1_000_000
-        while (spent := time.perf_counter() - began) < seconds:
-            episode(number)
-            number += 1
-        print(json.dumps({"steps": len(waits), "seconds": spent, "waits": waits}), flush=True)
+    def begin(self, seed: int) -> int:
+        return self._client.reset(seed=seed).observation.highest
+
+    def guess(self, number: int) -> tuple[str, bool]:
+        result = self._client.step(Guess(number=number))
+        return result.observation.text, result.done
 
 
 if __name__ == "__main__":
@@ -118,4 +104,6 @@ if __name__ == "__main__":
     elif command == "version":
         print(metadata.version("openenv"))
     else:
-        play(rest[0], float(rest[1]), int(rest[2]))
+        url, seconds, seed = rest
+        with GuessClient(base_url=url).sync() as client:
+            play(Guessing(client), float(seconds), int(seed))

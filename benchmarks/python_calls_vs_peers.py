@@ -11,7 +11,6 @@ peers start an interpreter for every call and isolate nothing.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -26,9 +25,9 @@ from typing import Any
 
 from agentgym.errors import UsageError
 from agentgym.tools.sandbox import SandboxSpec, open_sandbox
+from benchmarks._peers import ask_peer
 from benchmarks._report import Claim, write
 
-PEER = Path(__file__).with_name("_python_peer.py")
 CODE, EXPECTED = "print(6*7)", "42"
 TIERS = ("namespaces", "landlock")
 Call = Callable[[], str]
@@ -117,22 +116,12 @@ def bare_start() -> Iterator[Call]:
     yield lambda: subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def ask_peer(python: str, peer: str, workers: int, calls: int) -> dict[str, Any]:
+def measure_peer(python: str, peer: str, workers: int, calls: int) -> dict[str, Any]:
     request = {"peer": peer, "workers": workers, "calls": calls, "code": CODE, "expected": EXPECTED}
     path = os.pathsep.join(
         [str(Path(python).resolve().parent), str(Path(python).absolute().parent), os.environ["PATH"]]
     )
-    done = subprocess.run(
-        [python, str(PEER)],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PATH": path},
-    )
-    if done.returncode:
-        sys.exit(f"the peer failed; does {python!r} have {peer}?\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+    return ask_peer(python, "_python_peer.py", request, needs=peer, environment={"PATH": path})
 
 
 def usable_tiers() -> list[str]:
@@ -174,7 +163,7 @@ def play(options: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, s
             for name, (way, calls) in contenders.items():
                 rows.append(row(index, name, workers, *measure(way, workers, calls)))
             for peer in ("skyrl-gym", "gem-llm"):
-                answer = ask_peer(options.peer_python, peer, workers, max(20, options.calls // 4))
+                answer = measure_peer(options.peer_python, peer, workers, max(20, options.calls // 4))
                 versions[peer] = answer["version"]
                 rows.append(row(index, peer, workers, answer["calls_per_s"], answer["latencies_s"]))
     return rows, versions

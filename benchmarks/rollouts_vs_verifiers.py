@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -35,9 +32,9 @@ from agentgym.policy import FunctionPolicy, Policy
 from agentgym.rollout import EnvFactory, Limits
 from agentgym.trainers.endpoint import EndpointPolicy, EndpointSettings, Price
 from benchmarks._fake_endpoint import ANSWER, CALLS, EXPRESSIONS, serving
+from benchmarks._peers import ask_peer
 from benchmarks._report import Claim, median_ratio, write
 
-FOLDER = Path(__file__).parent
 WIDTHS = (1, 16)
 """Concurrent episodes."""
 
@@ -114,12 +111,10 @@ def play(make: Callable[[str], Policy], url: str, count: int, width: int) -> dic
     return asyncio.run(timed())
 
 
-def ask_peer(python: str, peer: str, url: str, count: int, width: int) -> dict[str, Any]:
-    request = json.dumps({"url": url, "rollouts": count, "concurrency": width})
-    done = subprocess.run([python, str(FOLDER / peer)], input=request, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"the peer {peer} failed; has {python!r} what it needs?\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+def peer(python: str, name: str, url: str, count: int, width: int) -> dict[str, Any]:
+    """Let another project's harness play."""
+    request = {"url": url, "rollouts": count, "concurrency": width}
+    return ask_peer(python, f"_{name}_peer.py", request, needs=name)
 
 
 def run(options: argparse.Namespace, url: str, versions: dict[str, str]) -> list[dict[str, Any]]:
@@ -128,12 +123,10 @@ def run(options: argparse.Namespace, url: str, versions: dict[str, str]) -> list
     contenders: dict[str, Callable[[int], Mapping[str, Any]]] = {
         "agentgym endpoint policy": lambda width: play(endpoint_policy, url, 4 * count, width),
         "agentgym bare httpx": lambda width: play(bare_policy, url, 2 * count, width),
-        "verifiers ToolEnv": lambda width: ask_peer(options.peer_python, "_verifiers_peer.py", url, count, width),
+        "verifiers ToolEnv": lambda width: peer(options.peer_python, "verifiers", url, count, width),
     }
     if options.inspect_python:
-        contenders["inspect"] = lambda width: ask_peer(
-            options.inspect_python, "_inspect_peer.py", url, count // 2, width
-        )
+        contenders["inspect"] = lambda width: peer(options.inspect_python, "inspect", url, count // 2, width)
     rows: list[dict[str, Any]] = []
     for number in range(options.runs):
         for width in WIDTHS:

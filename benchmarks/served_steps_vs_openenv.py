@@ -29,8 +29,7 @@ from typing import Any
 
 from benchmarks._report import Claim, median_ratio, write
 
-FOLDER = Path(__file__).parent
-PEER = str(FOLDER / "_openenv_peer.py")
+PEER = ["-m", "benchmarks._openenv_peer"]
 CLIENTS = (1, 8)
 GOAL = 3.0
 
@@ -59,7 +58,7 @@ def our_server(token: str) -> Iterator[str]:
 def their_server(python: str) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with started([python, PEER, "serve", str(port)]) as process:
+    with started([python, *PEER, "serve", str(port)]) as process:
         until = time.monotonic() + 60
         while True:
             try:
@@ -102,12 +101,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     options = parser.parse_args()
     token = secrets.token_urlsafe(24)
-    version = subprocess.run([options.peer_python, PEER, "version"], capture_output=True, text=True, check=True)
+    version = subprocess.run([options.peer_python, *PEER, "version"], capture_output=True, text=True, check=True)
     rows: list[dict[str, Any]] = []
     with our_server(token) as ours, their_server(options.peer_python) as theirs:
         contenders = {
             "agentgym": [sys.executable, "-m", "benchmarks._remote_player", ours, token],
-            "openenv": [options.peer_python, PEER, "play", theirs],
+            "openenv": [options.peer_python, *PEER, "play", theirs],
         }
         for run in range(options.runs):
             for clients in CLIENTS:

@@ -13,10 +13,7 @@ SkyRL-Gym 0.4.0 needs a separate environment:
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -28,11 +25,11 @@ from agentgym.envs.sql import SQLEnv
 from agentgym.messages import ToolCall, text_of
 from agentgym.task import Task
 from agentgym.tasks.sql.files import SpiderTasks
+from benchmarks._peers import ask_peer
 from benchmarks._report import Claim, interleaved, median_ratio, write
 from benchmarks._sql_workload import DB_ID, PLACES, Episode, build, episodes, play_ours, play_plain
 
 EPISODES = 40
-PEER = Path(__file__).with_name("_skyrl_peer.py")
 
 PROBE = "SELECT city, age FROM customers WHERE age > 60 ORDER BY age DESC, id"
 WRONG_ANSWERS = {
@@ -42,18 +39,8 @@ WRONG_ANSWERS = {
 """Wrong answers to `PROBE`, by the aspect that a grader must compare to notice."""
 
 
-def ask_peer(python: str, request: dict[str, Any], hash_seed: str = "0") -> dict[str, Any]:
-    done = subprocess.run(
-        [python, str(PEER)],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONHASHSEED": hash_seed},
-    )
-    if done.returncode:
-        sys.exit(f"the peer failed; does {python!r} have skyrl-gym?\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+def ask_skyrl(python: str, request: dict[str, Any], hash_seed: str = "0") -> dict[str, Any]:
+    return ask_peer(python, "_skyrl_peer.py", request, needs="skyrl-gym", environment={"PYTHONHASHSEED": hash_seed})
 
 
 def run(folder: Path, peer_python: str, runs: int) -> list[dict[str, Any]]:
@@ -63,7 +50,7 @@ def run(folder: Path, peer_python: str, runs: int) -> list[dict[str, Any]]:
 
     def peer(played: list[Episode]) -> float:
         request = {"do": "measure", "folder": str(folder), "db_id": DB_ID, "episodes": played}
-        answer = ask_peer(peer_python, request)
+        answer = ask_skyrl(peer_python, request)
         if answer["solved"] != answer["of"]:
             sys.exit(f"SkyRL-Gym solved {answer['solved']} of {answer['of']} gold episodes")
         return answer["steps_per_s"]
@@ -101,7 +88,7 @@ def probes(folder: Path, peer_python: str) -> list[dict[str, Any]]:
     """Return, for both graders, whether the probes of result order, duplicates, column names and determinism pass."""
     answers = [PROBE, *WRONG_ANSWERS.values()]
     request = {"do": "probe", "folder": str(folder), "db_id": DB_ID, "sql": PROBE, "answers": answers}
-    peers = [ask_peer(peer_python, request, seed) for seed in ("0", "1", "2")]
+    peers = [ask_skyrl(peer_python, request, seed) for seed in ("0", "1", "2")]
     theirs = {"shown": peers[0]["shown"], "earned": {a: r == 1.0 for a, r in peers[0]["earned"].items()}}
     ours = _probe_ours(folder / "spider", answers)
     connection = sqlite3.connect(folder / "spider" / "database" / DB_ID / f"{DB_ID}.sqlite")
@@ -149,7 +136,7 @@ def main() -> None:
         build(folder)
         checks = probes(folder, options.peer_python)
         rows = run(folder, options.peer_python, options.runs)
-        version = ask_peer(
+        version = ask_skyrl(
             options.peer_python,
             {"do": "measure", "folder": place, "db_id": DB_ID, "episodes": episodes(1)},
         )["version"]

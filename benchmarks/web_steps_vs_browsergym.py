@@ -20,10 +20,7 @@ It needs no browser of its own: it uses ours (`--executable`, or the one that is
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,9 +38,9 @@ from agentgym.task import Task
 from agentgym.tasks.web.sites import SiteServer
 from agentgym.tools.browser import find_executable
 from benchmarks import _raw_playwright
+from benchmarks._peers import ask_peer
 from benchmarks._report import Claim, write
 
-PEER = Path(__file__).with_name("_browsergym_peer.py")
 PAGES = ("click-test", "enter-text", "click-button")
 PLAYWRIGHT_OF_PEER = "chromium-1117/chrome-linux/chrome"
 """The path at which Playwright 1.44 looks for its browser."""
@@ -96,21 +93,13 @@ class Peer:
         link.parent.mkdir(parents=True)
         link.symlink_to(executable)
         self._python, self.versions = python, {}
-        self._env = os.environ | {"PLAYWRIGHT_BROWSERS_PATH": str(folder), "MINIWOB_URL": url}
+        self._environment = {"PLAYWRIGHT_BROWSERS_PATH": str(folder), "MINIWOB_URL": url}
 
     def measure(self, page: str, tuned: bool, hovers: int, episodes: int) -> Episodes:
         request = {"page": page, "tuned": tuned, "hovers": hovers, "episodes": episodes}
-        done = subprocess.run(
-            [self._python, str(PEER)],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            check=False,
-            env=self._env,
+        answer = ask_peer(
+            self._python, "_browsergym_peer.py", request, needs="browsergym-miniwob", environment=self._environment
         )
-        if done.returncode:
-            sys.exit(f"the peer failed; does {self._python!r} have browsergym-miniwob?\n{done.stderr[-2000:]}")
-        answer = json.loads(done.stdout.splitlines()[-1])
         self.versions = {f"{name} of the peer": version for name, version in answer["versions"].items()}
         return answer["episodes"]
 

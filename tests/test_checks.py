@@ -102,7 +102,7 @@ BROKEN: list[tuple[str, str, str, set[str]]] = [
     ("RestoresHalf", "snapshot", "restored in the same instance", set()),
     ("CountsAsTheyCome", "parallel-calls", "4 calls at the same time: turn 1 differs", set()),
     ("ClosesOnce", "close-twice", "closing twice before the first reset raised", {"gymnasium"}),
-    ("CannotBeMade", "makes", "boxes.db is missing; run make-boxes (broken_envs.py:", set()),
+    ("CannotBeMade", "makes", "boxes.db is missing; run make-boxes (living.py:", set()),
 ]
 
 BROKEN_ELSEWHERE: list[tuple[str, str, str, set[str]]] = [

@@ -332,12 +332,10 @@ def test_what_hangs_does_not_keep_the_program_from_ending():
 
 def test_an_error_is_told_with_the_line_that_raised_it():
     row = run_checks("tests.broken_envs:CannotBeMade", only=["makes"]).row("makes")
-    source = Path(__file__).with_name("broken_envs.py").read_text(encoding="utf-8").splitlines()
+    source = (Path(__file__).parent / "broken_envs" / "living.py").read_text(encoding="utf-8").splitlines()
     number = 1 + next(i for i, line in enumerate(source) if "boxes.db is missing" in line)
     assert row.status is CheckStatus.ERROR
-    assert (
-        row.message == f"FileNotFoundError: boxes.db is missing; run make-boxes (broken_envs.py:{number} in __init__)"
-    )
+    assert row.message == f"FileNotFoundError: boxes.db is missing; run make-boxes (living.py:{number} in __init__)"
 
 
 def test_a_check_that_cannot_run_is_skipped_where_the_reason_has_been_told_and_an_error_elsewhere():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,10 +28,14 @@ from agentgym.trainers.template_dialect import name_of
 from agentgym.trainers.tiny import TinyShape
 from agentgym.trainers.transformers_policy import Sampling, TransformersPolicy
 from agentgym.trainers.vllm.policy import VLLMPolicy
-from agentgym.trainers.warm_start import Goal, Own, Pretrained, WarmStart, warm_started, words_of
+from agentgym.trainers.warm_start import Goal, Own, Pretrained, Progress, WarmStart, untold, warm_started, words_of
 
 TRAINED = "agentgym.json"
 """Name of a file beside the weights of a model trained here, with its environment, arguments and dialect."""
+
+
+LONGEST = 8_192
+"""Tokens of the longest conversation, unless told otherwise."""
 
 
 def default_dialect(model: str) -> str:
@@ -97,7 +101,7 @@ def load(
     seed: int = 0,
     concurrency: int = 64,
     context: int | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress = untold,
 ) -> TransformersPolicy:
     """Return a policy for evaluation.
 
@@ -110,13 +114,12 @@ def load(
         temperature: The sampling temperature; 0 takes the likeliest tokens.
         seed: Seed of sampling.
         concurrency: Conversations to sample at the same time.
-        context: Longest conversation, in tokens; by default as long as the model allows, at most 8,192.
+        context: Longest conversation, in tokens; by default as long as the model allows, at most `LONGEST`.
         progress: Called with `(what, done, of)` while something takes long.
     """
-    overrides = {"env": env_id, "env_kwargs": env_kwargs, "model": name, "dialect": dialect}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if name == TINY:
-        model, tokenizer = load_model(load_config(None, overrides), progress or (lambda what, done, of: None))
+        model, tokenizer = load_model(config_of(name, env_id, env_kwargs, dialect), progress)
     else:
         model, tokenizer = load_checkpoint(name, device=device, progress=progress)
     model.to(device).eval()
@@ -178,18 +181,33 @@ def make_policy(
         template_kwargs: Arguments of the chat template.
         with_tools: Leave the tools to the chat template, as the dialect `template` does.
     """
-    allowed = getattr(model.config, "max_position_embeddings", None) or 8_192
     ends = end_tokens(model, tokenizer)
     codec = ChatCodec(tokenizer, template_kwargs=template_kwargs, with_tools=with_tools, end_ids=ends)
     return TransformersPolicy(
         model,
         codec,
         end_ids=sorted(codec.end_ids),
-        context=min(allowed, context or 8_192),
+        context=longest_conversation(model.config, context),
         name=name,
         slots=slots,
         sampling=sampling,
     )
+
+
+def config_of(model: str, env_id: str, env_kwargs: dict[str, Any], dialect: str | None) -> TrainConfig:
+    """Return the settings that a run with this model in this environment would have."""
+    return load_config(None, {"env": env_id, "env_kwargs": env_kwargs, "model": model, "dialect": dialect})
+
+
+def longest_conversation(config: Any, wanted: int | None) -> int:
+    """Return how many tokens a conversation may have: as many as wanted, or `LONGEST`, as far as the model allows.
+
+    Args:
+        config: The model's configuration, of transformers.
+        wanted: The most tokens, if anything was asked for.
+    """
+    allowed = getattr(config, "max_position_embeddings", None) or LONGEST
+    return min(allowed, wanted or LONGEST)
 
 
 def codec_of(config: TrainConfig, model: Any, tokenizer: Any) -> ChatCodec:
@@ -210,7 +228,7 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
     return sorted({tokenizer.eos_token_id, *ends})
 
 
-def load_model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> tuple[Any, Any]:
+def load_model(config: TrainConfig, progress: Progress = untold) -> tuple[Any, Any]:
     """Return `(model, tokenizer)` for a run, after its warm start. Raises `UsageError` if there is no such model."""
 
     def load() -> tuple[Any, Any]:
@@ -232,7 +250,7 @@ def load_checkpoint(
     dtype: torch.dtype | None = None,
     *,
     device: str = "cpu",
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress = untold,
 ) -> tuple[Any, Any]:
     """Return `(model, tokenizer)` of a checkpoint's folder or name, or of a GGUF file.
 
@@ -245,20 +263,19 @@ def load_checkpoint(
     Raises:
         UsageError: There is no such model.
     """
-    tell = progress or (lambda what, done, of: None)
-    tell("loading the model", 0, 1)
-    with _explained(name):
+    progress("loading the model", 0, 1)
+    with explained(name):
         source, options = _source_of(name)
         dtype = dtype or evaluation_dtype(source, device, **options)
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-    tell("loading the model", 1, 1)
+    progress("loading the model", 1, 1)
     return model, tokenizer
 
 
 def check_model(config: TrainConfig) -> None:
     """Raise `UsageError` if there is no such model as a run starts from. Much faster than loading it."""
-    with _explained(config.model):
+    with explained(config.model):
         source, options = _source_of(config.model)
         AutoConfig.from_pretrained(source, **options)
         AutoTokenizer.from_pretrained(source, **options)
@@ -272,7 +289,7 @@ def _source_of(name: str) -> tuple[str, dict[str, Any]]:
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
+def explained(name: str) -> Iterator[None]:
     """Turn what libraries raise for a model that cannot be loaded into a `UsageError`."""
     try:
         yield
@@ -326,7 +343,7 @@ def _shape_of(config: TrainConfig) -> TinyShape:
 
 
 def _pretrained_of(config: TrainConfig) -> Pretrained:
-    with _explained(config.model):
+    with explained(config.model):
         source, options = _source_of(config.model)
         shape = AutoConfig.from_pretrained(source, **options)
     folder = Path(source)

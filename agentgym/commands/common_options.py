@@ -16,6 +16,7 @@ Settings = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free port.")]
 TrustFile = Annotated[
     bool,
     typer.Option("--trust-file", help="Accept any class and any argument from the file, as if you had typed it."),

@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from agentgym.commands import eval_options as options
 from agentgym.commands.common_options import Seed, Settings, TrustFile
 from agentgym.errors import UsageError
 
@@ -20,101 +21,31 @@ if TYPE_CHECKING:
 
 
 def eval_(
-    env: Annotated[str | None, typer.Option(help="An id such as 'sql', or module:Class.")] = None,
-    suite: Annotated[
-        list[str] | None,
-        typer.Option(help="A suite (agentgym tasks list) or its YAML file, instead of --env; may be repeated."),
-    ] = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="scripted, random, silent, human (you), tiny, a checkpoint's folder or name, vllm:MODEL (sampled with "
-            "vLLM), vllm:MODEL@URL (by a vLLM server), openai:MODEL@URL (behind a chat endpoint), or module:factory; "
-            "may be repeated, to compare several.",
-            show_default="scripted",
-        ),
-    ] = None,
-    tasks: Annotated[
-        str | None, typer.Option(help="A split, or a manifest (JSONL); by default test or the nearest split.")
-    ] = None,
-    attempts: Annotated[
-        int | None, typer.Option("--attempts", "-k", min=1, help="Trajectories per task.", show_default="1")
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", "-n", min=1, help="Maximum number of tasks; default: all, or 100 of an endless split."),
-    ] = None,
+    env: options.EnvName = None,
+    suite: options.SuiteNames = None,
+    policy: options.Policies = None,
+    tasks: options.Tasks = None,
+    attempts: options.Attempts = None,
+    limit: options.Limit = None,
     settings: Settings = None,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="Data of your own that a suite asks for; may be repeated."),
-    ] = None,
-    dialect: Annotated[str | None, typer.Option(help="The format of tool calls; template: the model's own.")] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at a broken task or file entry instead of skipping it.")
-    ] = False,
+    data: options.Data = None,
+    dialect: options.Dialect = None,
+    strict: options.Strict = False,
     seed: Seed = 0,
-    temperature: Annotated[
-        float | None, typer.Option(min=0.0, help="Sampling temperature; 0 is greedy.", show_default="1.0")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Save here (JSONL; a folder with --suite or several policies); run again to resume."),
-    ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Number of concurrent episodes.")] = 64,
-    max_new_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Maximum sampled tokens per turn.", show_default="512")
-    ] = None,
-    endpoint: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE|FILE",
-            help="A setting of openai:MODEL@URL, or a YAML file of settings (docs/endpoint.md); may be repeated.",
-        ),
-    ] = None,
-    timeouts: Annotated[
-        list[str] | None,
-        typer.Option("--timeout", metavar="NAME=SECONDS", help="A time limit: generation, reset, step, tool, episode."),
-    ] = None,
-    workers: Annotated[
-        str, typer.Option(help="Where environments run: inline, threads, processes or ray.")
-    ] = "threads",
-    ray: Annotated[
-        str | None,
-        typer.Option(metavar="auto|HOST:PORT", help="The Ray cluster; by default one of this machine alone."),
-    ] = None,
-    search: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SEARCH",
-            help="Look ahead and play the best line found: best-of-n:8, beam:width=4,branch=3, mcts:iterations=16; "
-            "with value=majority, signals, judge or oracle (docs/lookahead.md).",
-        ),
-    ] = None,
-    feedback: Annotated[
-        str | None,
-        typer.Option(
-            metavar="USER",
-            help="Let a simulated user comment on each turn: scripted, or openai:MODEL@URL, which sees the gold "
-            "and may not tell it; with ,when=mistake only after mistakes (docs/feedback.md).",
-        ),
-    ] = None,
-    fail_under: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, metavar="SHARE", help="Exit with 1 if less than this share is solved."),
-    ] = None,
-    rescore: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Score the trajectories of a file again, without a policy: with the graders of today, and with --set "
-            "in place of recorded arguments. Grades are appended beside the file.",
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
+    temperature: options.Temperature = None,
+    out: options.Out = None,
+    concurrency: options.Concurrency = 64,
+    max_new_tokens: options.MaxNewTokens = None,
+    endpoint: options.EndpointSettings = None,
+    timeouts: options.Timeouts = None,
+    workers: options.Workers = "threads",
+    ray: options.RayCluster = None,
+    search: options.Search = None,
+    feedback: options.Feedback = None,
+    fail_under: options.FailUnder = None,
+    rescore: options.Rescore = None,
     trust_file: TrustFile = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Evaluate a policy: success with confidence intervals, pass@k, endings, errors.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from agentgym.engine.answers import as_data
 from agentgym.engine.spaces import Action
 from agentgym.errors import UsageError
 from agentgym.messages import Message, ToolCall
@@ -17,6 +18,11 @@ Solution = Generator[ToolCall | str, list[Message], None]
 
 ENGINE_INFO = frozenset({"rewards", "turn", "ending", "is_success", "counts"})
 """Keys that the engine sets in a step's `info`; all others are the environment's own (`Env.details`)."""
+
+
+def details_in(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an environment told of itself in a step's `info`, as data that JSON can hold."""
+    return {str(name): as_data(value) for name, value in info.items() if name not in ENGINE_INFO}
 
 
 class StepResult(NamedTuple):

@@ -22,14 +22,30 @@ from agentgym.rewards import OUTCOME, Channel
 from agentgym.task import Task
 from agentgym.toolset import tool
 
+_core = package("browsergym.core", "browsergym")
 _env = package("browsergym.core.env", "browsergym")
 _actions = package("browsergym.core.action.highlevel", "browsergym")
 _reading = package("browsergym.utils.obs", "browsergym")
 _T = TypeVar("_T")
 _PAGES = "MINIWOB_URL"
 
-_thread = ThreadPoolExecutor(1, "agentgym-browsergym")
+
+def _new_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "agentgym-browsergym")
+
+
+_thread = _new_thread()
 """Where all of BrowserGym runs: it has one Playwright for the process, which serves one thread."""
+
+
+def _after_fork_in_child() -> None:
+    """Begin anew: neither the thread nor its Playwright is there in a forked process, such as a vector's worker."""
+    global _thread
+    _thread = _new_thread()
+    _core._set_global_playwright(None)
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class BrowserGymEnv(Wrapped):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from agentgym.errors import UsageError, require
-from agentgym.interop.openings import openings
+from agentgym.interop.openings import episode_named, openings
 from agentgym.interop.replayed import ReplayedEpisode
 from agentgym.messages import Message, text_of
 from agentgym.registry import make
@@ -52,15 +52,14 @@ class EnvServer(GymnasiumServer):
 
     async def reset(self, metadata: dict[str, Any], session_id: str | None = None) -> tuple[str | None, dict[str, Any]]:
         """Begin the episode that the row names by `task_id` and `seed`; its opening is in the row already."""
-        if "task_id" not in metadata or "seed" not in metadata:
-            raise UsageError("the row needs task_id and seed: make the rows with agentgym.interop.nemo.rows")
+        task_id, seed = episode_named(metadata, f"{__name__}.rows")
         await self._close_idle()
         await self.close_session(session_id)
         settings = {"dialect": "native", **self.config.arguments}
         session = _Session(ReplayedEpisode(partial(make, self.config.env, **settings), attempts=self.config.attempts))
         self.session_state[session_id or ""] = session
         episode = session.episode
-        await episode.abegin(seed=int(metadata["seed"]), options={"task": metadata["task_id"]})
+        await episode.abegin(seed=seed, options={"task": task_id})
         return None, {"task": episode.info["task"], "difficulty": episode.info["difficulty"]}
 
     async def step(
@@ -91,36 +90,22 @@ class EnvServer(GymnasiumServer):
                 await self.close_session(name)
 
 
-def rows(
-    env: str,
-    agent: str,
-    *,
-    split: str | None = None,
-    count: int | None = None,
-    start: int = 0,
-    seed: int = 0,
-    **arguments: Any,
-) -> list[dict[str, Any]]:
+def rows(env: str, agent: str, *, dialect: str = "native", **chosen: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set for NeMo Gym (JSON lines).
 
     Args:
         env: The environment, as for `agentgym.make`.
         agent: The name of the `gymnasium_agent` in NeMo Gym's configuration.
-        split: By default, the environment's own choice.
-        count: How many; by default all tasks from `start` on.
-        start: The first task's index.
-        seed: The seed of the task with index 0; task `i` has `seed + i`.
-        arguments: The environment's arguments, the same as of the server.
+        dialect: As of the server.
+        chosen: The tasks and the environment's other arguments, the same as of the server, as for `openings`.
     """
-    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": "native", **arguments})
     return [
         {
             "responses_create_params": {"input": opening.prompt, "tools": list(map(_tool, opening.tools))},
             "agent_ref": {"type": "responses_api_agents", "name": agent},
-            "task_id": opening.task.id,
-            "seed": opening.seed,
+            **opening.named,
         }
-        for opening in some
+        for opening in openings(env, dialect=dialect, **chosen)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,17 @@ class Opening:
     """How the episode of one task and seed begins."""
 
     task: Task
+    index: int
+    """The task's place in its split."""
     seed: int
     messages: list[Message]
     tools: list[dict[str, Any]]
     """The schemas of its tools."""
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The columns by which `episode_named` finds the episode again."""
+        return {"task_id": self.task.id, "seed": self.seed}
 
     @property
     def prompt(self) -> list[dict[str, str]]:
@@ -53,4 +60,20 @@ def openings(
         stop = start + count if count is not None else size or 0
         for index in range(start, stop):
             messages, info = made.reset(seed=seed + index, options={"split": split, "index": index})
-            yield Opening(made.task, seed + index, messages, info["tools"])
+            yield Opening(made.task, index, seed + index, messages, info["tools"])
+
+
+def episode_named(row: Mapping[str, Any], maker: str, where: str = "the row") -> tuple[str, int]:
+    """Return the task id and the seed of the episode that a row names.
+
+    Args:
+        row: The row's columns.
+        maker: The function that makes such rows, for the error.
+        where: What the columns are of, for the error.
+
+    Raises:
+        UsageError: The row names no episode.
+    """
+    if "task_id" not in row or "seed" not in row:
+        raise UsageError(f"{where} needs task_id and seed: make the rows with {maker}")
+    return str(row["task_id"]), int(row["seed"])

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from agentgym.endings import AnyReason, Reason
-from agentgym.engine.answers import as_data
-from agentgym.engine.steps import ENGINE_INFO, StepResult
+from agentgym.endings import Reason
+from agentgym.engine.steps import StepResult, details_in
 from agentgym.env import Env
 from agentgym.errors import BrokenTask
 from agentgym.foreign.errors import describe
 from agentgym.interop.called import CalledEpisode
 from agentgym.messages import Message, with_call_ids
-from agentgym.rollout.deadlines import OutOfTime
+from agentgym.rollout.episode import begun, reason_of
 from agentgym.rollout.failures import Component
+from agentgym.rollout.jobs import EnvFactory, Job
 from agentgym.trajectory import Trajectory, Turn
 
 
@@ -86,7 +86,7 @@ class RecordedEpisode(CalledEpisode):
         record.reason = self.env.reason
         if record.reason is not None:
             record.counts = info.get("counts", {})
-            record.details = {str(name): as_data(value) for name, value in info.items() if name not in ENGINE_INFO}
+            record.details = details_in(info)
         return super()._played(result)
 
     def _record_failure(self, error: BaseException) -> None:
@@ -97,31 +97,14 @@ class RecordedEpisode(CalledEpisode):
                 return
             self.trajectory, component = self._new_record(), Component.RESET
         record = self.trajectory
-        record.reason, record.error = _reason_of(error), describe(error)
+        record.reason = reason_of(error) if isinstance(error, Exception) else Reason.CANCELLED
+        record.error = describe(error)
         record.component = (Component.TASK if isinstance(error, BrokenTask) else component).value
         record.seconds = time.perf_counter() - self._began
 
     def _new_record(self) -> Trajectory:
         task = self.env.task
-        return Trajectory(
-            id=self._id or task.id,
-            env_id=self._env_id,
-            env_kwargs=self._env_kwargs,
-            task_id=task.id,
-            task_hash=task.hash,
-            split=task.split,
-            difficulty=task.difficulty,
-            tags=task.tags,
-            seed=self.env._seed,
-            policy=self.policy,
-            opening=[],
-            training_step=self.env.training_step,
-        )
-
-
-def _reason_of(error: BaseException) -> AnyReason:
-    if isinstance(error, BrokenTask):
-        return Reason.BROKEN_TASK
-    if isinstance(error, OutOfTime):
-        return error.reason
-    return Reason.INFRASTRUCTURE if isinstance(error, Exception) else Reason.CANCELLED
+        seed = self.env._seed
+        job = Job(task, seed or 0, training_step=self.env.training_step)
+        record = begun(job, self.policy, EnvFactory(self._env_id, self._env_kwargs))
+        return replace(record, id=self._id or task.id, seed=seed)

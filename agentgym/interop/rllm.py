@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from agentgym.endings import Reason
-from agentgym.errors import InfrastructureError, MissingExtra, UsageError
+from agentgym.errors import InfrastructureError, MissingExtra
 from agentgym.interop.chat import Wire, sendable
-from agentgym.interop.openings import openings
+from agentgym.interop.openings import episode_named, openings
 from agentgym.interop.replayed import ReplayedEpisode
 from agentgym.messages import Message
 from agentgym.registry import make
@@ -66,15 +66,13 @@ class EnvFlow:
 
     async def arun(self, task: Any, config: Any) -> Episode:
         """Play an episode with the model at `config.base_url`."""
-        row = task.metadata
-        if "task_id" not in row or "seed" not in row:
-            raise UsageError("the row needs task_id and seed: make the rows with agentgym.interop.rllm.rows")
+        task_id, seed = episode_named(task.metadata, f"{__name__}.rows")
         episode = ReplayedEpisode(self._make, attempts=self._attempts)
         try:
             async with httpx.AsyncClient(timeout=self._answer_s) as client:
-                opening = await episode.abegin(seed=int(row["seed"]), options={"task": row["task_id"]})
+                opening = await episode.abegin(seed=seed, options={"task": task_id})
                 said = await self._conversed(episode, opening, partial(_answer, client, config))
-            return _episode(episode, said, row)
+            return _episode(episode, said, task.metadata)
         finally:
             await episode.env.aclose()
 
@@ -102,23 +100,17 @@ class EnvEvaluator:
         return EvalOutput(reward=told["reward"], is_correct=episode.is_correct, signals=signals)
 
 
-def rows(
-    env: str, *, split: str | None = None, count: int | None = None, start: int = 0, seed: int = 0, **arguments: Any
-) -> list[dict[str, Any]]:
+def rows(env: str, *, dialect: str = "native", **chosen: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set for rLLM's `Dataset`.
 
     Args:
         env: The environment, as for `agentgym.make`.
-        split: By default, the environment's own choice.
-        count: How many; by default all tasks from `start` on.
-        start: The first task's index.
-        seed: The seed of the task with index 0; task `i` has `seed + i`.
-        arguments: The environment's arguments, the same as of the flow.
+        dialect: As of the flow.
+        chosen: The tasks and the environment's other arguments, the same as of the flow, as for `openings`.
     """
-    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": "native", **arguments})
     return [
-        {"question": opening.prompt[-1]["content"], "task_id": opening.task.id, "seed": opening.seed}
-        for opening in some
+        {"question": opening.prompt[-1]["content"], **opening.named}
+        for opening in openings(env, dialect=dialect, **chosen)
     ]
 
 

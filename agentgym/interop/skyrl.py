@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agentgym.errors import UsageError, require
-from agentgym.interop.openings import openings
+from agentgym.interop.openings import episode_named, openings
 from agentgym.interop.replayed import ReplayedEpisode
 from agentgym.messages import Message, pictures_in, text_of
 from agentgym.registry import make
@@ -58,13 +58,10 @@ class SkyRLEnv(BaseTextEnv):
 
     def init(self, prompt: list[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Begin the row's episode, and return its opening messages in place of `prompt`, which shows them already."""
-        if "task_id" not in self._row or "seed" not in self._row:
-            raise UsageError(
-                "the row needs the columns task_id and seed: make the rows with agentgym.interop.skyrl.rows"
-            )
+        task_id, seed = episode_named(self._row, f"{__name__}.rows")
         self.turns = 0
         with self._closed_if_broken():
-            opening = self._episode.begin(seed=int(self._row["seed"]), options={"task": self._row["task_id"]})
+            opening = self._episode.begin(seed=seed, options={"task": task_id})
         info = {"task": self._episode.info["task"], "difficulty": self._episode.info["difficulty"]}
         return [{"role": message.get("role"), "content": _shown(message)} for message in opening], info
 
@@ -120,28 +117,15 @@ def register(env_id: str, env: str, *, attempts: int = 3, role: str = "user", **
     skyrl_gym.register(id=env_id, entry_point=f"{__name__}:SkyRLEnv", kwargs=settings)
 
 
-def rows(
-    env_id: str,
-    env: str,
-    *,
-    split: str | None = None,
-    count: int | None = None,
-    start: int = 0,
-    seed: int = 0,
-    **arguments: Any,
-) -> list[dict[str, Any]]:
+def rows(env_id: str, env: str, *, dialect: str = DIALECT, **chosen: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set for SkyRL (one dict each, as Parquet or JSON lines).
 
     Args:
         env_id: The name that the environment is registered under.
         env: The environment, as for `agentgym.make`.
-        split: By default, the environment's own choice.
-        count: How many; by default all tasks from `start` on.
-        start: The first task's index.
-        seed: The seed of the task with index 0; task `i` has `seed + i`.
-        arguments: The environment's arguments, the same as registered.
+        dialect: As registered.
+        chosen: The tasks and the environment's other arguments, the same as registered, as for `openings`.
     """
-    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": DIALECT, **arguments})
     return [
         {
             "prompt": opening.prompt,
@@ -149,10 +133,9 @@ def rows(
             # The environment grades; SkyRL's own rules have nothing to compare.
             "reward_spec": {"method": "rule", "ground_truth": ""},
             "data_source": f"{env}/{opening.task.split}",
-            "task_id": opening.task.id,
-            "seed": opening.seed,
+            **opening.named,
         }
-        for opening in some
+        for opening in openings(env, dialect=dialect, **chosen)
     ]
 
 

@@ -173,21 +173,15 @@ def environment_class(
     return _Generated(name, (Environment,), {"plan": plan, "__doc__": f"{env} for TRL.", **tools})
 
 
-def rows(
-    env: str, *, split: str | None = None, count: int | None = None, start: int = 0, seed: int = 0, **arguments: Any
-) -> list[dict[str, Any]]:
+def rows(env: str, *, dialect: str = "native", **chosen: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set: `prompt`, `task_id` and `seed`, so that a group plays the same task and seed.
 
     Args:
         env: The environment, as for `agentgym.make`.
-        split: By default, the environment's own choice.
-        count: How many; by default all tasks from `start` on.
-        start: The first task's index.
-        seed: The seed of the task with index 0; task `i` has `seed + i`.
-        arguments: The environment's arguments, the same as of the class.
+        dialect: As of the class.
+        chosen: The tasks and the environment's other arguments, the same as of the class, as for `openings`.
     """
-    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": "native", **arguments})
-    return [{"prompt": opening.prompt, "task_id": opening.task.id, "seed": opening.seed} for opening in some]
+    return [{"prompt": opening.prompt, **opening.named} for opening in openings(env, dialect=dialect, **chosen)]
 
 
 def episode_of(environment: Any) -> CalledEpisode:

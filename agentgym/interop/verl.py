@@ -11,7 +11,7 @@ from uuid import uuid4
 from agentgym.endings import Reason
 from agentgym.errors import UsageError, require
 from agentgym.interop.called import as_text
-from agentgym.interop.openings import openings
+from agentgym.interop.openings import episode_named, openings
 from agentgym.interop.replayed import ReplayedEpisode
 from agentgym.messages import Message, pictures_in, text_of
 from agentgym.registry import make
@@ -65,7 +65,7 @@ class EnvAgentLoop(AgentLoopBase):
 
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **row: Any) -> AgentLoopOutput:
         """Play the episode that the row's `extra_info` names by `task_id` and `seed`."""
-        task_id, seed = _named(row)
+        task_id, seed = _episode_of(row)
         episode = ReplayedEpisode(self._make, attempts=self._attempts)
         try:
             opening = await episode.abegin(seed=seed, options={"task": task_id})
@@ -190,7 +190,7 @@ class EnvTool(BaseTool):
         self._rows.pop(instance_id, None)
 
     async def _begun(self, instance_id: str, conversation: Any) -> ReplayedEpisode:
-        task_id, seed = _named({"extra_info": self._rows.get(instance_id, {})})
+        task_id, seed = _episode_of({"extra_info": self._rows.get(instance_id)})
         episode = ReplayedEpisode(self._make, attempts=self._attempts)
         weakref.finalize(conversation, episode.close)
         await episode.abegin(seed=seed, options={"task": task_id})
@@ -198,28 +198,15 @@ class EnvTool(BaseTool):
         return episode
 
 
-def rows(
-    env: str,
-    *,
-    split: str | None = None,
-    count: int | None = None,
-    start: int = 0,
-    seed: int = 0,
-    loop: str = LOOP,
-    **arguments: Any,
-) -> list[dict[str, Any]]:
+def rows(env: str, *, loop: str = LOOP, dialect: str = DIALECT, **chosen: Any) -> list[dict[str, Any]]:
     """Return the rows of a data set for verl (one dict each, as Parquet or JSON lines).
 
     Args:
         env: The environment, as for `agentgym.make`.
-        split: By default, the environment's own choice.
-        count: How many; by default all tasks from `start` on.
-        start: The first task's index.
-        seed: The seed of the task with index 0; task `i` has `seed + i`.
         loop: The agent loop that plays them.
-        arguments: The environment's arguments, the same as of the loop.
+        dialect: As of the loop.
+        chosen: The tasks and the environment's other arguments, the same as of the loop, as for `openings`.
     """
-    some = openings(env, split=split, count=count, start=start, seed=seed, **{"dialect": DIALECT, **arguments})
     return [
         {
             "prompt": opening.prompt,
@@ -227,18 +214,15 @@ def rows(
             "agent_name": loop,
             # The environment grades; verl's own rules have nothing to compare.
             "reward_model": {"style": "rule", "ground_truth": ""},
-            "extra_info": {"index": start + number, "task_id": opening.task.id, "seed": opening.seed},
+            "extra_info": {"index": opening.index, **opening.named},
         }
-        for number, opening in enumerate(some)
+        for opening in openings(env, dialect=dialect, **chosen)
     ]
 
 
-def _named(row: Mapping[str, Any]) -> tuple[str, int]:
+def _episode_of(row: Mapping[str, Any]) -> tuple[str, int]:
     """Return the task and the seed that a row names."""
-    told = row.get("extra_info") or {}
-    if "task_id" not in told or "seed" not in told:
-        raise UsageError("the row needs task_id and seed in extra_info: make the rows with agentgym.interop.verl.rows")
-    return str(told["task_id"]), int(told["seed"])
+    return episode_named(row.get("extra_info") or {}, f"{__name__}.rows", "the row's extra_info")
 
 
 def _told(episode: ReplayedEpisode) -> dict[str, Any]:

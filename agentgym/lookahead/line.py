@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentgym.endings import AnyReason, Ending
-from agentgym.engine.answers import as_data
-from agentgym.engine.steps import ENGINE_INFO
+from agentgym.engine.steps import details_in
 from agentgym.lookahead.voices import Said, Voice
 from agentgym.rollout.workers.base import Opening, Played
 from agentgym.trajectory import Turn
@@ -58,7 +57,6 @@ class Line:
         """
         result, is_over = played.result, played.reason is not None
         turn = Turn(said.action, result.observation, result.info["rewards"], result.reward, said.span)
-        own = {str(name): as_data(value) for name, value in result.info.items() if name not in ENGINE_INFO}
         return replace(
             self,
             id=f"{self.id}.{number}",
@@ -66,7 +64,7 @@ class Line:
             turns=(*self.turns, turn),
             reason=played.reason,
             counts=result.info.get("counts", {}),
-            details=own if is_over else {},
+            details=details_in(result.info) if is_over else {},
             usage=added(self.usage, said.usage),
             seconds=self.seconds + said.seconds + seconds,
             weight=self.weight * said.share,

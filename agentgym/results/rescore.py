@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from agentgym.endings import Reason, reason_data
-from agentgym.engine.answers import as_data
-from agentgym.engine.steps import ENGINE_INFO, StepResult, reset_options
+from agentgym.engine.steps import StepResult, details_in, reset_options
 from agentgym.env import Env
 from agentgym.errors import UsageError
 from agentgym.records.replay import was_cut_off
@@ -87,8 +86,7 @@ def rescore(trajectory: Trajectory, env: Env, task: Task | None = None) -> Resco
         result = env.interrupt(Reason.GAVE_UP)
         info = result.info
         turns.append(Turn(None, result.observation, dict(info["rewards"]), result.reward))
-    details = {str(name): as_data(value) for name, value in info.items() if name not in ENGINE_INFO}
-    scored = replace(trajectory, turns=turns, reason=env.reason, details=details)
+    scored = replace(trajectory, turns=turns, reason=env.reason, details=details_in(info))
     return Rescored(scored, trajectory, diverged)
 
 

@@ -10,9 +10,8 @@ from math import inf
 from typing import TypeVar
 
 from agentgym.endings import Reason
-from agentgym.engine.answers import as_data
 from agentgym.engine.spaces import Action
-from agentgym.engine.steps import ENGINE_INFO
+from agentgym.engine.steps import details_in
 from agentgym.errors import BrokenTask, InfrastructureError, ToolError
 from agentgym.foreign.errors import describe, ends_work, running_task
 from agentgym.messages import Message
@@ -227,8 +226,7 @@ class Episode:
         trajectory.reason = played.reason
         trajectory.counts = result.info.get("counts", {})
         if trajectory.reason is not None:
-            details = {str(name): as_data(value) for name, value in result.info.items() if name not in ENGINE_INFO}
-            trajectory.details = details
+            trajectory.details = details_in(result.info)
 
     async def _env(self, component: Component, work: Awaitable[_T], limit_s: float | None, reason: Reason) -> _T:
         """Await the environment. A `ToolError` that gets here is an author's bug, not the model's mistake."""

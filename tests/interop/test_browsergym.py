@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from gymnasium.vector import AsyncVectorEnv
 
 from tests.interop.theirs import hold_caveats, imported
 
@@ -60,3 +61,19 @@ def test_a_wrong_action_is_told_and_the_episode_goes_on(env: BrowserGymEnv):
 
 def test_a_seed_is_a_page(env: BrowserGymEnv):
     assert opening(env, 1) == opening(env, 1) != opening(env, 2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_copies_play_in_forked_processes_while_a_browser_runs_here(env: BrowserGymEnv):
+    alone = [text_of(env.reset(seed=seed)[0][-1]) for seed in (3, 4)]
+    vector: Any = AsyncVectorEnv([copy] * 2, shared_memory=False, context="fork")
+    try:
+        vector.reset_async(seed=[3, 4])
+        observations, _ = vector.reset_wait(timeout=300)
+    finally:
+        vector.close(terminate=True)
+    assert [text_of(observation[-1]) for observation in observations] == alone
+
+
+def copy() -> BrowserGymEnv:
+    return BrowserGymEnv("miniwob.click-button", browser=BROWSER)

@@ -270,6 +270,20 @@ def test_an_agent_that_breaks_the_tests_gets_0(tmp_path: Path, play: Any):
 
 
 @docker
+@pytest.mark.parametrize("leftovers", ["keep", "kill"])
+def test_an_agent_that_replaces_the_shell_is_judged_all_the_same(tmp_path: Path, play: Any, leftovers: str):
+    for said in ("", "one two", "1 2 3"):
+        env = play(harbor_task(tmp_path / f"a{len(said)}"), leftovers=leftovers)
+        do(
+            env,
+            "bash",
+            command=f"echo hello > /app/out.txt; rm /usr/bin/sh; printf '#!/bin/bash\necho {said}' > /usr/bin/sh",
+        )
+        do(env, "bash", command="chmod +x /usr/bin/sh")
+        assert step(env, "submit").reward == 1.0
+
+
+@docker
 def test_tests_that_take_too_long_on_what_the_agent_left_are_worth_0(tmp_path: Path, play: Any):
     script = "while [ -e /app/endless ]; do sleep 0.1; done; echo 0 > $REWARD\n"
     env = play(harbor_task(tmp_path / "a", tests={"test.sh": script}, config="[verifier]\ntimeout_sec = 1.0"))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agentgym.commands.common_options import Settings
-from agentgym.errors import UsageError, require
+from agentgym.commands.common_options import Port, Settings
+from agentgym.errors import require
+from agentgym.tools.serving import options
+from agentgym.tools.serving.token_file import read_token
 
 serve_app = typer.Typer(help="Serve resources of this machine over HTTP.", no_args_is_help=True)
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LOOPBACK = (options.LOCAL, "::1", "localhost")
 
 
 @serve_app.callback()
@@ -24,30 +24,15 @@ def _serve() -> None:
 
 @serve_app.command("sandbox")
 def sandbox(
-    host: Annotated[str, typer.Option(help="The address to listen on; the default is local to this machine.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free port.")] = 0,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="The file with the token; created with a new token if missing.", dir_okay=False),
-    ] = None,
-    backend: Annotated[str, typer.Option(help="auto, or the name of a backend; see: agentgym doctor")] = "auto",
-    sandboxes: Annotated[int, typer.Option(min=1, help="Maximum number of open sandboxes.")] = 64,
-    per_client: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum number of open sandboxes per client address; behind a proxy all share one."),
-    ] = None,
-    memory: Annotated[
-        int, typer.Option(min=48, help="MB for requests and responses in flight; further requests wait.")
-    ] = 1536,
-    silent: Annotated[
-        float, typer.Option(min=1.0, help="Seconds of silence after which a client's sandboxes are closed.")
-    ] = 60.0,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(help="An upper bound on a client's request, e.g. memory_mb=2048; may be repeated."),
-    ] = None,
+    host: options.Host = options.LOCAL,
+    port: Port = 0,
+    token_file: options.TokenFile = None,
+    backend: options.Backend = "auto",
+    sandboxes: options.Sandboxes = 64,
+    per_client: options.PerClient = None,
+    memory: options.Memory = 1536,
+    silent: options.Silence = 60.0,
+    limit: options.UpperBounds = None,
 ) -> None:
     """Let clients with the token run programs in sandboxes on this machine. Stops on Ctrl-C and SIGTERM."""
     require("starlette", "serve")
@@ -62,8 +47,7 @@ def sandbox(
     token = read_token(token_file)
     offer = offer_of(backend)
     listening = listen(host, port)
-    if host not in _LOOPBACK:
-        typer.echo("The token and all files are sent unencrypted: put a TLS proxy in front, or use a tunnel.", err=True)
+    _warn_beyond_this_machine(host, "The token and all files")
     if token_file is None:
         typer.echo(f"Token (shown only now): {token}")
     typer.echo(f"Sandboxes: {offer.notes}")
@@ -81,39 +65,20 @@ def sandbox(
 def env(
     envs: Annotated[list[str], typer.Argument(metavar="ENV...", help="Ids such as 'sql', or module:Class.")],
     settings: Settings = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; the default is local to this machine.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free port.")] = 0,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="The file with the token; created with a new token if missing.", dir_okay=False),
-    ] = None,
-    sessions: Annotated[int, typer.Option(min=1, help="Maximum number of open sessions.")] = 512,
-    request_s: Annotated[
-        float, typer.Option(min=1.0, help="Seconds that a reset or a step may take; a session that takes longer ends.")
-    ] = 300.0,
-    idle_s: Annotated[
-        float, typer.Option(min=1.0, help="Seconds without a request after which a session ends.")
-    ] = 600.0,
-    reveal: Annotated[
-        bool, typer.Option("--reveal", help="Let clients see gold and solutions, e.g. for agentgym check.")
-    ] = False,
-    mcp: Annotated[
-        bool, typer.Option("--mcp", help="Serve its tools as an MCP server: a session of a client is an episode.")
-    ] = False,
-    stdio: Annotated[
-        bool, typer.Option("--stdio", help="With --mcp: by the standard streams, without a token.")
-    ] = False,
-    task: Annotated[str | None, typer.Option(help="With --mcp: the id of the task that every session plays.")] = None,
-    split: Annotated[str | None, typer.Option(help="With --mcp: the split of the tasks.")] = None,
-    index: Annotated[
-        int | None, typer.Option(min=0, help="With --mcp: the first session's task in the split; by default drawn.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="With --mcp: the first session's seed.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="With --mcp: append finished episodes to this JSONL file.", dir_okay=False)
-    ] = None,
+    host: options.Host = options.LOCAL,
+    port: Port = 0,
+    token_file: options.TokenFile = None,
+    sessions: options.Sessions = 512,
+    request_s: options.RequestSeconds = 300.0,
+    idle_s: options.IdleSeconds = 600.0,
+    reveal: options.Reveal = False,
+    mcp: options.Mcp = False,
+    stdio: options.McpStdio = False,
+    task: options.McpTask = None,
+    split: options.McpSplit = None,
+    index: options.McpIndex = None,
+    seed: options.McpSeed = 0,
+    out: options.McpOut = None,
 ) -> None:
     """Let clients with the token play environments here. Stops on Ctrl-C and SIGTERM."""
     if mcp:
@@ -136,10 +101,7 @@ def env(
     token = read_token(token_file)
     serving = EnvServing(token=token, sessions=sessions, request_s=request_s, idle_s=idle_s)
     listening = listen(host, port)
-    if host not in _LOOPBACK:
-        typer.echo(
-            "The token and all episodes are sent unencrypted: put a TLS proxy in front, or use a tunnel.", err=True
-        )
+    _warn_beyond_this_machine(host, "The token and all episodes")
     if token_file is None:
         typer.echo(f"Token (shown only now): {token}")
     typer.echo(f"Listening on {url_of(listening)}")
@@ -152,10 +114,8 @@ def index(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The folder of an index that agentgym.tools.index.build_index made.")
     ],
-    host: Annotated[str, typer.Option(help="The address to listen on; the default is local to this machine.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free port.")] = 0,
+    host: options.Host = options.LOCAL,
+    port: Port = 0,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Number of worker processes; they share the files.")] = 1,
     k: Annotated[int, typer.Option(min=1, help="Documents per query, unless the query sets a number.")] = 3,
     token_file: Annotated[
@@ -178,10 +138,8 @@ def index(
     serving = IndexServing(k=k, token=read_token(token_file) if token_file else None)
     opened = open_index(folder)
     listening = listen(host, port)
-    if host not in _LOOPBACK:
-        typer.echo("Queries and documents are sent unencrypted: put a TLS proxy in front, or use a tunnel.", err=True)
-        if token_file is None:
-            typer.echo("Everyone who can reach this address can search: set --token-file.", err=True)
+    if _warn_beyond_this_machine(host, "Queries and documents") and token_file is None:
+        typer.echo("Everyone who can reach this address can search: set --token-file.", err=True)
     typer.echo(f"Index: {len(opened):,} documents, {opened.name}")
     typer.echo(f"Listening on {url_of(listening)}")
     opened.close()
@@ -189,26 +147,9 @@ def index(
     end_process()
 
 
-def read_token(path: Path | None) -> str:
-    """Return the token in a file. Create a token if no file is given, and also the file if it does not exist yet."""
-    if path is None:
-        return secrets.token_urlsafe(32)
-    try:
-        token = path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        return _write_token(path)
-    except OSError as error:
-        raise UsageError(f"cannot read the token in {str(path)!r}: {error.strerror}") from None
-    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(f"{str(path)!r} must hold a token of at least 16 characters without spaces, and nothing else")
-    return token
-
-
-def _write_token(path: Path) -> str:
-    token = secrets.token_urlsafe(32)
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(token + "\n")
-    except OSError as error:
-        raise UsageError(f"cannot write a token to {str(path)!r}: {error.strerror}") from None
-    return token
+def _warn_beyond_this_machine(host: str, sent: str) -> bool:
+    """Return whether others than this machine can reach an address, after a warning about what is sent there."""
+    if host in _LOOPBACK:
+        return False
+    typer.echo(f"{sent} are sent unencrypted: put a TLS proxy in front, or use a tunnel.", err=True)
+    return True

@@ -45,6 +45,8 @@ true
 _LIST = 'echo $$; for process in /proc/[0-9]*; do echo "${process#/proc/}"; done'
 _READY = b"ready\n"
 _START_S = 60.0
+_KILLS = 8
+"""How often what is left is killed: programs start others meanwhile, but a replaced shell may list any number."""
 _LOOKS, _BETWEEN_LOOKS_S = 4, 0.1
 _NOT_RUN = b"cannot exec in a stopped state"
 """What Docker writes as the output of a program that it could not start, since the container was just ending."""
@@ -138,6 +140,8 @@ class Machine:
                 if stopped:
                     self.kill(mark)
                     end.drain()
+                else:
+                    end.catch_up()
                 exit_code = 137 if stopped else exit_code_of(self.daemon, exec_id)
         except InfrastructureError as error:
             self.check_alive(error)
@@ -165,17 +169,20 @@ class Machine:
     def left_running(self) -> list[int]:
         """Return the numbers of the programs that run besides those that the machine was started with.
 
-        Without a shell in the machine, which somebody has removed then, they cannot be listed and none is returned.
+        Without a shell in the machine, which somebody has removed or replaced then, none is returned.
         """
         listed = self.run(["sh", "-c", _LIST], wall_s=_GRACE_S, user="0", cwd="/")
-        if listed.exit_code != 0:
+        try:
+            own, *others = map(int, listed.stdout.split())
+        except ValueError:
             return []
-        own, *others = map(int, listed.stdout.split())
         return sorted(set(others) - self._first - {own})
 
     def kill_left(self) -> None:
         """Kill every program besides those that the machine was started with."""
-        while left := self.left_running():
+        for _ in range(_KILLS):
+            if not (left := self.left_running()):
+                return
             self.run(["sh", "-c", 'kill -9 "$@"', "sh", *map(str, left)], wall_s=_GRACE_S, user="0", cwd="/")
 
     def put(self, archive: bytes, path: str = "/") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,20 @@ from typing import Any
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 from agentgym.dialects import is_template
-from agentgym.errors import UsageError, require
+from agentgym.errors import require
 from agentgym.policy_loader import TINY, split_vllm
 from agentgym.trainers.chat import ChatCodec
-from agentgym.trainers.config import TrainConfig, load_config
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.gguf import checkpoint_of
 from agentgym.trainers.hub import options_for
 from agentgym.trainers.pictures import PictureTokens, processor_of
-from agentgym.trainers.policies import end_tokens, load_model
+from agentgym.trainers.policies import config_of, end_tokens, explained, load_model, longest_conversation
 from agentgym.trainers.transformers_policy import Sampling
 from agentgym.trainers.vllm.engine import is_checkpoint, make_engine, precision_of, servable
 from agentgym.trainers.vllm.policy import VLLMPolicy
 from agentgym.trainers.vllm.server_policy import VLLMServerPolicy
 from agentgym.trainers.vllm.servers import refuse_raw_logprobs, served_by
-
-_LONGEST = 8_192
-"""Longest conversation unless told otherwise, in tokens, as in process."""
+from agentgym.trainers.warm_start import Progress, untold
 
 _MEMORY = 0.9
 """Share of memory that an engine may use if it is alone on the device."""
@@ -56,7 +53,7 @@ def load(
     seed: int = 0,
     concurrency: int = 64,
     context: int | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress = untold,
 ) -> VLLMPolicy | VLLMServerPolicy:
     """Return a policy for evaluation that samples with vLLM; see `agentgym.trainers.policies.load`.
 
@@ -77,10 +74,8 @@ def load(
     """
     model_name, urls = split_vllm(name)
     require(*(("aiohttp", "endpoint") if urls else ("vllm", "vllm")))
-    overrides = {"env": env_id, "env_kwargs": env_kwargs, "model": model_name, "dialect": dialect}
-    model = _model(load_config(None, overrides), progress or (lambda what, done, of: None))
-    allowed = getattr(model.config.get_text_config(), "max_position_embeddings", None) or _LONGEST
-    longest = min(context or _LONGEST, allowed)
+    model = _model(config_of(model_name, env_id, env_kwargs, dialect), progress)
+    longest = longest_conversation(model.config.get_text_config(), context)
     sampling = Sampling(temperature, seed)
     sees = model.processor is not None and not urls  # requests to servers carry tokens only
     codec = ChatCodec(
@@ -132,17 +127,15 @@ def _served(name: str, urls: list[str], codec: ChatCodec, sampling: Sampling, co
     )
 
 
-def _model(config: TrainConfig, progress: Callable[[str, int, int], None]) -> _Model:
+def _model(config: TrainConfig, progress: Progress) -> _Model:
     """Return what is known of a model; load its weights only if vLLM cannot."""
     source = config.model if config.model == TINY else checkpoint_of(config.model)
     if source == TINY or (Path(source).is_dir() and not is_checkpoint(Path(source))):
         return _rewritten(*load_model(config, progress))
     options = options_for(source)
-    try:
+    with explained(config.model):
         found = AutoConfig.from_pretrained(source, **options)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot load model {config.model!r}: {str(error).strip().splitlines()[0]}") from error
     ends = end_tokens(_Ending(_generation(source, options)), tokenizer)
     return _Model(source, tokenizer, found, ends, processor_of(source, found, options))
 

@@ -8,7 +8,7 @@ start can therefore also end when the policy solves a share of tasks (`WarmStart
 from agentgym.trainers.warm_start.demonstrations import solutions
 from agentgym.trainers.warm_start.making import Load, warm_started
 from agentgym.trainers.warm_start.playing import MakePolicy, words_of
-from agentgym.trainers.warm_start.settings import Goal, Own, Pretrained, Progress, WarmStart
+from agentgym.trainers.warm_start.settings import Goal, Own, Pretrained, Progress, WarmStart, untold
 
 __all__ = [
     "Goal",
@@ -19,6 +19,7 @@ __all__ = [
     "Progress",
     "WarmStart",
     "solutions",
+    "untold",
     "warm_started",
     "words_of",
 ]

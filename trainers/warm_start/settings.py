@@ -15,6 +15,11 @@ from agentgym.trainers.tiny import CHAT_TEMPLATE, TinyShape
 Progress = Callable[[str, int, int], None]
 """Called with `(what, done, of)` while something takes long."""
 
+
+def untold(what: str, done: int, of: int) -> None:
+    """Tell nobody: the `Progress` where none is asked for."""
+
+
 _RECIPE_VERSION = 4
 """Part of the cache key. Raise it when the same settings would make a different model."""
 

@@ -27,6 +27,8 @@ _KILL_PROCESSES = 32
 """The additional processes for the command, if there are none left: the daemon starts it with many threads."""
 _POLL_S = 0.1
 _GRACE_S = 5.0
+_LATE_S = 2.0
+"""The most seconds to wait for the rest of the output of a program that has ended."""
 _FLOOD = 64
 """A run is stopped if its output exceeds the kept size by this factor."""
 
@@ -227,6 +229,15 @@ class Exchange:
         """Read the remaining output after everything was killed."""
         end = time.monotonic() + _GRACE_S
         self._stdin = memoryview(b"")
+        while self._open and time.monotonic() < end:
+            self._step(_POLL_S)
+
+    def catch_up(self) -> None:
+        """Read what a program that has ended printed last: on a busy machine, Docker tells of its end first.
+
+        What it left running may keep the outputs open, so this takes no longer than a moment.
+        """
+        end = time.monotonic() + _LATE_S
         while self._open and time.monotonic() < end:
             self._step(_POLL_S)
 

@@ -1,0 +1,167 @@
+"""Games of TextArena for two: an opponent in the other seat, either seat by seed, rewards as TextArena has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.interop.theirs import failed_checks, hold_caveats, imported, named_checks
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::SyntaxWarning")]
+imported("textarena")
+
+from agentgym.engine.steps import StepResult  # noqa: E402
+from agentgym.errors import InfrastructureError, ToolError, UsageError  # noqa: E402
+from agentgym.interop.textarena import RandomMoves, TextArenaEnv  # noqa: E402
+from agentgym.interop.textarena.opponents import legal_moves  # noqa: E402
+from agentgym.messages import text_of  # noqa: E402
+from tests.interop import opponents  # noqa: E402
+
+TARGET = "agentgym.interop.textarena:TextArenaEnv"
+TIC_TAC_TOE: dict[str, Any] = {"game": "TicTacToe-v0"}
+CONNECT_FOUR: dict[str, Any] = {"game": "ConnectFour-v0", "opponent": "tests.interop.opponents:any_column"}
+FIRST, SECOND = 0, 1
+"""Indices of tasks in which the agent sits in the seat that begins, or in the other one."""
+
+
+def begun(game: str, index: int = FIRST, **arguments: Any) -> tuple[TextArenaEnv, str]:
+    env = TextArenaEnv(game, **arguments)
+    opening, _ = env.reset(seed=0, options={"split": "train", "index": index})
+    return env, text_of(opening[-1])
+
+
+def played(env: TextArenaEnv, moves: Iterator[str]) -> StepResult:
+    result = env.step(next(moves))
+    while env.reason is None:
+        result = env.step(next(moves))
+    return result
+
+
+@pytest.mark.parametrize("kwargs", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda kwargs: kwargs["game"])
+def test_what_fails_the_checks_is_named_beforehand(kwargs: dict[str, Any]):
+    assert failed_checks(TARGET, kwargs) == named_checks(TextArenaEnv(**kwargs)) == {"solution-solves"}
+
+
+@pytest.mark.parametrize("kwargs", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda kwargs: kwargs["game"])
+def test_the_page_says_what_is_named(kwargs: dict[str, Any]):
+    hold_caveats("textarena", kwargs["game"], TextArenaEnv(**kwargs))
+
+
+def test_the_agent_plays_either_seat_by_seed():
+    _, first = begun("TicTacToe-v0", FIRST)
+    _, second = begun("TicTacToe-v0", SECOND)
+    assert "You are Player 0" in first
+    assert "[Player" not in first
+    assert "You are Player 1" in second
+    assert "[Player 0] [" in second  # who begins has moved
+    assert len(legal_moves(first)) == len(legal_moves(second)) + 1 == 9
+
+
+def test_the_opponent_answers_each_move_and_its_words_have_its_name():
+    env, _ = begun("ConnectFour-v0", FIRST, opponent=opponents.last_column)
+    shown = text_of(env.step("[col 0]").observation[-1])
+    assert "[Player 1] [col 6]" in shown
+    assert "[col 0]" not in shown  # the agent's own words
+    assert shown.rstrip().endswith("X . . . . . O")
+
+
+@pytest.mark.parametrize("index", [FIRST, SECOND])
+def test_rewards_are_those_of_the_agents_seat(index: int):
+    env, _ = begun("ConnectFour-v0", index, opponent=opponents.two_columns)
+    won = played(env, iter(["[col 0]", "[col 1]", "[col 2]", "[col 3]"]))
+    assert (won.info["ending"], won.info["rewards"]) == ("solved", {"outcome": 1.0, "reward": 1.0})
+    assert won.info["seat"] == index
+    env, _ = begun("ConnectFour-v0", index, opponent=opponents.last_column)
+    lost = played(env, iter(["[col 0]", "[col 1]", "[col 0]", "[col 1]"]))
+    assert (lost.info["ending"], lost.info["rewards"]) == ("over", {"outcome": 0.0, "reward": -1.0})
+
+
+def test_an_invalid_move_of_the_agent_is_told_and_the_next_one_loses():
+    env, _ = begun("TicTacToe-v0", SECOND)
+    told = env.step("[9]")
+    assert "attempted an invalid move" in text_of(told.observation[-1])
+    assert not told.terminated
+    lost = env.step("[9]")
+    assert (lost.info["ending"], lost.info["rewards"]) == ("invalid_moves", {"outcome": 0.0, "reward": -1.0})
+
+
+def test_a_text_on_which_the_game_would_search_for_minutes_is_refused():
+    env, _ = begun("ConnectFour-v0", FIRST, opponent=opponents.last_column)
+    refused = env.step("[" * 200_000)
+    assert "at most 4,000 characters" in text_of(refused.observation[-1])
+    assert not refused.terminated
+
+
+def test_an_opponent_that_breaks_the_rules_loses_under_a_name_of_its_own():
+    env, _ = begun("Nim-v0", FIRST, opponent=opponents.nonsense)
+    won = env.step("[0 1]")
+    assert (won.info["ending"], won.info["rewards"]["reward"]) == ("opponent_invalid_moves", 1.0)
+
+
+def told_off(shown: str) -> str:
+    raise ToolError("not a mistake of the model")
+
+
+@pytest.mark.parametrize(
+    ("opponent", "problem"),
+    [
+        (opponents.broken, "ConnectionError: the model is away"),
+        (told_off, "the opponent: .*not a mistake of the model"),
+        (opponents.silent, "a move must be text, not None"),
+    ],
+)
+def test_an_opponent_that_breaks_is_an_infrastructure_error(opponent: Any, problem: str):
+    env, _ = begun("Nim-v0", FIRST, opponent=opponent)
+    with pytest.raises(InfrastructureError, match=problem):
+        env.step("[0 1]")
+
+
+def test_an_opponent_draws_the_same_moves_again_whatever_is_drawn_meanwhile():
+    def game() -> list[str]:
+        env, opening = begun("ConnectFour-v0", SECOND, opponent=opponents.any_column)
+        return [opening, *(text_of(env.step(f"[col {column}]").observation[-1]) for column in range(3))]
+
+    assert game() == game()
+    assert RandomMoves(1)("Valid moves: [a], [b], [c]") == RandomMoves(1)("Valid moves: [a], [b], [c]")
+
+
+@pytest.mark.parametrize("game", ["Othello-v0", "KuhnPoker-v0", "PigDice-v0", "WildTicTacToe-v0"])
+def test_games_that_list_their_moves_need_no_opponent(game: str):
+    env, opening = begun(game, SECOND, max_turns=200)
+    shown = opening
+    draws = RandomMoves(0)
+    while env.reason is None:
+        shown += "\n" + text_of(env.step(draws(shown)).observation[-1])
+    assert env.reason in ("over", "solved")
+
+
+@pytest.mark.parametrize("game", ["ConnectFour-v0", "Nim-v0"])
+def test_a_game_that_lists_no_moves_needs_an_opponent(game: str):
+    with pytest.raises(UsageError, match="lists no legal moves to draw from: pass opponent="):
+        TextArenaEnv(game)
+
+
+def test_a_game_for_one_takes_no_opponent():
+    with pytest.raises(UsageError, match=r"cannot be played by two players here: .*has to be 1, received 2"):
+        TextArenaEnv("GuessTheNumber-v0", opponent=opponents.nonsense)
+
+
+def test_a_game_for_more_is_refused():
+    with pytest.raises(UsageError, match=r"cannot be played by two players here: .*exactly three players"):
+        TextArenaEnv("ThreePlayerIPD-v0")
+
+
+@pytest.mark.parametrize(
+    ("shown", "moves"),
+    [
+        ("Available Moves: '[0]', '[4]'", ["[0]", "[4]"]),
+        ("Valid moves: [e2e4], [d2d4]\n[Player 0] [e2e4]", ["[e2e4]", "[d2d4]"]),
+        ("Your available actions are: '[check]', '[bet]'", ["[check]", "[bet]"]),
+        ("Valid moves: [1]\nValid moves: [2]", ["[2]"]),
+        ("Moves look like '[4]'.", []),
+    ],
+)
+def test_the_moves_that_a_game_listed_last_are_read(shown: str, moves: list[str]):
+    assert legal_moves(shown) == moves
