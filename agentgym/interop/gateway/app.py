@@ -11,18 +11,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentgym.endings import reason_from
-from agentgym.errors import UsageError
 from agentgym.interop.gateway.chat_answers import head_of, stream, whole
 from agentgym.interop.gateway.clients import HANDLERS, read_request, while_there
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.gateway import Gateway
+from agentgym.interop.gateway.owner import end, played
 from agentgym.interop.gateway.requests import ChatRequest
 from agentgym.interop.gateway.response_answers import events, response_of
 from agentgym.interop.gateway.responses import chat_body, is_stored
 from agentgym.interop.gateway.rows import Reply
-from agentgym.interop.gateway.session import GatewaySession, Played
-from agentgym.trajectory import Trajectory
+from agentgym.interop.gateway.session import GatewaySession
 
 BODY_BYTES = 32 << 20
 """A call carries the whole conversation, pictures included."""
@@ -78,13 +76,13 @@ class _Answers:
         """Answer an agent's call of the Responses API."""
         session = self._session(request)
         body = await read_request(request, self._body_bytes)
-        given = chat_body(body, session.stored.before(body.get("previous_response_id")))
+        given = chat_body(body, session.stored)
         is_kept, wanted = is_stored(body), ChatRequest.of({"model": self._gateway.policy.name, **given})
         reply = await self._reply(request, session, wanted)
         response = response_of(body, wanted, reply, _temperature(self._gateway))
         if is_kept:
             said = given["messages"][1:] if body.get("instructions") else given["messages"]
-            session.stored.keep(response["id"], [*said, reply.message])
+            session.stored.keep(response, [*said, reply.message])
         if wanted.stream:
             return _streamed(events(response), wanted)
         return _answered(response, wanted)
@@ -106,18 +104,15 @@ class _Answers:
     async def open(self, request: Request) -> Response:
         """Open a session for its owner."""
         self._check_owner(request)
-        given = await read_request(request, self._body_bytes)
-        names = ("env_id", "task_id", "seed", "training_step")
-        if unknown := sorted(set(given) - set(names)):
-            raise UsageError(f"a session has no {unknown[0]!r}; it has: {', '.join(names)}")
-        session = self._gateway.session(request.path_params["session"], Played(**given))
+        about = played(await read_request(request, self._body_bytes))
+        session = self._gateway.session(request.path_params["session"], about)
         return JSONResponse({"session": session.name, "api_key": session.api_key, "base_url": session.base_url})
 
     async def reward(self, request: Request) -> Response:
         """End a session, and return its trajectories."""
         self._check_owner(request)
         session = self._gateway.find(request.path_params["session"])
-        _end(session, await read_request(request, self._body_bytes))
+        end(session, await read_request(request, self._body_bytes))
         ended = self._gateway.close_session(session)
         return JSONResponse({"trajectories": [one.to_dict() for one in ended]})
 
@@ -134,25 +129,6 @@ class _Answers:
     def _check_owner(self, request: Request) -> None:
         if not self._gateway.is_owner(_key(request)):
             raise Refused("only the owner of the gateway may do this", 401, "invalid_api_key")
-
-
-def _end(session: GatewaySession, given: Mapping[str, Any]) -> None:
-    """End a session as its owner says."""
-    if (record := given.get("record")) is not None:
-        session.end(Trajectory.from_dict(record))
-        return
-    error = given.get("error")
-    if error is not None and "reward" not in given:
-        session.fail(str(error))
-        return
-    try:
-        reward, channels = float(given["reward"]), given.get("channels")
-        reason = reason_from(given.get("reason", "answered"))
-    except (KeyError, TypeError, ValueError) as problem:
-        raise UsageError(
-            f"a reward is {{'reward': 1.0}}, with 'channels' and a 'reason' if you like: {problem}"
-        ) from None
-    session.reward(reward, channels=channels, reason=reason, error=error)
 
 
 def _same(given: str, key: str) -> bool:

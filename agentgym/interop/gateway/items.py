@@ -10,20 +10,25 @@ from agentgym.dialects.text import END_THINK, THINK
 from agentgym.interop.gateway.errors import Refused
 
 _REASONED = re.compile(rf"\s*{THINK}(.*?){END_THINK}(.*)", re.DOTALL)
-_KINDS = "message, function_call, function_call_output, reasoning"
+_KINDS = "message, function_call, function_call_output, reasoning, item_reference"
 _TEXTS = ("input_text", "output_text", "text", "reasoning_text")
 
 
-def messages_of(given: Any) -> list[dict[str, Any]]:
-    """Return the messages of an input, which is text or a list of items.
+def messages_of(given: Any, known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages of an input. What the model said in a turn, reasoning, text and calls, is one message.
 
-    What the model said in a turn, reasoning, text and calls, is one message. Raises `Refused` for items of other kinds.
+    Args:
+        given: Text, or a list of items.
+        known: Items that the input may refer to by their ids.
+
+    Raises:
+        Refused: An item is of another kind, or cannot be read.
     """
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     if not isinstance(given, list):
         raise Refused("'input' must be text or a list of items", param="input")
-    joined = _Joined()
+    joined = _Joined(known)
     for item in given:
         joined.add(item)
     return joined.messages
@@ -36,9 +41,14 @@ def reasoned(text: str) -> tuple[str, str]:
 
 
 class _Joined:
-    """Messages made of items."""
+    """Messages made of items.
 
-    def __init__(self) -> None:
+    Args:
+        known: Items by their ids.
+    """
+
+    def __init__(self, known: Mapping[str, Mapping[str, Any]]) -> None:
+        self._known = known
         self.messages: list[dict[str, Any]] = []
         self._turn: dict[str, Any] | None = None
         """The model's message to which further calls belong."""
@@ -50,7 +60,9 @@ class _Joined:
         if not isinstance(item, Mapping):
             raise Refused("an item of 'input' must be an object", param="input")
         kind = item.get("type") or "message"
-        if kind == "message":
+        if kind == "item_reference":
+            self.add(self._referred(item.get("id")))
+        elif kind == "message":
             self._message(item)
         elif kind == "function_call":
             self._call(item)
@@ -73,9 +85,18 @@ class _Joined:
         function = {"name": item.get("name"), "arguments": item.get("arguments")}
         turn.setdefault("tool_calls", []).append({"id": item.get("call_id"), "type": "function", "function": function})
 
+    def _referred(self, name: Any) -> Mapping[str, Any]:
+        if not isinstance(name, str) or name not in self._known:
+            raise Refused(f"there is no item {name!r:.100} in this session, or it was not stored", param="input")
+        return self._known[name]
+
     def _think(self, item: Mapping[str, Any]) -> None:
-        """Begin a turn with its reasoning; without its text, such as that of another model, it is left out."""
-        text = _text(item.get("content") or ())
+        """Begin a turn with its reasoning. Programs may keep no more of it than its id.
+
+        Reasoning without a text, such as that of another model, is left out.
+        """
+        own = self._known.get(str(item.get("id")), {})
+        text = _text(own.get("content") or item.get("content") or ())
         self._turn, self._thought = None, f"{THINK}{text}{END_THINK}" if text else ""
 
     def _say(self, content: Any) -> dict[str, Any]:

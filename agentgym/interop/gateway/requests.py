@@ -150,6 +150,10 @@ def _schema(tool: Any) -> dict[str, Any]:
     if not isinstance(parameters, Mapping):
         raise Refused(f"the parameters of tool {name!r} must be a JSON schema")
     description = function.get("description") or name
+    try:
+        strict_json.check_value([str(description), parameters])
+    except strict_json.JsonProblem as error:
+        raise Refused(f"tool {name!r:.100} cannot be shown to a model: {error}", param="tools") from error
     missing = {key: value for key, value in _EMPTY.items() if key not in parameters}  # the order of keys is seen too
     return {
         "type": "function",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.items import messages_of
 from agentgym.interop.gateway.options import LABELS, OF_MODELS, OF_SAMPLING, flag, limit_of
+from agentgym.interop.gateway.stored import StoredResponses
 
 _KEPT = (
     *OF_SAMPLING,
@@ -29,12 +30,12 @@ _ONLY: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def chat_body(body: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def chat_body(body: Mapping[str, Any], stored: StoredResponses) -> dict[str, Any]:
     """Return the body of the chat request that asks for the same.
 
     Args:
         body: The request.
-        earlier: The conversation that it continues (`previous_response_id`), as chat messages.
+        stored: What it may refer to.
 
     Raises:
         Refused: It asks for what this gateway does not have.
@@ -45,7 +46,11 @@ def chat_body(body: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> 
         raise Refused("'instructions' must be text", param="instructions")
     told = [{"role": "system", "content": instructions}] if instructions else []
     chat = {name: body[name] for name in _KEPT if body.get(name) is not None}
-    chat["messages"] = [*told, *earlier, *messages_of(body.get("input"))]
+    earlier = stored.before(body.get("previous_response_id"))
+    said = [*earlier, *messages_of(body.get("input"), stored.items)]
+    if not said:
+        raise Refused("'input' has no items", param="input")
+    chat["messages"] = [*told, *said]
     chat["tools"] = _tools(body.get("tools"))
     chat["max_tokens"] = limit_of(body, "max_output_tokens")
     chat["logprobs"] = LOGPROBS in (body.get("include") or ())

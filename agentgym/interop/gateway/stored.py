@@ -15,7 +15,7 @@ _Messages = Sequence[Mapping[str, Any]]
 
 
 class StoredResponses:
-    """Conversations, as messages of a chat endpoint, up to and with each response.
+    """The last responses of a session, each with the conversation that it ends.
 
     Args:
         at_most: How many are kept.
@@ -23,13 +23,19 @@ class StoredResponses:
 
     def __init__(self, at_most: int = MAX_RESPONSES):
         self._at_most = at_most
-        self._kept: OrderedDict[str, _Messages] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[_Messages, Sequence[str]]] = OrderedDict()
+        self.items: dict[str, Mapping[str, Any]] = {}
+        """What was said in them, by the ids of the items."""
 
-    def keep(self, response: str, messages: _Messages) -> None:
-        """Keep the conversation that ends with a response."""
-        self._kept[response] = messages
+    def keep(self, response: Mapping[str, Any], messages: _Messages) -> None:
+        """Keep a response, and the conversation that it ends as messages of a chat endpoint."""
+        items = {item["id"]: item for item in response["output"]}
+        self.items |= items
+        self._kept[response["id"]] = messages, [*items]
         while len(self._kept) > self._at_most:
-            self._kept.popitem(last=False)
+            _, (_, forgotten) = self._kept.popitem(last=False)
+            for item in forgotten:
+                del self.items[item]
 
     def before(self, response: Any) -> _Messages:
         """Return the conversation that ends with a response; empty for `None`. Raises `Refused` if it is unknown."""
@@ -42,4 +48,4 @@ class StoredResponses:
                 code="previous_response_not_found",
                 param="previous_response_id",
             )
-        return self._kept[response]
+        return self._kept[response][0]
