@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +34,7 @@ def played(given: Mapping[str, Any]) -> Played:
     if unknown := sorted(set(given) - set(_NAMES)):
         raise UsageError(f"a session has no {unknown[0]!r}; it has: {', '.join(_NAMES)}")
     try:
-        return _PLAYED.validate_python(dict(given), strict=True)
+        return _PLAYED.validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
         raise UsageError(f"a session cannot be opened: {_first(error)}") from None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentgym.dialects import Dialect
 from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError
 from agentgym.interop.gateway.cutting import after_first_call, before_stop, stopped
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.prompting import Prompting
@@ -140,6 +141,8 @@ class Row:
             said = await talk.sample(room, self.name, limits.generation_timeout_s)
         finally:
             self.is_busy = False
+        if not said.ids:
+            raise InfrastructureError(f"the policy sampled nothing within {limits.generation_timeout_s:g} s")
         return Drawn(request, talk, heard, self._ended(said, request))
 
     def keep(self, drawn: Drawn) -> Reply:
