@@ -100,11 +100,7 @@ def turns_of(tokens: Tokens) -> list[tuple[list[int], list[int], list[float]]]:
     starts = [at for at in range(len(tokens.loss_mask)) if mask[at : at + 2] == [0, 1]]
     ends = [at + 1 for at in range(len(tokens.loss_mask)) if mask[at + 1 : at + 3] == [1, 0]]
     return [
-        (
-            tokens.prompt_ids + tokens.completion_ids[:start],
-            tokens.completion_ids[start:end],
-            tokens.logprobs[start:end],
-        )
+        (history + ids[:start], ids[start:end], tokens.logprobs[start:end])
         for start, end in zip(starts, ends, strict=True)
     ]
 
