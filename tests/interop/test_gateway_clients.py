@@ -127,12 +127,13 @@ def test_the_client_of_openai_works_through_the_responses_api(looked: GatewaySes
     from openai import OpenAI  # pyright: ignore[reportMissingImports]
 
     history: list[Any] = [{"role": "user", "content": TASK}]
+    response: Any = None
     with OpenAI(base_url=looked.base_url, api_key=looked.api_key) as client:
         for seen in (*SEEN, None):
             options: Any = {"instructions": SYSTEM, "tools": TOOLS, "input": history}
             with client.responses.stream(model="p", **options) as events:
                 kinds = [event.type for event in events]
-                response: Any = events.get_final_response()
+                response = events.get_final_response()
             assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
             history += [item.model_dump(exclude_none=True) for item in response.output]
             calls = [item for item in response.output if item.type == "function_call"]
