@@ -173,10 +173,16 @@ def test_responses_are_forgotten_oldest_first_and_those_not_to_be_stored_at_once
     assert error["param"] == "previous_response_id"
     stored = StoredResponses(2)
     for name in "abc":
-        stored.keep({"id": name, "output": [{"id": f"item-{name}"}]}, [{"content": name}])
+        stored.keep({"id": name, "output": [{"id": f"item-{name}"}]}, name, [{"content": name}])
     assert (stored.before("c"), [*stored.items]) == ([{"content": "c"}], ["item-b", "item-c"])
     with pytest.raises(Refused, match="there is no response 'a'"):
         stored.before("a")
+    short = StoredResponses(chars=20)
+    for name, given in (("a", "x"), ("b", "x" * 15), ("c", "x" * 10), ("d", "x" * 100)):
+        short.keep({"id": name, "output": []}, given, [{"content": name}])
+        assert short.before(name) == [{"content": name}]
+    with pytest.raises(Refused, match="there is no response 'c'"):
+        short.before("c")
 
 
 def events_of(text: str) -> list[dict[str, Any]]:

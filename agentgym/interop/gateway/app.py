@@ -82,7 +82,7 @@ class _Answers:
         response = response_of(body, wanted, reply, _temperature(self._gateway))
         if is_kept:
             said = given["messages"][1:] if body.get("instructions") else given["messages"]
-            session.stored.keep(response, [*said, reply.message])
+            session.stored.keep(response, body.get("input"), [*said, reply.message])
         if wanted.stream:
             return _streamed(events(response), wanted)
         return _answered(response, wanted)

@@ -32,7 +32,7 @@ class Reply:
     prompt_tokens: int
     completion_tokens: int
     logprobs: list[tuple[str, float]]
-    """The sampled tokens as text, and their log-probabilities; without the token that ends the turn."""
+    """The sampled tokens as text, and their log-probabilities, if asked for; without the token that ends the turn."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Row:
         finally:
             self.is_busy = False
         if not said.ids:
-            raise InfrastructureError(f"the policy sampled nothing within {limits.generation_timeout_s:g} s")
+            raise InfrastructureError(f"policy {self._settings.policy.name!r} sampled nothing in its time")
         return Drawn(request, talk, heard, self._ended(said, request))
 
     def keep(self, drawn: Drawn) -> Reply:
@@ -158,7 +158,8 @@ class Row:
         calls = message.get("tool_calls", [])
         self.turns.append(RowTurn(text, span, len(calls), is_readable))
         finish = "tool_calls" if calls else "stop" if said.finish == "stop" else "length"
-        self._last = Reply(message, finish, before, len(said.ids), self._logprobs(said))
+        logprobs = self._logprobs(said) if request.wants_logprobs else []
+        self._last = Reply(message, finish, before, len(said.ids), logprobs)
         return self._last
 
     def _heard(self, request: ChatRequest) -> tuple[Conversation, list[Message]]:
