@@ -104,6 +104,15 @@ def test_calls_that_cannot_be_told_apart_are_text_where_one_is_allowed():
     assert (said["content"], "tool_calls" in said) == (listed, False)
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_that_comes_back_in_a_field_of_its_own_is_part_of_the_turn(name: str):
+    gateway = gateway_of(Speaker(lambda _: "<think>\nHm.\n</think>\n\nYes."))
+    client = Client(gateway, path="/s/one")
+    client.said([USER])
+    client.said([USER, {"role": "assistant", "content": "Yes.", name: "Hm."}, USER])
+    assert [len(row.turns) for row in gateway.find("one").reward(1.0)] == [2]
+
+
 def test_log_probabilities_are_told_to_those_who_ask():
     gateway = gateway_of(Speaker(lambda _: "Yes."))
     [choice] = Client(gateway).chat([USER], logprobs=True, top_logprobs=0).json()["choices"]

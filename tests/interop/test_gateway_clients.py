@@ -26,7 +26,7 @@ from tests.interop.test_gateway_peers import compared
 from tests.interop.test_gateway_responses import CHAT_TOOLS, SEEN, SYSTEM, TASK, TOOLS, looking, recorded
 from tests.interop.test_mcp_out import COMMAND
 
-pytestmark = needs("mcp", "openai", "agents", "langchain_openai")
+pytestmark = needs("mcp", "openai", "agents", "langchain_openai", "litellm")
 
 
 @pytest.fixture
@@ -161,6 +161,20 @@ def test_the_client_of_openai_works_through_streamed_chat_completions(looked: Ga
             history.append(choice.message.model_dump(exclude_none=True))
             calls = choice.message.tool_calls or []
             history += [{"role": "tool", "tool_call_id": one.id, "content": seen} for one in calls]
+    [row] = looked.reward(1.0)
+    assert row.tokens == recorded("chat")[0]
+
+
+def test_litellm_brings_reasoning_back_that_it_has_taken_out_of_the_text(looked: GatewaySession):
+    import litellm  # pyright: ignore[reportMissingImports]
+
+    history: list[Any] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": TASK}]
+    options: Any = {"tools": CHAT_TOOLS, "api_base": looked.base_url, "api_key": looked.api_key}
+    for seen in (*SEEN, None):
+        said: Any = litellm.completion("openai/policy", history, **options).choices[0].message
+        assert "<think>" not in (said.content or "")
+        history.append(said.model_dump())
+        history += [{"role": "tool", "tool_call_id": call.id, "content": seen} for call in said.tool_calls or []]
     [row] = looked.reward(1.0)
     assert row.tokens == recorded("chat")[0]
 

@@ -89,11 +89,21 @@ def _message(given: Any) -> Message:
     if role not in _KNOWN:
         raise Refused(f"a message has the role {role!r}; there are: {', '.join(_KNOWN)}")
     message: dict[str, Any] = {"role": role, "content": _content(given.get("content"))}
-    if role == "assistant" and (calls := given.get("tool_calls")):
-        message["tool_calls"] = _calls(calls)
+    if role == "assistant":
+        message["content"] = _with_reasoning(given, message["content"])
+        if calls := given.get("tool_calls"):
+            message["tool_calls"] = _calls(calls)
     if role == "tool":
         message["tool_call_id"] = str(given.get("tool_call_id") or "")
     return message  # type: ignore[return-value]
+
+
+def _with_reasoning(given: Mapping[str, Any], content: Any) -> Any:
+    """Return what the model said with its reasoning, which programs such as LiteLLM put into a field of its own."""
+    thought = given.get("reasoning_content") or given.get("reasoning")
+    if not isinstance(thought, str) or not isinstance(content, str) or content.lstrip().startswith(THINK):
+        return content
+    return f"{THINK}{thought}{END_THINK}{content}"
 
 
 def _content(given: Any) -> Any:
