@@ -1,9 +1,8 @@
-"""The web application of a gateway: chat completions for agents, sessions and rewards for its owner."""
+"""The web application of a gateway: two APIs for agents, sessions and rewards for its owner."""
 
 from __future__ import annotations
 
-import json
-import time
+import hmac
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,25 +11,39 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentgym.endings import reason_from
-from agentgym.errors import AgentGymError, UsageError
-from agentgym.foreign.errors import describe
+from agentgym.interop.gateway.chat_answers import head_of, stream, whole
+from agentgym.interop.gateway.clients import HANDLERS, read_request, while_there
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.gateway import Gateway
+from agentgym.interop.gateway.owner import end, played
 from agentgym.interop.gateway.requests import ChatRequest
+from agentgym.interop.gateway.response_answers import events, response_of
+from agentgym.interop.gateway.responses import chat_body, is_stored
 from agentgym.interop.gateway.rows import Reply
-from agentgym.interop.gateway.session import GatewaySession, Played
-from agentgym.trajectory import Trajectory
+from agentgym.interop.gateway.session import GatewaySession
+
+BODY_BYTES = 32 << 20
+"""A call carries the whole conversation, pictures included."""
+
+_RETRY = "x-stainless-retry-count"
+"""With which the client of OpenAI says how often it has made the same call before."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(gateway: Gateway) -> Starlette:
-    """Return the application."""
-    answers = _Answers(gateway)
+def make_app(gateway: Gateway, body_bytes: int = BODY_BYTES) -> Starlette:
+    """Return the application.
+
+    Args:
+        gateway: What it serves.
+        body_bytes: Maximum size of a request's body.
+    """
+    answers = _Answers(gateway, body_bytes)
     agents: list[tuple[str, Handler, str]] = [
         ("/v1/chat/completions", answers.chat, "POST"),
+        ("/v1/responses", answers.responses, "POST"),
         ("/v1/models", answers.models, "GET"),
+        ("/v1/models/{model:path}", answers.model, "GET"),
     ]
     owner: list[tuple[str, Handler, str]] = [
         ("/s/{session}", answers.open, "POST"),
@@ -40,51 +53,66 @@ def make_app(gateway: Gateway) -> Starlette:
         Route(f"{start}{path}", one, methods=[method]) for path, one, method in agents for start in ("", "/s/{session}")
     ]
     routes += [Route(path, one, methods=[method]) for path, one, method in owner]
-    return Starlette(routes=routes, exception_handlers={AgentGymError: _refusal, Exception: _failure})
+    return Starlette(routes=routes, exception_handlers=HANDLERS)
 
 
 class _Answers:
     """What answers the requests."""
 
-    def __init__(self, gateway: Gateway):
-        self._gateway = gateway
+    def __init__(self, gateway: Gateway, body_bytes: int):
+        self._gateway, self._body_bytes = gateway, body_bytes
 
     async def chat(self, request: Request) -> Response:
-        """Answer an agent's call."""
+        """Answer an agent's call of the chat completions API."""
         session = self._session(request)
-        wanted = ChatRequest.of(await _body(request))
-        reply = await session.reply(wanted)
-        head = {
-            "id": f"chatcmpl-{session.name}-{time.monotonic_ns()}",
-            "created": int(time.time()),
-            "model": wanted.model or self._gateway.policy.name,
-        }
+        wanted = ChatRequest.of(await read_request(request, self._body_bytes))
+        reply = await self._reply(request, session, wanted)
+        head = head_of(session.name, wanted.model or self._gateway.policy.name)
         if wanted.stream:
-            return StreamingResponse(_events(head, reply, wanted.wants_usage), media_type="text/event-stream")
-        choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish, "logprobs": None}
-        return JSONResponse({**head, "object": "chat.completion", "choices": [choice], "usage": _usage(reply)})
+            return _streamed(stream(head, reply, wanted), wanted)
+        return _answered(whole(head, reply, wanted), wanted)
+
+    async def responses(self, request: Request) -> Response:
+        """Answer an agent's call of the Responses API."""
+        session = self._session(request)
+        body = await read_request(request, self._body_bytes)
+        given = chat_body(body, session.stored)
+        is_kept, wanted = is_stored(body), ChatRequest.of({"model": self._gateway.policy.name, **given})
+        reply = await self._reply(request, session, wanted)
+        response = response_of(body, wanted, reply, _temperature(self._gateway))
+        if is_kept:
+            said = given["messages"][1:] if body.get("instructions") else given["messages"]
+            session.stored.keep(response, body.get("input"), [*said, reply.message])
+        if wanted.stream:
+            return _streamed(events(response), wanted)
+        return _answered(response, wanted)
+
+    async def _reply(self, request: Request, session: GatewaySession, wanted: ChatRequest) -> Reply:
+        is_retry = request.headers.get(_RETRY, "0") != "0"
+        return await while_there(request, session.reply(wanted, is_retry=is_retry))
 
     async def models(self, request: Request) -> Response:
         """List the one model that there is."""
         self._session(request)
-        model = {"id": self._gateway.policy.name, "object": "model", "created": 0, "owned_by": "agentgym"}
-        return JSONResponse({"object": "list", "data": [model]})
+        return JSONResponse({"object": "list", "data": [_model(self._gateway.policy.name)]})
+
+    async def model(self, request: Request) -> Response:
+        """Describe a model. Agents may call the one that there is as they like."""
+        self._session(request)
+        return JSONResponse(_model(request.path_params["model"]))
 
     async def open(self, request: Request) -> Response:
         """Open a session for its owner."""
         self._check_owner(request)
-        given = await _body(request)
-        names = ("env_id", "task_id", "seed", "training_step")
-        if unknown := sorted(set(given) - set(names)):
-            raise UsageError(f"a session has no {unknown[0]!r}; it has: {', '.join(names)}")
-        session = self._gateway.session(request.path_params["session"], Played(**given))
+        about = played(await read_request(request, self._body_bytes))
+        session = self._gateway.session(request.path_params["session"], about)
         return JSONResponse({"session": session.name, "api_key": session.api_key, "base_url": session.base_url})
 
     async def reward(self, request: Request) -> Response:
         """End a session, and return its trajectories."""
         self._check_owner(request)
         session = self._gateway.find(request.path_params["session"])
-        _end(session, await _body(request))
+        end(session, await read_request(request, self._body_bytes))
         ended = self._gateway.close_session(session)
         return JSONResponse({"trajectories": [one.to_dict() for one in ended]})
 
@@ -94,7 +122,7 @@ class _Answers:
         name = request.path_params.get("session")
         if self._gateway.is_owner(key.partition(":")[0]):
             return self._gateway.find_or_open(name or key.partition(":")[2] or "default")
-        if name is not None and key and key == self._gateway.find(name).api_key:
+        if name is not None and key and _same(key, self._gateway.find(name).api_key):
             return self._gateway.find(name)
         raise Refused("the API key is missing or wrong", 401, "invalid_api_key")
 
@@ -103,72 +131,31 @@ class _Answers:
             raise Refused("only the owner of the gateway may do this", 401, "invalid_api_key")
 
 
-def _end(session: GatewaySession, given: Mapping[str, Any]) -> None:
-    """End a session as its owner says."""
-    if (record := given.get("record")) is not None:
-        session.end(Trajectory.from_dict(record))
-        return
-    error = given.get("error")
-    if error is not None and "reward" not in given:
-        session.fail(str(error))
-        return
-    try:
-        reward, channels = float(given["reward"]), given.get("channels")
-        reason = reason_from(given.get("reason", "answered"))
-    except (KeyError, TypeError, ValueError) as problem:
-        raise UsageError(
-            f"a reward is {{'reward': 1.0}}, with 'channels' and a 'reason' if you like: {problem}"
-        ) from None
-    session.reward(reward, channels=channels, reason=reason, error=error)
+def _same(given: str, key: str) -> bool:
+    return hmac.compare_digest(given.encode(), key.encode())
 
 
 def _key(request: Request) -> str:
     return request.headers.get("authorization", "").removeprefix("Bearer ").strip()
 
 
-async def _body(request: Request) -> Mapping[str, Any]:
-    try:
-        body = json.loads(await request.body() or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"the body is not JSON: {error}") from None
-    if not isinstance(body, Mapping):
-        raise Refused("the body must be a JSON object")
-    return body
+def _temperature(gateway: Gateway) -> float | None:
+    """Return the temperature that the policy samples with, if it is known."""
+    return getattr(getattr(gateway.policy, "sampling", None), "temperature", None)
 
 
-def _events(head: Mapping[str, Any], reply: Reply, wants_usage: bool) -> Iterator[str]:
-    """Yield a reply as a stream: what was said in one piece each, then why it ended."""
-    message = reply.message
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": message["content"]}]
-    calls = message.get("tool_calls", [])
-    deltas += [{"tool_calls": [{"index": number, **call}]} for number, call in enumerate(calls)]
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-    choices.append({"index": 0, "delta": {}, "finish_reason": reply.finish})
-    chunks: list[dict[str, Any]] = [{"choices": [choice]} for choice in choices]
-    if wants_usage:
-        chunks.append({"choices": [], "usage": _usage(reply)})
-    for chunk in chunks:
-        yield f"data: {json.dumps({**head, 'object': 'chat.completion.chunk', **chunk})}\n\n"
-    yield "data: [DONE]\n\n"
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "agentgym"}
 
 
-def _usage(reply: Reply) -> dict[str, int]:
-    prompt, completion = reply.prompt_tokens, reply.completion_tokens
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+def _answered(answer: Mapping[str, Any], request: ChatRequest) -> Response:
+    return JSONResponse(answer, headers=_told(request))
 
 
-async def _refusal(_: Request, error: Exception) -> Response:
-    if isinstance(error, Refused):
-        return _problem(str(error), error.status, error.code)
-    if isinstance(error, UsageError):
-        return _problem(str(error), 422, "usage")
-    return _problem(str(error), 502, "infrastructure")
+def _streamed(pieces: Iterator[str], request: ChatRequest) -> Response:
+    return StreamingResponse(pieces, headers=_told(request), media_type="text/event-stream")
 
 
-async def _failure(_: Request, error: Exception) -> Response:
-    return _problem(describe(error), 500, "server_error")
-
-
-def _problem(message: str, status: int, code: str) -> Response:
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    return JSONResponse({"error": {"message": message, "type": kind, "code": code, "param": None}}, status)
+def _told(request: ChatRequest) -> dict[str, str]:
+    """Return headers that say what of a request had no effect."""
+    return {"x-agentgym-ignored": ", ".join(request.ignored)} if request.ignored else {}

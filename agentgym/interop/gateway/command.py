@@ -18,8 +18,8 @@ from agentgym.rollout.limits import Limits
 from agentgym.rooms import SERVE_LOCALLY, TEMPLATE_DIALECT_NAME, TRAINING_ARGUMENTS
 from agentgym.settings import parse_settings
 
-_BODY_BYTES = 32 << 20
-"""A call carries the whole conversation, pictures included."""
+_ANY_BYTES = 1 << 40
+"""The application refuses bodies that are too large by itself, in the form of chat endpoints."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def run_gateway(request: GatewayRequest, token: str, *, shows_token: bool) -> No
         gateway.base_url = url
         typer.echo(f"Listening on {url}/v1")
 
-    load_named(SERVE_LOCALLY, "a function")(app, request.port, announce, body_bytes=_BODY_BYTES)
+    load_named(SERVE_LOCALLY, "a function")(app, request.port, announce, body_bytes=_ANY_BYTES)
 
 
 def _arguments(request: GatewayRequest) -> dict[str, Any]:

@@ -12,8 +12,11 @@ class Refused(AgentGymError):
         message: Why.
         status: The HTTP status.
         code: What programs tell it by.
+        param: The field of the request that is at fault, if one is.
     """
 
-    def __init__(self, message: str, status: int = 400, code: str = "invalid_request_error"):
+    def __init__(
+        self, message: str, status: int = 400, code: str = "invalid_request_error", *, param: str | None = None
+    ):
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status, self.code, self.param = status, code, param

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -10,11 +9,13 @@ from typing import Any
 
 from agentgym.dialects import Dialect
 from agentgym.endings import Reason
+from agentgym.errors import InfrastructureError
+from agentgym.interop.gateway.cutting import after_first_call, before_stop, stopped
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.prompting import Prompting
 from agentgym.interop.gateway.requests import ChatRequest, Key, key_of, reply_message
 from agentgym.messages import Message, ToolCall, with_call_ids
-from agentgym.policy import TokenPolicy
+from agentgym.policy import Generation, TokenPolicy
 from agentgym.rollout.conversation import Conversation
 from agentgym.rollout.limits import Limits
 from agentgym.trajectory import Tokens, Turn
@@ -30,6 +31,18 @@ class Reply:
     """`stop`, `tool_calls` or `length`."""
     prompt_tokens: int
     completion_tokens: int
+    logprobs: list[tuple[str, float]]
+    """The sampled tokens as text, and their log-probabilities, if asked for; without the token that ends the turn."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A sampled turn that is not yet part of its conversation."""
+
+    request: ChatRequest
+    talk: Conversation
+    heard: list[Message]
+    said: Generation
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,8 @@ class Row:
         self.schemas = request.tools
         self._prompting = Prompting(settings.dialect, request.tools, settings.max_calls)
         # A codec keeps the tools of its conversation, which differ from agent to agent.
-        self._talk = Conversation(settings.policy, settings.limits, copy(settings.policy.codec))
+        self._codec = copy(settings.policy.codec)
+        self._talk = Conversation(settings.policy, settings.limits, self._codec)
         self.opening = self._prompting.opening(request.messages)
         self._talk.begin(self.opening, request.tools)
         self._known: list[Key] = [*map(key_of, request.messages)]
@@ -76,9 +90,9 @@ class Row:
         self.observations: list[list[Message]] = []
         """What followed each turn, as far as it is known."""
         self._ids: set[str] = set()
+        self._last: Reply | None = None
         self.is_busy = False
         """Whether the model is saying something."""
-        self.used_at = time.monotonic()
 
     @property
     def tokens(self) -> Tokens:
@@ -103,52 +117,87 @@ class Row:
             and request.tools == self.schemas
         )
 
-    def hear(self, request: ChatRequest) -> None:
-        """Add what is new in a request."""
-        new = request.messages[len(self._known) :]
-        self._prompting.note_all(request.messages)
-        written = self._prompting.written(new)
-        self._talk.hear(written)
-        self.observations.append(written)
-        self._known += map(key_of, new)
+    def answered(self, request: ChatRequest) -> Reply | None:
+        """Return the last reply if a request asks for it again, as a client does that has not received it."""
+        asked = [key_of(message) for message in request.messages]
+        is_same = asked == self._known[:-1] and request.tools == self.schemas
+        return self._last if is_same and not self.is_busy else None
 
-    async def say(self, request: ChatRequest) -> Reply:
-        """Sample the next message.
+    async def sample(self, request: ChatRequest) -> Drawn:
+        """Sample the next message. The conversation stays as it is until `keep`, whatever happens meanwhile.
 
         Raises:
             Refused: The conversation is as long as it may be.
             InfrastructureError: The policy broke.
         """
+        talk, heard = self._heard(request)
         limits = self._settings.limits
-        room = self._talk.room()
+        room = talk.room()
         if isinstance(room, Reason):
             raise Refused(f"the conversation is too long: {room.value}", code="context_length_exceeded")
         room = min(room, request.max_new_tokens or room)
-        before = len(self.tokens)
         self.is_busy = True
         try:
-            said = await self._talk.sample(room, self.name, limits.generation_timeout_s)
+            said = await talk.sample(room, self.name, limits.generation_timeout_s)
         finally:
-            self.is_busy, self.used_at = False, time.monotonic()
-        text, span = self._talk.say(said)
-        message, is_readable = self._read(text)
-        self._known.append(key_of(message))
+            self.is_busy = False
+        if not said.ids:
+            raise InfrastructureError(f"policy {self._settings.policy.name!r} sampled nothing in its time")
+        return Drawn(request, talk, heard, self._ended(said, request))
+
+    def keep(self, drawn: Drawn) -> Reply:
+        """Add a sampled message and what it answers to the conversation."""
+        request, talk, said = drawn.request, drawn.talk, drawn.said
+        before = len(talk.tokens)
+        text, span = talk.say(said)
+        message, is_readable = self._read(before_stop(text, request.stop), request.one_call)
+        if self.turns:
+            self.observations.append(drawn.heard)
+        self._talk = talk
+        self._known = [*map(key_of, request.messages), key_of(message)]
         calls = message.get("tool_calls", [])
         self.turns.append(RowTurn(text, span, len(calls), is_readable))
         finish = "tool_calls" if calls else "stop" if said.finish == "stop" else "length"
-        return Reply(message, finish, before, len(said.ids))
+        logprobs = self._logprobs(said) if request.wants_logprobs else []
+        self._last = Reply(message, finish, before, len(said.ids), logprobs)
+        return self._last
+
+    def _heard(self, request: ChatRequest) -> tuple[Conversation, list[Message]]:
+        """Return the conversation with what is new in a request, and that as the dialect writes it."""
+        talk = self._talk.copy()
+        if not self.turns:
+            return talk, []
+        self._prompting.note_all(request.messages)
+        heard = self._prompting.written(request.messages[len(self._known) :])
+        talk.hear(heard)
+        return talk, heard
+
+    def _ended(self, said: Generation, request: ChatRequest) -> Generation:
+        """Return a turn up to where the agent wants it ended."""
+        whole, decode = len(said.ids), self._codec.decode
+        if request.stop:
+            said = stopped(said, request.stop, decode)
+        if request.one_call and len(tools := self._prompting.tools):
+            said = after_first_call(said, lambda text: self._settings.dialect.parse(text, tools), decode)
+        if len(said.ids) < whole:
+            self.release()  # what the policy keeps is of a longer turn
+        return said
+
+    def _logprobs(self, said: Generation) -> list[tuple[str, float]]:
+        texts = (self._codec.decode([one]) for one in said.ids)
+        return [(text, logprob) for text, logprob in zip(texts, said.logprobs, strict=True) if text]
 
     def release(self) -> None:
         """Let the policy drop what it keeps for the conversation."""
         self._settings.release(self.name)
 
-    def _read(self, text: str) -> tuple[dict[str, Any], bool]:
+    def _read(self, text: str, one_call: bool) -> tuple[dict[str, Any], bool]:
         """Return a turn as a message. A call that cannot be read is text: the agent decides what becomes of it."""
         tools = self._prompting.tools
         if not len(tools):
             return reply_message(text, ()), True
         parsed = self._settings.dialect.parse(text, tools)
-        if parsed.error is not None:
+        if parsed.error is not None or (one_call and len(parsed.calls) > 1):
             return reply_message(text, ()), False
         calls = self._numbered(parsed.calls)
         self._prompting.note(calls)

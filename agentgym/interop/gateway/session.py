@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from agentgym.endings import AnyReason, Reason
@@ -13,6 +15,7 @@ from agentgym.foreign.errors import describe
 from agentgym.interop.gateway.errors import Refused
 from agentgym.interop.gateway.requests import ChatRequest
 from agentgym.interop.gateway.rows import Reply, Row, RowSettings, RowTurn
+from agentgym.interop.gateway.stored import StoredResponses
 from agentgym.rewards import OUTCOME
 from agentgym.rollout.failures import Component
 from agentgym.trajectory import Tokens, Trajectory, Turn
@@ -61,6 +64,13 @@ class GatewaySession:
 
     def __post_init__(self) -> None:
         self._rows: list[Row] = []
+        self._numbers = count()
+        self._lock = threading.Lock()
+        """Held while a reply is added or the session ends, which its owner may do in another thread."""
+
+        self.stored = StoredResponses()
+        """What calls may refer to by the id of an earlier response."""
+
         self._began = time.perf_counter()
         self._error: str | None = None
         self.used_at = time.monotonic()
@@ -75,33 +85,54 @@ class GatewaySession:
         """Whether the model has said something in it."""
         return any(row.turns for row in self._rows)
 
-    async def reply(self, request: ChatRequest) -> Reply:
-        """Answer a call.
+    async def reply(self, request: ChatRequest, *, is_retry: bool = False) -> Reply:
+        """Answer a call. One that fails or is cancelled leaves the conversation as it was, so it may be made again.
+
+        Args:
+            request: The call.
+            is_retry: Whether the client has made the same call before and may not have received its answer. If there
+                was one, it is given again.
 
         Raises:
             Refused: The session has ended, or the conversation cannot be continued.
             InfrastructureError: The policy broke. The episode has failed unless a later call succeeds.
         """
-        if self.is_over:
-            raise Refused(f"session {self.name!r} has ended", 409, "session_ended")
+        self._check_open()
         self.used_at = time.monotonic()
+        if is_retry and (known := self._answered(request)) is not None:
+            return known
         row = self._row_for(request)
         try:
-            reply = await row.say(request)
+            drawn = await row.sample(request)
+            with self._lock:
+                self._check_open()
+                reply = row.keep(drawn)
         except InfrastructureError as error:
             self._error = describe(error)
             raise
+        finally:
+            if not row.turns:
+                self._rows.remove(row)
+                row.release()
         self._error, self.used_at = None, time.monotonic()
         return reply
+
+    def _check_open(self) -> None:
+        if self.is_over:
+            raise Refused(f"session {self.name!r} has ended", 409, "session_ended")
+
+    def _answered(self, request: ChatRequest) -> Reply | None:
+        """Return the reply to a call that has been made before, if it was the last of its conversation."""
+        replies = (row.answered(request) for row in reversed(self._rows))
+        return next((reply for reply in replies if reply is not None), None)
 
     def _row_for(self, request: ChatRequest) -> Row:
         for row in reversed(self._rows):
             if row.extends(request):
-                row.hear(request)
                 return row
         if len(self._rows) >= MAX_ROWS:
             raise Refused(f"the session has begun {MAX_ROWS} conversations, which is the limit", 429, "too_many_rows")
-        self._rows.append(Row(self.settings, request, f"{self.name}/{len(self._rows)}"))
+        self._rows.append(Row(self.settings, request, f"{self.name}/{next(self._numbers)}"))
         return self._rows[-1]
 
     def reward(
@@ -124,7 +155,8 @@ class GatewaySession:
             UsageError: The session has ended, or has no calls.
         """
         ends = channels if channels is not None else {OUTCOME: float(reward)}
-        return self._ended([self._ended_row(row, float(reward), ends, reason) for row in self._said()], error)
+        with self._lock:
+            return self._ended([self._ended_row(row, float(reward), ends, reason) for row in self._said()], error)
 
     def end(self, record: Trajectory) -> list[Trajectory]:
         """End the session with the record of the environment that the agent acted in, and return the trajectories.
@@ -139,6 +171,10 @@ class GatewaySession:
         Raises:
             UsageError: The session has ended, or has no calls.
         """
+        with self._lock:
+            return self._ended_by(record)
+
+    def _ended_by(self, record: Trajectory) -> list[Trajectory]:
         self.played = replace(self.played, env_id=record.env_id, task_id=record.task_id, seed=record.seed)
         failure = (record.error or "the environment failed") if record.failed else None
         *earlier, last = self._before_end(record)
@@ -152,8 +188,9 @@ class GatewaySession:
         Returns:
             The trajectories, one without turns if the agent has made no calls.
         """
-        rows = [self._ended_row(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in self._rows if row.turns]
-        return self._ended(rows or [self._blank()], error)
+        with self._lock:
+            rows = [self._ended_row(row, 0.0, {}, Reason.INFRASTRUCTURE) for row in self._rows if row.turns]
+            return self._ended(rows or [self._blank()], error)
 
     def _before_end(self, record: Trajectory) -> list[Row]:
         """Return the rows that began before the episode of a record had ended: at least the first."""

@@ -1,0 +1,120 @@
+"""The gateway's side of HTTP: bodies of bounded size, clients that leave, and errors in OpenAI's form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from agentgym.errors import AgentGymError, UsageError
+from agentgym.foreign.errors import describe
+from agentgym.interop.gateway.errors import Refused
+
+_T = TypeVar("_T")
+_GONE = 499
+
+
+async def read_request(request: Request, at_most: int) -> Mapping[str, Any]:
+    """Return the JSON object in a request's body.
+
+    Raises:
+        Refused: It is larger than allowed, or no JSON object.
+        ClientDisconnect: The client has left.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isascii() and announced.isdecimal() and int(announced) > at_most:
+        raise _too_large(at_most)
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > at_most:
+            raise _too_large(at_most)
+    return _parsed(bytes(body))
+
+
+def _parsed(body: bytes) -> Mapping[str, Any]:
+    try:
+        given = json.loads(body or b"{}", parse_constant=_no_number)
+        json.dumps(given, ensure_ascii=False).encode()  # half a character, which JSON can escape, cannot be a token
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"the body is not JSON in UTF-8: {error}") from None
+    if not isinstance(given, Mapping):
+        raise Refused("the body must be a JSON object")
+    return given
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _too_large(at_most: int) -> Refused:
+    return Refused(f"the request is larger than {at_most} bytes", 413, "request_too_large")
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of work for a client, which is cancelled if the client leaves.
+
+    Raises:
+        ClientDisconnect: It has left.
+    """
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        if not working.done():
+            with suppress(asyncio.CancelledError, Exception):
+                await working
+
+
+async def _left(request: Request) -> None:
+    """Return when the client of a request, whose body has been read, leaves."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if isinstance(error, Refused):
+        return _problem(str(error), error.status, error.code, error.param)
+    if isinstance(error, UsageError):
+        return _problem(str(error), 422, "usage")
+    return _problem(str(error), 502, "infrastructure")
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _problem(f"{request.method} {request.url.path}: {error.detail}", error.status_code, "not_found")
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return _problem(describe(error), 500, "server_error")
+
+
+async def _nobody(_: Request, __: Exception) -> Response:
+    return Response(status_code=_GONE)
+
+
+def _problem(message: str, status: int, code: str, param: str | None = None) -> Response:
+    """Return an error. Clients of OpenAI make a call again after some statuses unless they are told not to."""
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    headers = {"x-should-retry": "false"} if status < 500 else {}
+    return JSONResponse({"error": {"message": message, "type": kind, "code": code, "param": param}}, status, headers)
+
+
+HANDLERS: dict[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
+    AgentGymError: _refused,
+    HTTPException: _not_found,
+    ClientDisconnect: _nobody,
+    Exception: _failed,
+}
+"""An application's `exception_handlers`."""
