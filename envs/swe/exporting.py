@@ -49,6 +49,7 @@ def swe_folder(task: Task, repository: Repository) -> HarborFolder:
         tests={_FILES: packed, _PYTEST: _packed_pytest()},
         solve=f"#!/bin/bash\nset -e\ncd {ANSWERS}\n{_changes(repository)}",
         stand_ins={
+            "agentgym.envs.swe.by_log": "agentgym.envs.swe.by_log_exported",
             "agentgym.envs.swe.sandboxes": "agentgym.envs.swe.sandboxes_exported",
             "agentgym.tasks.swe.pytest_folder": "agentgym.envs.swe.pytest_exported",
         },

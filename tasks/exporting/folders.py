@@ -31,13 +31,14 @@ _SCHEMA = "1.4"
 class HarborFolder:
     """What a task becomes.
 
-    The verifier has a container of its own, which gets `/app` of the agent's. There, a function of this package judges
-    the work with the modules that it needs, which are in the folder; they must need only Python's standard library.
+    The verifier has a container of its own, which gets `/app` of the agent's. There, a module of the environment judges
+    the work. It and what it imports (by `from ... import`) from `agentgym` and its own package are put into the folder;
+    besides, they may need only Python's standard library.
     """
 
     instruction: str
     judge: str
-    """Module of this package with `prepare(task, given, folder) -> Callable[[Path], Mapping[str, float]]`. What it
+    """Module with `prepare(task, given, folder) -> Callable[[Path], Mapping[str, float]]`. What it
     returns is called with the root of the file system when the tests have been removed, and returns numbers from 0 to
     1, among them `reward`."""
     solve: str

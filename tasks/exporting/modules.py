@@ -1,7 +1,7 @@
 """The modules that judge an exported task, as files that need nothing but Python 3.11.
 
-They are the modules of this package themselves, so that an exported task is judged as it is here. What they need of the
-sandbox is a stand-in that starts processes (`inside/local_sandbox.py`): the tests have a container of their own.
+They are the modules of the environment themselves, so that an exported task is judged as it is here. What they need of
+the sandbox is a stand-in that starts processes (`inside/local_sandbox.py`): the tests have a container of their own.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ def module_files(judge: str, stand_ins: Mapping[str, str]) -> dict[str, str]:
         stand_ins: Modules, each with the one that takes its place.
     """
     replaced = {**_ALWAYS, **stand_ins}
-    modules = _closure([judge, "agentgym.task"], replaced)
+    modules = _closure([judge, "agentgym.task"], replaced, ("agentgym.", f"{judge.partition('.')[0]}."))
     found = {_path(module): _source(replaced.get(module, module)) for module in modules}
     packages = {str(parent) for path in found for parent in Path(path).parents if str(parent) != "."}
     empty = {f"{package}/__init__.py": "" for package in sorted(packages)}
     return {**empty, **found, "grade.py": _source("agentgym.tasks.exporting.inside.grade")}
 
 
-def _closure(waiting: list[str], replaced: Mapping[str, str]) -> list[str]:
-    """Return the modules that some modules import from this package, themselves included."""
+def _closure(waiting: list[str], replaced: Mapping[str, str], ours: tuple[str, ...]) -> list[str]:
+    """Return the modules that some modules import whose names begin so, themselves included."""
     found: dict[str, None] = {}
     while waiting:
         module = waiting.pop()
         if module not in found:
             found[module] = None
-            waiting += _imported(replaced.get(module, module))
+            waiting += [name for name in _imported(replaced.get(module, module)) if name.startswith(ours)]
     return sorted(found)
 
 
 @cache
 def _imported(module: str) -> tuple[str, ...]:
-    """Return the modules of this package that a module imports when it runs. What a package lies in stays empty."""
+    """Return the modules that a module imports by `from` when it runs. What a package lies in stays empty."""
     nodes = _running(ast.parse(_source(module)))
     return tuple(
         name
         for node in nodes
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("agentgym.")
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0 and "." in node.module
         for name in _named(str(node.module), [alias.name for alias in node.names])
     )
 
@@ -57,7 +57,7 @@ def _named(module: str, names: Iterable[str]) -> Iterator[str]:
     """Yield what `from module import names` loads: submodules, or the module itself."""
     for name in names:
         inner = f"{module}.{name}"
-        yield inner if _is_package(module) and find_spec(inner) is not None else module
+        yield inner if module.startswith("agentgym.") and _is_package(module) and find_spec(inner) else module
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:

@@ -42,7 +42,7 @@ def main(root: Path) -> None:
 
 def _load_all() -> None:
     """Import all modules while they are there: some import others only when they need them."""
-    for path in sorted(PLACE.glob("agentgym/**/*.py")):
+    for path in sorted(PLACE.glob("*/**/*.py")):
         importlib.import_module(".".join(path.relative_to(PLACE).with_suffix("").parts).removesuffix(".__init__"))
 
 
