@@ -161,6 +161,7 @@ SWE_CHEATS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not IS_ROOT, reason="what an agent wrote has no fewer rights than these tests")
 @pytest.mark.parametrize("name", SWE_CHEATS)
 def test_cheating_in_a_repository_scores_nothing(tmp_path: Path, name: str):

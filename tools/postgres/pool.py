@@ -16,6 +16,8 @@ from agentgym.errors import InfrastructureError
 from agentgym.tools.postgres.server import Server
 
 MAX_IDLE = 4
+KEPT = "kept_"
+"""How the names of databases begin that stay for the next user, who copies them. Nobody may connect to one."""
 _SHARED = (
     "SELECT oid, rolname, rolsuper, rolcanlogin, rolcreaterole, rolcreatedb, rolinherit, rolbypassrls, rolreplication, "
     "rolconnlimit, rolpassword, rolvaliduntil::text FROM pg_authid ORDER BY oid",
@@ -23,7 +25,8 @@ _SHARED = (
     "SELECT oid, spcname, spcacl::text FROM pg_tablespace ORDER BY oid",
     "SELECT setdatabase, setrole, setconfig FROM pg_db_role_setting ORDER BY 1, 2",
     "SELECT name, setting, error FROM pg_file_settings ORDER BY 1, 2",
-    "SELECT datname, datacl::text FROM pg_database WHERE datname IN ('postgres', 'template0', 'template1') ORDER BY 1",
+    "SELECT datname, datdba, datistemplate, datallowconn, datconnlimit, datacl::text FROM pg_database "
+    f"WHERE datallowconn OR NOT starts_with(datname, '{KEPT}') ORDER BY 1",
 )
 """What users share in a server besides the databases that are made for them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import tempfile
 import time
 import weakref
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,7 +36,9 @@ _SETTINGS = {
 }
 _MAKE_S, _START_S, _STOP_S, _PING_S = 120.0, 60.0, 10.0, 30.0
 _BETWEEN_S = 0.05
-_WATCHED = 'exec 3<&0; "$@" 3<&- </dev/null & server=$!; (cat <&3 >/dev/null; kill -SIGNAL $server) & wait $server; kill $!'
+_WATCHED = (
+    'exec 3<&0; "$@" 3<&- </dev/null & server=$!; (cat <&3 >/dev/null; kill -SIGNAL $server) & wait $server; kill $!'
+)
 """Runs a server until it ends, or until the process that started it does: then nobody holds its standard input."""
 _NOT_READY = ("starting up", "shutting down", "recovery mode", "not yet accepting")
 
@@ -140,7 +144,32 @@ class Server:
 
 
 def _make_cluster(folder: Path, programs: Path, confined: Confinement) -> None:
-    argv = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", USER, "--auth=trust", "--no-sync"]
+    """Put a cluster into a folder: a copy of the first one of this process, since making one takes seconds."""
+    first, target = _first_cluster(programs, confined.holds, os.getpid()), folder / "data"
+    shutil.copytree(first / "data", target, symlinks=True)
+    if confined.user.drop:
+        for above, folders, files in os.walk(target):
+            for name in (".", *folders, *files):
+                os.chown(Path(above, name), confined.user.uid, confined.user.gid)
+
+
+@cache
+def _first_cluster(programs: Path, holds: bool, pid: int) -> Path:
+    """Make a cluster that is only copied. It is removed when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="agentgym-pg-"))
+    atexit.register(_remove_in, pid, folder)
+    confined = confinement(allow_weak=not holds)
+    confined.own_folder(folder)
+    argv = [
+        str(programs / "initdb"),
+        "-D",
+        str(folder / "data"),
+        "-U",
+        USER,
+        "--auth=trust",
+        "--no-sync",
+        "--wal-segsize=1",
+    ]
     command = confined.command([*argv, "-E", "UTF8", "--locale=C.UTF-8"], folder, programs, shell=True)
     options = confined.user.popen_options()
     try:
@@ -149,6 +178,12 @@ def _make_cluster(folder: Path, programs: Path, confined: Confinement) -> None:
         raise InfrastructureError(f"initdb does not run: {error}") from error
     if done.returncode != 0:
         raise InfrastructureError(f"initdb fails: {done.stderr.decode('utf-8', 'replace').strip()[-500:]}")
+    return folder
+
+
+def _remove_in(pid: int, folder: Path) -> None:
+    if os.getpid() == pid:  # and not in a child that was forked
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _launch(folder: Path, programs: Path, confined: Confinement) -> subprocess.Popen[bytes]:

@@ -65,7 +65,7 @@ class Session:
         except UnicodeEncodeError:
             raise ToolError("The statement is not valid Unicode text.") from None
         except psycopg.OperationalError as error:
-            raise self._lost(error) from error
+            raise self._lost(str(error)) from error
         except TimeoutError:
             self._cancel(connection)
             raise ToolError(f"The statement took more than {timeout_s:g} s and was stopped.") from None
@@ -77,7 +77,7 @@ class Session:
         try:
             return self._open().execute(sql.encode(), list(values)).fetchall()
         except psycopg.OperationalError as error:
-            raise self._lost(error) from error
+            raise self._lost(str(error)) from error
         except psycopg.Error as error:
             raise ToolError(str(error).strip()) from error
 
@@ -94,18 +94,18 @@ class Session:
             try:
                 self._connection = self._server.connect(self._database)
             except psycopg.OperationalError as error:
-                raise self._lost(error) from error
+                raise self._lost(str(error)) from error
         return self._connection
 
-    def _lost(self, error: Exception) -> Exception:
+    def _lost(self, why: str) -> Exception:
         """Return the error to raise for a connection that is lost: the model's own doing, unless the server is gone."""
         self.close()
         if self._server.is_alive():
-            return ToolError(f"{str(error).strip()}\n{_LOST}")
-        return InfrastructureError(f"the PostgreSQL server ended in an episode: {error}")
+            return ToolError(f"{why.strip()}\n{_LOST}")
+        return InfrastructureError(f"the PostgreSQL server ended in an episode: {why}")
 
     def _collected(self, pgconn: PGconn, deadline: float) -> Outcome:
-        from psycopg.pq import ExecStatus
+        from psycopg.pq import ConnStatus, ExecStatus
 
         outcome, error = Outcome(), ""
         for result in _results(pgconn, deadline):
@@ -122,8 +122,8 @@ class Session:
                 case _:
                     error = error or result.get_error_message("utf-8").strip()
         if error:
-            if pgconn.status != 0:
-                raise self._lost(InfrastructureError(error))
+            if pgconn.status != ConnStatus.OK:
+                raise self._lost(error)
             raise ToolError(error)
         return outcome
 
